@@ -1,0 +1,197 @@
+"""Checkpoints: snapshots of everything at one vclock, when they are made, and what they let the collector remove.
+
+```
+box.snapshot(), checkpoint_interval, checkpoint_wal_threshold
+    ->  views of all spaces and the end of the current log file, without a switch in between
+    ->  wait until the limbo has decided about what the views show
+    ->  a thread writes the snapshot   ->  rename   ->  older snapshots and logs may go
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.journal.directory import LogDirectory, LogFile, LogKind
+from box.journal.gc import Consumer, GarbageCollector
+from box.journal.snapshot import SnapshotSpace, SnapshotWriter
+from box.replication.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.journal.storage import DirectoryLock
+    from box.node import Node
+
+
+class Checkpoints:
+    """The snapshots of one node, its garbage collector and the lock of its log directory."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.collector = GarbageCollector(self._remove, log=node.log)
+        self._lock: DirectoryLock | None = None
+        self._directory: LogDirectory | None = None
+        self._daemon: asyncio.Task[None] | None = None
+        self._wakeup = asyncio.Event()
+
+    # -- directories ----------------------------------------------------------------------------
+
+    @property
+    def wal_dir(self) -> str:
+        return self._node.relative(self._node.config["wal_dir"])
+
+    @property
+    def memtx_dir(self) -> str:
+        return self._node.relative(self._node.config["memtx_dir"])
+
+    def lock(self) -> None:
+        """Take the log directory for this instance. ALREADY_RUNNING, SystemError for a missing directory."""
+        try:
+            self._lock = self._node.disk.lock(self.wal_dir)
+        except OSError as error:
+            text = f"can't open directory '{self.wal_dir}': {error.strerror}"
+            raise BoxError(ErrorCode.SYSTEM, text, type="SystemError", errno=error.errno or 0) from error
+        if self._lock is None:
+            raise client_error(ErrorCode.ALREADY_RUNNING, self._node.config["wal_dir"])
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def scan(self) -> LogFile | None:
+        """Find the snapshots of the directory and return the newest."""
+        node = self._node
+        self._directory = LogDirectory(
+            node.disk, self.memtx_dir, LogKind.SNAP, force_recovery=node.config["force_recovery"], log=node.log
+        )
+        self._directory.scan()
+        self._directory.remove_inprogress()
+        self.collector.checkpoint_count = node.config["checkpoint_count"]
+        for file in self._directory.files:
+            self.collector.add_checkpoint(file.vclock)
+        return self._directory.files[-1] if self._directory.files else None
+
+    # -- making one -----------------------------------------------------------------------------
+
+    async def make(self) -> None:
+        """Write a snapshot. CHECKPOINT_IN_PROGRESS, CHECKPOINT_ROLLBACK, SYNC_ROLLBACK, SystemError."""
+        collector = self.collector
+        if collector.checkpoint_is_in_progress:
+            raise client_error(ErrorCode.CHECKPOINT_IN_PROGRESS)
+        collector.checkpoint_is_in_progress = True
+        try:
+            await self._make()
+        finally:
+            collector.checkpoint_is_in_progress = False
+
+    async def _make(self) -> None:
+        node = self._node
+        spaces = [
+            SnapshotSpace(space.id, node.tuples.read_view(space), space.definition.opts.group_id)
+            for space in node.schema.snapshot_spaces()
+        ]
+        start = await node.journal.begin_checkpoint()
+        await node.synchro.wait_confirm()
+        writer = SnapshotWriter(
+            node.disk,
+            self.memtx_dir,
+            start.vclock,
+            node.instance_uuid,
+            rate_limit=(node.config["snap_io_rate_limit"] or 0) * 1024 * 1024,
+            errinj=node.errinj,
+            log=node.log.of_cord("snapshot/101/main"),
+        )
+        try:
+            await node.journal.in_thread(writer.write, spaces)
+            await self._inject_commit()
+            await node.journal.in_thread(writer.commit)
+        except BaseException:
+            writer.abort()
+            raise
+        await node.journal.commit_checkpoint(start)
+        self.collector.add_checkpoint(start.vclock)
+
+    async def _inject_commit(self) -> None:
+        values = self._node.errinj.values
+        if values["ERRINJ_SNAP_COMMIT_FAIL"]:
+            raise client_error(ErrorCode.INJECTION, "snapshot commit")
+        if values["ERRINJ_SNAP_COMMIT_DELAY"]:
+            await self._node.errinj.wait_until_off("ERRINJ_SNAP_COMMIT_DELAY")
+
+    # -- garbage --------------------------------------------------------------------------------
+
+    @property
+    def gc_vclock(self) -> VClock:
+        """The oldest position from which a replica can be served."""
+        return self.collector.vclock
+
+    def register_consumer(self, name: str, vclock: VClock) -> Consumer:
+        """Keep the rows after `vclock` for a replica."""
+        return self.collector.register_consumer(name, vclock)
+
+    async def _remove(self, snapshots: VClock | None, rows: VClock | None) -> None:
+        node = self._node
+        if snapshots is not None and self._directory is not None:
+            directory = self._directory
+            directory.scan()
+            await node.journal.in_thread(directory.remove_before, snapshots.signature)
+        if rows is not None:
+            await node.journal.collect_garbage(rows)
+
+    def set_count(self, count: int) -> None:
+        """`checkpoint_count` has changed."""
+        self.collector.checkpoint_count = count
+        self.collector.schedule()
+
+    # -- backup ---------------------------------------------------------------------------------
+
+    def backup_start(self, index: int = 0) -> list[str]:
+        """Hold the snapshot that is `index` before the newest; its file. BACKUP_IN_PROGRESS, MISSING_SNAPSHOT."""
+        vclock = self.collector.backup_start(index)
+        if self._directory is None:
+            raise client_error(ErrorCode.MISSING_SNAPSHOT)
+        return [self._node.resolve(self._directory.filename(vclock.signature))]
+
+    def backup_stop(self) -> None:
+        self.collector.backup_stop()
+
+    # -- the daemon -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """The node has started: collect garbage and make checkpoints from now on."""
+        node = self._node
+        node.journal.checkpoint_threshold = node.config["checkpoint_wal_threshold"]
+        node.journal.on_checkpoint_threshold = self._wakeup.set
+        node.journal.on_files_removed = self.collector.files_were_removed
+        self.collector.start(0 if node.config["replication_anon"] else node.config["wal_cleanup_delay"])
+        self.reschedule()
+
+    def reschedule(self) -> None:
+        """Begin a new `checkpoint_interval`."""
+        if self._daemon is not None:
+            self._daemon.cancel()
+        self._daemon = self._node.loop.create_task(self._run(), name="checkpoint_daemon")
+
+    async def _run(self) -> None:
+        while True:
+            interval = self._node.config["checkpoint_interval"]
+            try:
+                # Instances that were started together do not write their snapshots together.
+                async with asyncio.timeout(interval * (1 + self._node.random.random() / 10) if interval else None):
+                    await self._wakeup.wait()
+            except TimeoutError:
+                pass
+            self._wakeup.clear()
+            try:
+                await self.make()
+            except BoxError as error:
+                self._node.log.error(f"checkpoint failed: {error.message}")
+
+    async def stop(self) -> None:
+        if self._daemon is not None:
+            self._daemon.cancel()
+            await asyncio.gather(self._daemon, return_exceptions=True)
+            self._daemon = None
+        await self.collector.stop()

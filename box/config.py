@@ -1,0 +1,456 @@
+"""The option registry of `box.cfg`: name, type, default, whether it changes at run time, and its check.
+
+Two steps, both free of side effects: `Config.prepare(options)` checks names and types and gives the new
+values; `Config.check(values)` checks ranges and combinations over the whole set. `Node` applies the result.
+Names, defaults, order of checks and texts were observed on the peer (2.8.1).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from box.errors import BoxError, ErrorCode, client_error
+
+REPLICA_MAX = 32
+"""Slots of a vector clock; id 0 is for local rows, so a replica set has 31 members at most."""
+
+_QUOTA_MAX = 4398046510080
+_NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
+
+Value = Any
+Values = dict[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `types` is the peer's text for its Lua types; `order` sorts the application of a change."""
+
+    name: str
+    types: str
+    default: Value = None
+    dynamic: bool = False
+    order: int = 0
+
+
+def _options(*rows: Option) -> dict[str, Option]:
+    return {row.name: row for row in rows}
+
+
+OPTIONS: dict[str, Option] = _options(
+    Option("background", _BOOLEAN, False),
+    Option("checkpoint_count", _NUMBER, 2, dynamic=True),
+    Option("checkpoint_interval", _NUMBER, 3600, dynamic=True),
+    Option("checkpoint_wal_threshold", _NUMBER, 1e18, dynamic=True),
+    Option("coredump", _BOOLEAN, False),
+    Option("custom_proc_title", _STRING, dynamic=True),
+    Option("election_mode", _STRING, "off", dynamic=True, order=300),
+    Option("election_timeout", _NUMBER, 5, dynamic=True, order=320),
+    Option("feedback_crashinfo", _BOOLEAN, True, dynamic=True),
+    Option("feedback_enabled", _BOOLEAN, True, dynamic=True),
+    Option("feedback_host", _STRING, "https://feedback.tarantool.io", dynamic=True),
+    Option("feedback_interval", _NUMBER, 3600, dynamic=True),
+    Option("force_recovery", _BOOLEAN, False, dynamic=True),
+    Option("hot_standby", _BOOLEAN, False),
+    Option("instance_uuid", _STRING, dynamic=True),
+    Option("io_collect_interval", _NUMBER, dynamic=True),
+    Option("iproto_threads", _NUMBER, 1),
+    Option("listen", "string, number", dynamic=True, order=100),
+    Option("log", _STRING),
+    Option("log_format", _STRING, "plain", dynamic=True),
+    Option("log_level", "number, string", 5, dynamic=True),
+    Option("log_nonblock", _BOOLEAN),
+    Option("memtx_dir", _STRING, "."),
+    Option("memtx_max_tuple_size", _NUMBER, 1048576, dynamic=True),
+    Option("memtx_memory", _NUMBER, 268435456, dynamic=True),
+    Option("memtx_min_tuple_size", _NUMBER, 16),
+    Option("memtx_use_mvcc_engine", _BOOLEAN, False),
+    Option("net_msg_max", _NUMBER, 768, dynamic=True),
+    Option("pid_file", _STRING),
+    Option("read_only", _BOOLEAN, False, dynamic=True),
+    Option("readahead", _NUMBER, 16320, dynamic=True),
+    Option("replicaset_uuid", _STRING, dynamic=True),
+    Option("replication", "string, number, table", dynamic=True, order=200),
+    Option("replication_anon", _BOOLEAN, False, dynamic=True, order=250),
+    Option("replication_connect_quorum", _NUMBER, dynamic=True, order=150),
+    Option("replication_connect_timeout", _NUMBER, 30, dynamic=True, order=150),
+    Option("replication_skip_conflict", _BOOLEAN, False, dynamic=True),
+    Option("replication_sync_lag", _NUMBER, 10, dynamic=True, order=150),
+    Option("replication_sync_timeout", _NUMBER, 300, dynamic=True, order=150),
+    Option("replication_synchro_quorum", "string, number", 1, dynamic=True, order=150),
+    Option("replication_synchro_timeout", _NUMBER, 5, dynamic=True, order=150),
+    Option("replication_timeout", _NUMBER, 1, dynamic=True, order=150),
+    Option("slab_alloc_factor", _NUMBER, 1.05),
+    Option("slab_alloc_granularity", _NUMBER, 8),
+    Option("snap_io_rate_limit", _NUMBER, dynamic=True),
+    Option("sql_cache_size", _NUMBER, 5242880, dynamic=True),
+    Option("strip_core", _BOOLEAN, True),
+    Option("too_long_threshold", _NUMBER, 0.5, dynamic=True),
+    Option("username", _STRING),
+    Option("vinyl_bloom_fpr", _NUMBER, 0.05),
+    Option("vinyl_cache", _NUMBER, 134217728, dynamic=True),
+    Option("vinyl_dir", _STRING, "."),
+    Option("vinyl_max_tuple_size", _NUMBER, 1048576, dynamic=True),
+    Option("vinyl_memory", _NUMBER, 134217728, dynamic=True),
+    Option("vinyl_page_size", _NUMBER, 8192),
+    Option("vinyl_range_size", _NUMBER),
+    Option("vinyl_read_threads", _NUMBER, 1),
+    Option("vinyl_run_count_per_level", _NUMBER, 2),
+    Option("vinyl_run_size_ratio", _NUMBER, 3.5),
+    Option("vinyl_timeout", _NUMBER, 60, dynamic=True),
+    Option("vinyl_write_threads", _NUMBER, 4),
+    Option("wal_cleanup_delay", _NUMBER, 14400, dynamic=True, order=260),
+    Option("wal_dir", _STRING, "."),
+    Option("wal_dir_rescan_delay", _NUMBER, 2, dynamic=True),
+    Option("wal_max_size", _NUMBER, 268435456),
+    Option("wal_mode", _STRING, "write"),
+    Option("wal_queue_max_size", _NUMBER, 16777216, dynamic=True),
+    Option("work_dir", _STRING),
+    Option("worker_pool_threads", _NUMBER, 4, dynamic=True),
+)
+
+_DEPRECATED: dict[str, str] = {
+    "logger": "log",
+    "logger_nonblock": "log_nonblock",
+    "panic_on_snap_error": "force_recovery",
+    "panic_on_wal_error": "force_recovery",
+    "replication_source": "replication",
+    "slab_alloc_arena": "memtx_memory",
+    "slab_alloc_maximal": "memtx_max_tuple_size",
+    "slab_alloc_minimal": "memtx_min_tuple_size",
+    "snap_dir": "memtx_dir",
+    "snapshot_count": "checkpoint_count",
+    "snapshot_period": "checkpoint_interval",
+}
+_DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
+    "panic_on_snap_error": lambda old: not old,
+    "panic_on_wal_error": lambda old: not old,
+    "slab_alloc_arena": lambda gigabytes: int(gigabytes * 1024**3),
+}
+
+
+def _bad(name: str, reason: str) -> BoxError:
+    """`Incorrect value for option 'name': reason`."""
+    return client_error(ErrorCode.CFG, name, reason)
+
+
+def _lua_type(value: Value) -> str:
+    if isinstance(value, bool):
+        return _BOOLEAN
+    if isinstance(value, (int, float)):
+        return _NUMBER
+    if isinstance(value, str):
+        return _STRING
+    return "table" if isinstance(value, (dict, list)) else "cdata"
+
+
+def _normalize_uri(value: Value) -> Value:
+    """A port number becomes text, as the peer shows it."""
+    return str(int(value)) if isinstance(value, (int, float)) else value
+
+
+def _normalize_uri_list(value: Value) -> list[str] | None:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value)] if all(isinstance(key, int) for key in value) else [value]
+    sources = value if isinstance(value, list) else str(_normalize_uri(value)).split(",")
+    for source in sources:
+        if _lua_type(source) not in (_STRING, _NUMBER):
+            raise _bad("replication", "expected host:service or /unix.socket")
+    return [str(_normalize_uri(source)).strip() for source in sources]
+
+
+_NORMALIZERS: dict[str, Callable[[Value], Value]] = {"listen": _normalize_uri, "replication": _normalize_uri_list}
+
+
+def _convert(option: Option, value: Value) -> Value:
+    """The value as it is kept. Nil and the empty string stand for the default."""
+    if value is None or value == "":
+        return option.default
+    types = option.types.split(", ")
+    if _lua_type(value) not in types:
+        kind = "should be of type " if len(types) == 1 else "should be one of types "
+        raise _bad(option.name, kind + option.types)
+    normalize = _NORMALIZERS.get(option.name)
+    if normalize is not None:
+        return normalize(value)
+    if isinstance(value, float) and value.is_integer() and not isinstance(option.default, float):
+        return int(value)
+    return value
+
+
+def prepare(options: Mapping[str, Value], warn: Callable[[str], None] = lambda text: None) -> Values:
+    """Check names and types of what the user gave; deprecated names are translated with a warning.
+
+    Raises CFG with `unexpected option`, `should be of type ...` or `should be one of types ...`.
+    """
+    prepared: Values = {}
+    for name, value in _upgrade(options, warn).items():
+        option = OPTIONS.get(name)
+        if option is None:
+            raise _bad(str(name), "unexpected option")
+        prepared[name] = _convert(option, value)
+    return prepared
+
+
+def _upgrade(options: Mapping[str, Value], warn: Callable[[str], None]) -> dict[str, Value]:
+    upgraded: dict[str, Value] = {}
+    for name, value in options.items():
+        new_name = _DEPRECATED.get(name)
+        if new_name is None:
+            upgraded[name] = value
+            continue
+        warn(f"Deprecated option {name}, please use {new_name} instead")
+        convert = _DEPRECATED_VALUES.get(name)
+        new_value = convert(value) if convert is not None else value
+        if options.get(new_name) is not None and options[new_name] != new_value:
+            raise _bad(name, "can not override a value for a deprecated option")
+        upgraded[new_name] = new_value
+    return upgraded
+
+
+# -- checks over the whole set, in the peer's order ------------------------------------------------
+
+
+def _require(values: Values, name: str, reason: str, holds: Callable[[Any], bool]) -> None:
+    if not holds(values[name]):
+        raise _bad(name, reason)
+
+
+def _positive(value: float) -> bool:
+    return value > 0
+
+
+def _check_log(values: Values) -> None:
+    target = values["log"]
+    kind = target.split(":", 1)[0] if isinstance(target, str) and ":" in target else ""
+    if values["log_format"] not in ("plain", "json"):
+        raise _bad("log_format", "expected 'plain' or 'json'")
+    if kind == "syslog" and values["log_format"] == "json":
+        raise _bad("log_format", "'json' can't be used with syslog logger")
+    is_pipe = kind in ("pipe", "syslog") or (isinstance(target, str) and target.startswith("|"))
+    if values["log_nonblock"] and not is_pipe:
+        raise _bad("log_nonblock", "the option is incompatible with file/stderr logger")
+
+
+def check_uri(name: str, text: str | None) -> None:
+    """Raise CFG unless `text` is `[user[:password]@]host:service`, a service or a unix socket path."""
+    if text is None:
+        return
+    address = text.rsplit("@", 1)[-1]
+    if address.startswith(("unix/:", "/")):
+        valid = len(address) > len("unix/:")
+    else:
+        service = address.rsplit(":", 1)[-1]
+        valid = bool(service) and not any(char.isspace() or char == "/" for char in service)
+        # A name alone is a host without a service.
+        valid = valid and (":" in address or service.isdigit())
+    if not valid:
+        raise _bad(name, "expected host:service or /unix.socket")
+
+
+def _check_uuid(values: Values, name: str) -> None:
+    text = values[name]
+    if text is None:
+        return
+    try:
+        parsed = uuid.UUID(text)
+    except ValueError:
+        raise _bad(name, text) from None
+    if len(text) != 36:
+        raise _bad(name, text)
+    if parsed.int == 0:
+        raise _bad(name, "nil UUID is reserved")
+
+
+def _check_replication(values: Values) -> None:
+    modes = ("off", "voter", "candidate", "manual")
+    text = "the value must be one of the following strings: 'off', 'voter', 'candidate', 'manual'"
+    _require(values, "election_mode", text, lambda mode: mode in modes)
+    _require(values, "election_timeout", "the value must be a positive number", _positive)
+    for source in values["replication"] or ():
+        check_uri("replication", source)
+    for name in ("replication_timeout", "replication_connect_timeout"):
+        _require(values, name, "the value must be greather than 0", _positive)
+    quorum_text = "the value must be greater or equal to 0"
+    _require(values, "replication_connect_quorum", quorum_text, lambda quorum: quorum is None or quorum >= 0)
+    _require(values, "replication_sync_lag", "the value must be greater than 0", _positive)
+    check_synchro_quorum(values["replication_synchro_quorum"])
+    _require(values, "replication_synchro_timeout", "the value must be greater than zero", _positive)
+    _require(values, "replication_sync_timeout", "the value must be greater than 0", _positive)
+
+
+def _check_sizes(values: Values) -> None:
+    _require(values, "readahead", "specified value is out of bounds", lambda size: 128 <= size <= 2147483647)
+    _require(values, "checkpoint_count", "the value must not be less than one", lambda count: count >= 1)
+    _require(values, "wal_max_size", "the value must be greater than one", lambda size: size > 1)
+    if values["wal_mode"] not in ("none", "write", "fsync"):
+        raise _bad("wal_mode", values["wal_mode"])
+    _require(values, "wal_queue_max_size", "wal_queue_max_size must be >= 0", lambda size: size >= 0)
+    _require(values, "wal_cleanup_delay", "value must be >= 0", lambda delay: delay >= 0)
+    _check_quota(values, "memtx_memory")
+    bounds = "specified value is out of bounds"
+    _require(values, "memtx_min_tuple_size", bounds, lambda size: 8 <= size <= 1048280)
+    text = "must be greater than or equal to 4, less than or equal to 1024 * 16 and exponent of two"
+    _require(values, "slab_alloc_granularity", text, lambda n: 4 <= n <= 16384 and int(n) & (int(n) - 1) == 0)
+    _require(
+        values, "iproto_threads", "must be greater than or equal to 0, less than or equal to 1000", _is_thread_count
+    )
+    _require(values, "sql_cache_size", "must be non-negative", lambda size: size >= 0)
+
+
+def _is_thread_count(value: float) -> bool:
+    return 1 <= value <= 1000
+
+
+def _check_quota(values: Values, name: str) -> None:
+    size = int(values[name])
+    if not 0 <= size <= _QUOTA_MAX:
+        raise _bad(name, f"must be >= 0 and <= {_QUOTA_MAX}, but it is {size}")
+
+
+def _check_vinyl(values: Values) -> None:
+    _check_quota(values, "vinyl_memory")
+    _require(values, "vinyl_read_threads", "must be greater than or equal to 1", lambda n: n >= 1)
+    _require(values, "vinyl_write_threads", "must be greater than or equal to 2", lambda n: n >= 2)
+    page, whole = values["vinyl_page_size"], values["vinyl_range_size"]
+    if page <= 0 or (whole is not None and whole > 0 and page > whole):
+        raise _bad("vinyl_page_size", "must be greater than 0 and less than or equal to vinyl_range_size")
+    _require(values, "vinyl_run_count_per_level", "must be greater than 0", _positive)
+    _require(values, "vinyl_run_size_ratio", "must be greater than 1", lambda ratio: ratio > 1)
+    _require(values, "vinyl_bloom_fpr", "must be greater than 0 and less than or equal to 1", lambda p: 0 < p <= 1)
+
+
+def _check_read_only(values: Values, changed: str = "replication_anon") -> None:
+    if not values["replication_anon"] or values["read_only"]:
+        return
+    if changed == "read_only":
+        raise _bad("read_only", "the value may be set to false only when replication_anon is false")
+    raise _bad("replication_anon", "the value may be set to true only when the instance is read-only")
+
+
+def check(values: Values) -> None:
+    """Ranges and combinations. Raises CFG with the peer's text for the first that does not hold."""
+    _check_log(values)
+    check_uri("listen", values["listen"])
+    _check_uuid(values, "instance_uuid")
+    _check_uuid(values, "replicaset_uuid")
+    _check_replication(values)
+    _check_sizes(values)
+    _check_vinyl(values)
+    _check_read_only(values)
+
+
+# -- the quorum formula -----------------------------------------------------------------------------
+
+_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    # Lua's `^` is exponentiation.
+    ast.BitXor: operator.pow,
+    ast.USub: operator.neg,
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "abs": abs,
+    "ceil": math.ceil,
+    "floor": math.floor,
+    "max": max,
+    "min": min,
+    "sqrt": math.sqrt,
+}
+
+
+def _evaluate(node: ast.AST, n: int) -> float:
+    match node:
+        case ast.Expression(body=body):
+            return _evaluate(body, n)
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.Name(id="N"):
+            return n
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(left, n), _evaluate(right, n))
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_evaluate(operand, n))
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=args) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(_evaluate(arg, n) for arg in args))
+    raise ValueError("only arithmetic over N and math functions is allowed")
+
+
+def synchro_quorum(value: Value, replica_count: int) -> int:
+    """The number of instances that must have a synchronous transaction, the formula `N / 2 + 1` included.
+
+    `replica_count` is the number of registered replicas, at least 1.
+    """
+    if not isinstance(value, str):
+        return int(value)
+    try:
+        quorum = int(_evaluate(ast.parse(value.strip(), mode="eval"), replica_count))
+    except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+        raise _bad("replication_synchro_quorum", f"failed to evaluate the formula '{value}': {error}") from None
+    if not 0 < quorum < REPLICA_MAX:
+        text = f"the formula is evaluated to the quorum {quorum} for replica number {replica_count}"
+        raise _bad("replication_synchro_quorum", f"{text}, which is out of range [1;{REPLICA_MAX - 1}]")
+    return quorum
+
+
+def check_synchro_quorum(value: Value) -> None:
+    """A formula must give a quorum for every possible size of the replica set."""
+    if isinstance(value, str):
+        for count in range(1, REPLICA_MAX):
+            synchro_quorum(value, count)
+    elif not 0 < value < REPLICA_MAX:
+        text = "the value must be greater than zero and less than maximal number of replicas"
+        raise _bad("replication_synchro_quorum", text)
+
+
+class Config:
+    """Current values by attribute-like lookup: `config["listen"]`."""
+
+    def __init__(self) -> None:
+        self.values: Values = {name: option.default for name, option in OPTIONS.items()}
+        self.is_loaded = False
+
+    def __getitem__(self, name: str) -> Value:
+        return self.values[name]
+
+    def load(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> None:
+        """The first `box.cfg`: defaults, then the user's values, then every check."""
+        values = {name: option.default for name, option in OPTIONS.items()}
+        values.update(prepare(options, warn))
+        check(values)
+        self.values = values
+        self.is_loaded = True
+
+    def changes(self, options: Mapping[str, Value], warn: Callable[[str], None]) -> list[tuple[str, Value]]:
+        """A later `box.cfg`: what changes, in the order of application.
+
+        Raises RELOAD_CFG for an option that cannot change at run time, CFG for a bad value.
+        """
+        prepared = prepare(options, warn)
+        for name, value in prepared.items():
+            if not OPTIONS[name].dynamic and self.values[name] != value:
+                raise client_error(ErrorCode.RELOAD_CFG, name)
+        changed = [(name, value) for name, value in prepared.items() if self.values[name] != value]
+        changed.sort(key=lambda item: (OPTIONS[item[0]].order, item[0]))
+        return changed
+
+    def check_change(self, name: str, value: Value) -> None:
+        """The range checks for one option that is about to change."""
+        values = {**self.values, name: value}
+        if name == "read_only":
+            _check_read_only(values, "read_only")
+        if name in ("instance_uuid", "replicaset_uuid") and self.values[name] is not None:
+            raise client_error(ErrorCode.CFG, name, f"can't change from {self.values[name]} to {value}")
+        if name == "memtx_memory" and value < self.values[name]:
+            raise _bad(name, "cannot decrease memory size at runtime")
+        check(values)

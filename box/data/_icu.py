@@ -1,0 +1,106 @@
+"""Sort keys from the system's ICU, by ctypes: `ucol_open`, `ucol_setAttribute`, `ucol_getSortKey`.
+
+ICU's C functions carry the version in their names (`ucol_open_72`), which the file name tells. The keys live in
+memory only, so that two machines with different versions never compare each other's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+_STRENGTH_ATTRIBUTE: Final = 5
+_STRENGTHS: Final = {"primary": 0, "secondary": 1, "tertiary": 2, "quaternary": 3, "identical": 15}
+
+
+class Icu:
+    """The library, and the collators opened so far (they live as long as the process)."""
+
+    def __init__(self, library: ctypes.CDLL, version: str) -> None:
+        self.version = version
+        self._open = self._function(library, "ucol_open", ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        self._set = self._function(
+            library, "ucol_setAttribute", None, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_void_p
+        )
+        self._key = self._function(
+            library,
+            "ucol_getSortKey",
+            ctypes.c_int32,
+            ctypes.c_void_p,
+            ctypes.c_char_p,
+            ctypes.c_int32,
+            ctypes.c_char_p,
+            ctypes.c_int32,
+        )
+
+    def _function(self, library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        function = getattr(library, f"{name}_{self.version}")
+        function.restype = result
+        function.argtypes = arguments
+        return function  # type: ignore[no-any-return]
+
+    def collator(self, locale: str, strength: str) -> Callable[[str], bytes]:
+        """text -> sort key for a locale ('' is the root)."""
+        status = ctypes.c_int(0)
+        handle = self._open(locale.encode(), ctypes.byref(status))
+        self._set(handle, _STRENGTH_ATTRIBUTE, _STRENGTHS[strength], ctypes.byref(status))
+        if status.value > 0:
+            raise RuntimeError(f"ICU cannot open the collation of '{locale}': error {status.value}")
+        get_key = self._key
+
+        def key(text: str) -> bytes:
+            units = text.encode("utf-16-le" if _LITTLE_ENDIAN else "utf-16-be", "surrogatepass")
+            room = 32 + 4 * len(units)
+            while True:
+                buffer = ctypes.create_string_buffer(room)
+                size: int = get_key(handle, units, len(units) // 2, buffer, room)
+                if size <= room:
+                    return buffer.raw[: size - 1]
+                room = size
+
+        return key
+
+
+_LITTLE_ENDIAN: Final = sys.byteorder == "little"
+
+
+@lru_cache(maxsize=1)
+def library() -> Icu | None:
+    """The system's ICU, or the one inside the `icu4py` wheel, or None."""
+    for path, load_first in _candidates():
+        version = re.search(r"\.(?:so\.)?(\d+)", path.rpartition("icui18n")[2])
+        try:
+            for other in load_first:
+                ctypes.CDLL(other, mode=ctypes.RTLD_GLOBAL)
+            loaded = ctypes.CDLL(path)
+            return Icu(loaded, version.group(1) if version else "")
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def _candidates() -> list[tuple[str, list[str]]]:
+    """Library files to try, each with those that must be loaded before it."""
+    found: list[tuple[str, list[str]]] = []
+    name = ctypes.util.find_library("icui18n")
+    if name:
+        found.append((name, []))
+    return found + _in_wheel()
+
+
+def _in_wheel() -> list[tuple[str, list[str]]]:
+    try:
+        import icu4py  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        return []
+    libraries = Path(icu4py.__file__).parent.parent / "icu4py.libs"
+    versions = {kind: str(next(libraries.glob(f"libicu{kind}-*"), "")) for kind in ("data", "uc", "i18n")}
+    if not all(versions.values()):
+        return []
+    return [(versions["i18n"], [versions["data"], versions["uc"]])]

@@ -1,0 +1,150 @@
+"""Collations: the peer's identifiers and names, and sort keys that compare as bytes.
+
+0 `none` and 3 `binary` compare UTF-8 bytes. 1 `unicode` and 2 `unicode_ci` are ICU's root collation at tertiary and
+primary strength; 4 and up are those of a locale, three strengths each (`unicode_<locale>_s1` to `_s3`).
+
+The exact order is ICU's, so ICU makes the keys where the system has it (`_icu.py`). Without ICU, `unicode` and
+`unicode_ci` fall back to an order of our own, right for letters, digits and punctuation of common texts;
+the locale's collations are then an error.
+
+Source of the table: the `_collation` space of a running 2.8.1.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from box.data import _icu
+from box.errors import ErrorCode, client_error, unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """A row of `_collation`; `strength` is '' for the binary ones."""
+
+    id: int
+    name: str
+    type: str
+    locale: str
+    strength: str
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"strength": self.strength} if self.strength else {}
+
+
+_STRENGTHS: Final = ("primary", "secondary", "tertiary")
+
+_LOCALES: Final = """
+    af am ar as az be bn bs bs_Cyrl ca cs cy da de__phonebook de_AT_phonebook dsb ee eo es es__traditional et fa fi
+    fi__phonebook fil fo fr_CA gu ha haw he hi hr hu hy ig is ja kk kl kn ko kok ky lkt ln lt lv mk ml mr mt nb nn
+    nso om or pa pl ro sa se si si__dictionary sk sl sq sr sr_Latn sv sv__reformed ta te th tn to tr ug_Cyrl uk ur
+    vi vo wae wo yo zh zh__big5han zh__gb2312han zh__pinyin zh__stroke zh__zhuyin
+""".split()  # noqa: SIM905
+
+_ICU_LOCALES: Final = {
+    "de__phonebook": "de_DE_u_co_phonebk",
+    "de_AT_phonebook": "de_AT_u_co_phonebk",
+    "es__traditional": "es_u_co_trad",
+    "fi__phonebook": "fi_u_co_phonebk",
+    "si__dictionary": "si_u_co_dict",
+    "sv__reformed": "sv_u_co_reformed",
+    "ug_Cyrl": "ug",
+    "zh__big5han": "zh_u_co_big5han",
+    "zh__gb2312han": "zh_u_co_gb2312",
+    "zh__pinyin": "zh_u_co_pinyin",
+    "zh__stroke": "zh_u_co_stroke",
+    "zh__zhuyin": "zh_u_co_zhuyin",
+}
+"""Where the locale differs from the name."""
+
+
+def _table() -> Iterator[Collation]:
+    yield Collation(0, "none", "BINARY", "", "")
+    yield Collation(1, "unicode", "ICU", "", "tertiary")
+    yield Collation(2, "unicode_ci", "ICU", "", "primary")
+    yield Collation(3, "binary", "BINARY", "", "")
+    for index, name in enumerate(_LOCALES):
+        locale = _ICU_LOCALES.get(name, name)
+        for level, strength in enumerate(_STRENGTHS):
+            yield Collation(4 + 3 * index + level, f"unicode_{name}_s{level + 1}", "ICU", locale, strength)
+
+
+COLLATIONS: Final = tuple(_table())
+"""All built-in collations; the id is the position."""
+
+_BY_NAME: Final = {collation.name: collation for collation in COLLATIONS}
+
+
+def collation_by_name(name: str) -> Collation | None:
+    """The built-in collation of that name."""
+    return _BY_NAME.get(name)
+
+
+def collation_by_id(collation_id: int) -> Collation | None:
+    """The built-in collation with that id."""
+    return COLLATIONS[collation_id] if 0 <= collation_id < len(COLLATIONS) else None
+
+
+def is_binary(collation_id: int | None) -> bool:
+    """No collation, or one that compares the UTF-8 bytes."""
+    return collation_id in (None, 0, 3)
+
+
+def sort_key(collation_id: int, text: str) -> bytes:
+    """Bytes that compare as the collation orders the texts."""
+    return sort_key_function(collation_id)(text)
+
+
+@cache
+def sort_key_function(collation_id: int | None) -> Callable[[str], bytes]:
+    """text -> sort key; raises WRONG_INDEX_OPTIONS for an unknown id, UNSUPPORTED without ICU."""
+    if is_binary(collation_id):
+        return lambda text: text.encode("utf-8", "surrogateescape")
+    collation = collation_by_id(collation_id or 0)
+    if collation is None:
+        raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 1, "collation was not found by ID")
+    icu = _icu.library()
+    if icu is not None:
+        return icu.collator(collation.locale, collation.strength)
+    if collation.locale:
+        raise unsupported("A node without the ICU library", f"collation '{collation.name}'")
+    return _root_primary if collation.strength == "primary" else _root_tertiary
+
+
+# --- without ICU: base letters, then accents, then case ---
+
+_CLASSES: Final = {"C": 1, "Z": 2, "P": 3, "S": 4, "N": 6, "L": 7, "M": 8}
+"""Order of general categories at the primary level; currency signs (Sc) are 5."""
+
+
+def _primary_weight(char: str) -> bytes:
+    category = unicodedata.category(char)
+    digit = unicodedata.digit(char, None)
+    value = ord(char) if digit is None else digit
+    return bytes((5 if category == "Sc" else _CLASSES[category[0]],)) + value.to_bytes(3, "big")
+
+
+def _decomposed(text: str) -> str:
+    return unicodedata.normalize("NFKD", text)
+
+
+def _root_primary(text: str) -> bytes:
+    folded = _decomposed(_decomposed(text).casefold())
+    return b"".join(_primary_weight(char) for char in folded if not unicodedata.combining(char))
+
+
+def _root_tertiary(text: str) -> bytes:
+    plain = _decomposed(text)
+    accents, cases = bytearray(), bytearray()
+    for char in plain:
+        if unicodedata.combining(char):
+            accents += ord(char).to_bytes(3, "big")
+        else:
+            accents += b"\x00\x00\x01"
+            cases.append(2 if char.isupper() else 1)
+    return b"\x00".join((_root_primary(text), bytes(accents), bytes(cases)))

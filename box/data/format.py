@@ -1,0 +1,270 @@
+"""Tuple formats: what the fields of a space's tuples must be.
+
+A format joins the space's field list with the parts of all its indexes, as the peer does: where an index part
+is stricter than the field, the part's type counts; a field that only indexes mention takes its nullability from
+the first part. JSON paths of index parts add a tree of inner fields.
+
+Order of checks (`tuple_format.c` of 2.8.1): field count, then the type of every present field from left to right,
+then the first required field that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgpack import unpackb
+
+from box.data.codec import decode_ext, split_array, unpack
+from box.data.json_path import Path, Step, path_text
+from box.data.keydef import KeyDef, PartDef
+from box.data.types import TYPE_SETS, FieldType, check_expression, checker, type_name_of
+from box.errors import ErrorCode, client_error
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDef:
+    """A field of a space's format. `nullable_action` is the peer's: 'none' exactly when nil is allowed."""
+
+    name: str | None = None
+    type: FieldType = FieldType.ANY
+    is_nullable: bool = False
+    collation_id: int | None = None
+    nullable_action: str = ""
+    default: str | None = None
+
+    @property
+    def action(self) -> str:
+        return self.nullable_action or ("none" if self.is_nullable else "default")
+
+
+@dataclass(slots=True)
+class _Node:
+    """A field of the tree: a top-level field, or a place inside one that an index part's path passes."""
+
+    path: Path
+    type: FieldType = FieldType.ANY
+    action: str = "none"
+    is_key_part: bool = False
+    children: dict[Step, _Node] = field(default_factory=dict)
+
+    @property
+    def is_nullable(self) -> bool:
+        return self.action == "none"
+
+
+class TupleFormat:
+    """Checks tuples and knows their field names.
+
+    Raises at construction FORMAT_MISMATCH_INDEX_PART, INDEX_PART_TYPE_MISMATCH, ACTION_MISMATCH.
+    """
+
+    def __init__(
+        self, fields: Sequence[FieldDef] = (), key_defs: Sequence[KeyDef] = (), exact_field_count: int = 0
+    ) -> None:
+        self.fields = tuple(fields)
+        self.exact_field_count = exact_field_count
+        self.names: dict[str, int] = {}
+        for number, definition in enumerate(self.fields):
+            if definition.name is not None:
+                self.names.setdefault(definition.name, number)
+        self.index_field_count = max((part.fieldno + 1 for key in key_defs for part in key.parts), default=0)
+        self._nodes = [_Node((number,), item.type, item.action) for number, item in enumerate(self.fields)]
+        for number in range(len(self.fields), self.index_field_count):
+            self._nodes.append(_Node((number,)))
+        self._inner: list[_Node] = []
+        for key in key_defs:
+            for part in key.parts:
+                self._use_part(part)
+        self.validate: Callable[[bytes], list[Any]] = _compile_validate(self)
+
+    def __repr__(self) -> str:
+        return f"TupleFormat({', '.join(f'{self.field_text(n)} {node.type}' for n, node in enumerate(self._nodes))})"
+
+    # --- building ---
+
+    def _use_part(self, part: PartDef) -> None:
+        node = self._nodes[part.fieldno]
+        for step in part.steps:
+            node = self._child(node, step)
+        if part.fieldno >= len(self.fields) and not node.is_key_part:
+            node.action = part.nullable_action
+        self._merge_action(node, part)
+        if node.type.contains(part.type):
+            node.type = part.type
+        elif not part.type.contains(node.type):
+            code = ErrorCode.INDEX_PART_TYPE_MISMATCH if node.is_key_part else ErrorCode.FORMAT_MISMATCH_INDEX_PART
+            raise client_error(code, self._node_text(node), node.type, part.type)
+        node.is_key_part = True
+
+    def _child(self, parent: _Node, step: Step) -> _Node:
+        container = FieldType.MAP if isinstance(step, str) else FieldType.ARRAY
+        if not parent.type.contains(container):
+            raise client_error(ErrorCode.INDEX_PART_TYPE_MISMATCH, self._node_text(parent), parent.type, container)
+        parent.type = container
+        parent.is_key_part = True
+        if step not in parent.children:
+            parent.children[step] = _Node((*parent.path, step))
+            self._inner.append(parent.children[step])
+        return parent.children[step]
+
+    def _merge_action(self, node: _Node, part: PartDef) -> None:
+        """The stricter of the two: they may differ only where one is the default."""
+        if node.action == "default":
+            if not part.is_nullable or part.path:
+                node.action = part.nullable_action
+        elif part.nullable_action == "default":
+            if node.action == "none":
+                node.action = "default"
+        elif node.action != part.nullable_action:
+            raise client_error(ErrorCode.ACTION_MISMATCH, self._node_text(node), node.action, part.nullable_action)
+
+    # --- names ---
+
+    @property
+    def field_count(self) -> int:
+        """Fields the format says something about."""
+        return len(self._nodes)
+
+    def field_no(self, name: str) -> int | None:
+        """The 0-based number of a named field."""
+        return self.names.get(name)
+
+    def field_type(self, path: Path) -> FieldType:
+        """The type at a place, a top-level field number first; ANY where the format says nothing."""
+        node = self._lookup(path)
+        return FieldType.ANY if node is None else node.type
+
+    def field_is_nullable(self, fieldno: int) -> bool:
+        return fieldno >= len(self._nodes) or self._nodes[fieldno].is_nullable
+
+    def field_text(self, fieldno: int) -> str:
+        """How messages call a top-level field: `2`, or `2 (name)`."""
+        name = self.fields[fieldno].name if fieldno < len(self.fields) else None
+        return str(fieldno + 1) if name is None else f"{fieldno + 1} ({name})"
+
+    def _node_text(self, node: _Node) -> str:
+        return self.field_text(node.path[0]) if len(node.path) == 1 else path_text(node.path)  # type: ignore[arg-type]
+
+    def _lookup(self, path: Path) -> _Node | None:
+        first = path[0]
+        if type(first) is not int or not 0 <= first < len(self._nodes):
+            return None
+        node: _Node | None = self._nodes[first]
+        for step in path[1:]:
+            node = node.children.get(step) if node is not None else None
+        return node
+
+    def can_store(self, other: TupleFormat) -> bool:
+        """Tuples of `other` fit this format without a look at the data."""
+        if self.exact_field_count != other.exact_field_count:
+            return False
+        for node in self._all_nodes():
+            theirs = other._lookup(node.path)
+            if theirs is None:
+                if node.type is not FieldType.ANY or not node.is_nullable:
+                    return False
+            elif not node.type.contains(theirs.type) or (theirs.is_nullable and not node.is_nullable):
+                return False
+        return True
+
+    def _all_nodes(self) -> Iterator[_Node]:
+        yield from self._nodes
+        yield from self._inner
+
+    # --- checking ---
+
+    def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
+        """Every rule, one by one, with the error of the first that is broken; returns `fields`."""
+        if type(fields) is not list:
+            raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+        count = len(fields)
+        if self.exact_field_count and count != self.exact_field_count:
+            raise client_error(ErrorCode.EXACT_FIELD_COUNT, count, self.exact_field_count)
+        missing: list[_Node] = []
+        for number, node in enumerate(self._nodes):
+            if number < count:
+                self._check_value(node, fields[number], missing)
+            else:
+                self._note_missing(node, missing)
+        self._check_single_floats(raw, count)
+        if missing:
+            order = list(self._all_nodes())
+            first = min(missing, key=order.index)
+            raise client_error(ErrorCode.FIELD_MISSING, self._node_text(first))
+        return fields
+
+    def _check_value(self, node: _Node, value: Any, missing: list[_Node]) -> None:
+        if not checker(node.type, node.is_nullable)(value):
+            raise client_error(ErrorCode.FIELD_TYPE, self._node_text(node), node.type, type_name_of(value))
+        for step, child in node.children.items():
+            if _has(value, step):
+                self._check_value(child, value[step], missing)
+            else:
+                self._note_missing(child, missing)
+
+    def _note_missing(self, node: _Node, missing: list[_Node]) -> None:
+        if not node.children and not node.is_nullable:
+            missing.append(node)
+        for child in node.children.values():
+            self._note_missing(child, missing)
+
+    def _check_single_floats(self, raw: bytes, count: int) -> None:
+        """`double` takes no single-precision float, a difference that decoding erases."""
+        doubles = [number for number, node in enumerate(self._nodes[:count]) if node.type is FieldType.DOUBLE]
+        if not doubles or 0xCA not in raw:
+            return
+        elements = split_array(raw)
+        for number in doubles:
+            if elements[number][0] == 0xCA:
+                raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self._nodes[number]), "double", "float")
+
+
+def _has(container: Any, step: Step) -> bool:
+    if type(step) is int:
+        return type(container) is list and step < len(container)
+    return type(container) is dict and step in container
+
+
+def _compile_validate(form: TupleFormat) -> Callable[[bytes], list[Any]]:
+    """`validate(raw) -> fields`: decodes once and answers with a few inline checks in the common case.
+
+    The common case is a tuple with all fields the checks name; whatever else goes to `TupleFormat.check`.
+    """
+    checks = []
+    needed = 0
+    for number, node in enumerate(form._nodes):
+        expression = check_expression(node.type, node.is_nullable, f"f[{number}]")
+        if expression is not None:
+            checks.append(expression)
+        if expression is not None or not node.is_nullable:
+            needed = number + 1
+    if form.exact_field_count:
+        size = f"len(f) == {form.exact_field_count}" if form.exact_field_count >= needed else "False"
+    else:
+        size = f"len(f) >= {needed}"
+    if form._inner:
+        checks.append("False")
+    elif any(node.type is FieldType.DOUBLE for node in form._nodes):
+        checks.append("0xCA not in raw")
+    source = f"""
+def validate(raw):
+    try:
+        f = unpackb(raw, strict_map_key=False, ext_hook=ext_hook, unicode_errors="surrogateescape")
+    except (ValueError, TypeError):
+        f = unpack(raw)
+    if type(f) is list and {" and ".join([size, *checks])}:
+        return f
+    return check(raw, f)
+"""
+    names: dict[str, Any] = {
+        **TYPE_SETS,
+        "unpackb": unpackb,
+        "unpack": unpack,
+        "ext_hook": decode_ext,
+        "check": form.check,
+    }
+    exec(source, names)
+    compiled: Callable[[bytes], list[Any]] = names["validate"]
+    return compiled

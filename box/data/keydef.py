@@ -1,0 +1,310 @@
+"""Key definitions: which fields make a key, and keys as natively comparable Python values.
+
+A sort key orders as the peer orders the tuples:
+
+    one part                 the bare value of that part
+    several parts            a tuple of them
+    unsigned, integer        int
+    number, double, decimal  int, float or Decimal, which compare by value; NaN is below every number
+    string                   the UTF-8 bytes, or the collation's sort key
+    varbinary                bytes
+    uuid                     int (its 128 bits: the order of the bytes)
+    boolean                  bool
+    scalar                   (class, value): booleans, then numbers, strings, binaries
+    a nullable part          (False,) for nil or a missing field, (True, value) otherwise
+
+The functions are compiled from source made of fixed text and field numbers: a key extraction stays one
+Python call, and none at all for the commonest key (`operator.itemgetter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any, Final
+
+from box.data.collation import is_binary, sort_key_function
+from box.data.json_path import ANY_INDEX, Path, follow, parse_path
+from box.data.types import TYPE_SETS, FieldType, check_expression, checker
+from box.errors import ErrorCode, client_error, unsupported
+
+SortKey = Any
+"""A comparable, hashable value (see the module's table)."""
+
+NIL_PART: Final = (False,)
+"""The key of a nil in a nullable part."""
+
+
+class _Lowest:
+    """NaN's key: equal to itself, below every number."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __lt__(self, other: object) -> bool:
+        return self is not other
+
+    def __le__(self, other: object) -> bool:
+        return True
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+    def __ge__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return 0
+
+    def __repr__(self) -> str:
+        return "NaN"
+
+
+class _Highest:
+    """Above everything: `key + (TOP,)` is just after every key that starts with `key`."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __le__(self, other: object) -> bool:
+        return self is other
+
+    def __gt__(self, other: object) -> bool:
+        return self is not other
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 1
+
+    def __repr__(self) -> str:
+        return "TOP"
+
+
+NAN: Final = _Lowest()
+TOP: Final = _Highest()
+
+
+@dataclass(frozen=True, slots=True)
+class PartDef:
+    """One part of a key. `fieldno` is 0-based, `path` a JSON path inside that field."""
+
+    fieldno: int
+    type: FieldType
+    is_nullable: bool = False
+    collation_id: int | None = None
+    path: str | None = None
+    exclude_null: bool = False
+
+    @property
+    def steps(self) -> Path:
+        """The path as steps; () when the part is the field itself."""
+        return parse_path(self.path) if self.path else ()
+
+    @property
+    def nullable_action(self) -> str:
+        return "none" if self.is_nullable else "default"
+
+    def same_place(self, other: PartDef) -> bool:
+        """Both parts read the same value and compare it alike."""
+        return self.fieldno == other.fieldno and self.steps == other.steps and self._collation() == other._collation()
+
+    def _collation(self) -> int | None:
+        return None if is_binary(self.collation_id) else self.collation_id
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _number(value: int | float | Decimal) -> Any:
+    return value if value == value else NAN
+
+
+def _scalar(value: Any, text_key: Callable[[str], bytes] = _utf8) -> tuple[int, Any]:
+    kind = type(value)
+    if kind is str:
+        return 3, text_key(value)
+    if kind is bool:
+        return 1, value
+    if kind is bytes:
+        return 4, value
+    return 2, _number(value)
+
+
+_PLAIN: Final = {FieldType.UNSIGNED, FieldType.INTEGER, FieldType.BOOLEAN, FieldType.VARBINARY, FieldType.DECIMAL}
+
+
+def _part_key(part: PartDef) -> Callable[[Any], Any]:
+    """value -> part key, for one that is not nil."""
+    if part.type in _PLAIN:
+        return lambda value: value
+    if part.type in (FieldType.NUMBER, FieldType.DOUBLE):
+        return _number
+    if part.type is FieldType.UUID:
+        return lambda value: value.int
+    text_key = _utf8 if is_binary(part.collation_id) else sort_key_function(part.collation_id)
+    if part.type is FieldType.STRING:
+        return text_key
+    return lambda value: _scalar(value, text_key)
+
+
+def _part_source(part: PartDef, number: int) -> str:
+    """Source of the part's key of the fields `f`; `k<n>` are part keys, `p<n>` JSON paths."""
+    place = f"f[{part.fieldno}]"
+    if part.path:
+        place = f"follow(f[{part.fieldno}], p{number})"
+    if part.is_nullable:
+        present = f"len(f) > {part.fieldno} and (v := {place}) is not None"
+        return f"((True, {_key_source(part, number, 'v')}) if {present} else NIL)"
+    return _key_source(part, number, place)
+
+
+def _key_source(part: PartDef, number: int, value: str) -> str:
+    if part.type in _PLAIN:
+        return value
+    if part.type in (FieldType.NUMBER, FieldType.DOUBLE):
+        return f"(w if (w := {value}) == w else NAN)"
+    if part.type is FieldType.UUID:
+        return f"{value}.int"
+    if part.type is FieldType.STRING and is_binary(part.collation_id):
+        return f"{value}.encode()"
+    return f"k{number}({value})"
+
+
+def _is_plain(part: PartDef) -> bool:
+    return part.type in _PLAIN and not part.is_nullable and not part.path
+
+
+class KeyDef:
+    """An ordered list of parts.
+
+    `extract(fields)` gives the sort key of a decoded tuple that passed its format. `parse(values, exact)` checks
+    a key given by a user: KEY_PART_TYPE, KEY_PART_COUNT, EXACT_MATCH.
+    """
+
+    __slots__ = ("__dict__", "is_nullable", "part_keys", "parts")
+
+    def __init__(self, parts: Sequence[PartDef]) -> None:
+        self.parts = tuple(parts)
+        for part in self.parts:
+            if ANY_INDEX in part.steps:
+                raise unsupported("memtx", "multikey indexes")
+        self.is_nullable = any(part.is_nullable for part in self.parts)
+        self.part_keys = tuple(map(_part_key, self.parts))
+        self._checkers = [checker(part.type) for part in self.parts]
+        self.extract: Callable[[list[Any]], SortKey] = _compile_extract(self)
+        self.parse: Callable[..., SortKey] = _compile_parse(self)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyDef) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"KeyDef({', '.join(f'[{part.fieldno + 1}, {part.type}]' for part in self.parts)})"
+
+    def merge(self, tail: KeyDef) -> KeyDef:
+        """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
+        missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
+        return KeyDef(self.parts + tuple(missing))
+
+    def extract_values(self, fields: list[Any]) -> list[Any]:
+        """The field values of the key, as a user would pass them (nil for missing fields)."""
+        count = len(fields)
+        return [follow(fields[part.fieldno], part.steps) if part.fieldno < count else None for part in self.parts]
+
+    def parse_parts(self, values: list[Any], *, exact: bool = False) -> tuple[Any, ...]:
+        """The part keys of a checked key, always as a tuple; partial and with nils unless `exact`."""
+        if not isinstance(values, (list, tuple)):
+            raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+        if exact and len(values) != len(self.parts):
+            raise client_error(ErrorCode.EXACT_MATCH, len(self.parts), len(values))
+        if len(values) > len(self.parts):
+            raise client_error(ErrorCode.KEY_PART_COUNT, len(self.parts), len(values))
+        return tuple(self._parse_part(number, value, exact) for number, value in enumerate(values))
+
+    def _parse_part(self, number: int, value: Any, exact: bool) -> Any:
+        part = self.parts[number]
+        if value is None and part.is_nullable and not exact:
+            return NIL_PART
+        if not self._checkers[number](value):
+            raise client_error(ErrorCode.KEY_PART_TYPE, number, part.type)
+        key = self.part_keys[number](value)
+        return (True, key) if part.is_nullable else key
+
+    def _parse_any(self, values: list[Any], exact: bool = True) -> SortKey:
+        key = self.parse_parts(values, exact=exact)
+        return key[0] if len(self.parts) == 1 and key else key
+
+    def _extract_any(self, fields: list[Any]) -> SortKey:
+        """The sort key by way of the part functions; takes strings that are not UTF-8."""
+        key = []
+        for part, value, part_key in zip(self.parts, self.extract_values(fields), self.part_keys, strict=True):
+            if not part.is_nullable:
+                key.append(part_key(value))
+            else:
+                key.append(NIL_PART if value is None else (True, part_key(value)))
+        return key[0] if len(key) == 1 else tuple(key)
+
+
+def _compile_extract(definition: KeyDef) -> Callable[[list[Any]], SortKey]:
+    parts = definition.parts
+    if parts and all(map(_is_plain, parts)):
+        return itemgetter(*(part.fieldno for part in parts))
+    sources = [_part_source(part, number) for number, part in enumerate(parts)]
+    names: dict[str, Any] = {"NIL": NIL_PART, "NAN": NAN, "follow": follow, "slow": definition._extract_any}
+    for number, part in enumerate(parts):
+        names |= {f"k{number}": definition.part_keys[number], f"p{number}": part.steps}
+    body = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
+    source = f"""
+def extract(f):
+    try:
+        return {body}
+    except UnicodeEncodeError:
+        return slow(f)
+"""
+    exec(source, names)
+    compiled: Callable[[list[Any]], SortKey] = names["extract"]
+    return compiled
+
+
+def _compile_parse(definition: KeyDef) -> Callable[..., SortKey]:
+    """`parse(values, exact=True)` with a quick way through for full keys of parts that are never nil."""
+    parts = definition.parts
+    if not parts or definition.is_nullable:
+        return definition._parse_any
+    names: dict[str, Any] = {**TYPE_SETS, "NAN": NAN, "slow": definition._parse_any}
+    variables, checks, keys = [], [], []
+    for number, part in enumerate(parts):
+        names[f"k{number}"] = definition.part_keys[number]
+        variables.append(f"v{number}")
+        checks.append(check_expression(part.type, False, f"v{number}") or "True")
+        keys.append(_key_source(part, number, f"v{number}"))
+    source = f"""
+def parse(values, exact=True):
+    try:
+        {", ".join(variables)}, = values
+        if {" and ".join(checks)}:
+            return {keys[0] if len(keys) == 1 else f"({', '.join(keys)})"}
+    except (TypeError, ValueError):
+        pass
+    return slow(values, exact)
+"""
+    exec(source, names)
+    compiled: Callable[..., SortKey] = names["parse"]
+    return compiled

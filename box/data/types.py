@@ -1,0 +1,125 @@
+"""Field types, what values they take, and how values are called in messages.
+
+Facts: `field_def.c` of 2.8.1. A type takes MessagePack kinds, not ranges: a `number` takes a decimal, a
+`double` does not take an integer, and `scalar` takes neither UUIDs nor nil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+from uuid import UUID
+
+
+class FieldType(Enum):
+    """A field type; the value is its name in formats and messages."""
+
+    ANY = "any"
+    UNSIGNED = "unsigned"
+    STRING = "string"
+    NUMBER = "number"
+    DOUBLE = "double"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    VARBINARY = "varbinary"
+    SCALAR = "scalar"
+    DECIMAL = "decimal"
+    UUID = "uuid"
+    ARRAY = "array"
+    MAP = "map"
+
+    def __str__(self) -> str:
+        return self.value
+
+    def contains(self, other: FieldType) -> bool:
+        """Every value of `other` is also a value of this type."""
+        return self is other or self is FieldType.ANY or other in _SUBTYPES.get(self, ())
+
+    @classmethod
+    def by_name(cls, name: str) -> FieldType | None:
+        """The type of that name, any case; 'num', 'str' and '*' are names of 1.6 and 1.7."""
+        lower = name.lower()
+        found = _BY_NAME.get(lower)
+        if found is None and lower and lower in ("num", "str"):
+            found = FieldType.UNSIGNED if lower == "num" else FieldType.STRING
+        return found
+
+
+_SUBTYPES: Final = {
+    FieldType.INTEGER: (FieldType.UNSIGNED,),
+    FieldType.NUMBER: (FieldType.UNSIGNED, FieldType.INTEGER, FieldType.DOUBLE, FieldType.DECIMAL),
+    FieldType.SCALAR: (
+        FieldType.UNSIGNED,
+        FieldType.STRING,
+        FieldType.NUMBER,
+        FieldType.DOUBLE,
+        FieldType.INTEGER,
+        FieldType.BOOLEAN,
+        FieldType.VARBINARY,
+        FieldType.DECIMAL,
+    ),
+}
+_BY_NAME: Final = {kind.value: kind for kind in FieldType} | {"*": FieldType.ANY}
+
+_NUMBERS: Final = frozenset({int, float, Decimal})
+_SCALARS: Final = frozenset({int, float, Decimal, str, bytes, bool})
+
+TYPE_SETS: Final = {"NUMBERS": _NUMBERS, "SCALARS": _SCALARS, "Decimal": Decimal, "UUID": UUID}
+"""Names that the expressions of `check_expression` refer to."""
+
+_EXPRESSIONS: Final = {
+    FieldType.UNSIGNED: "type({0}) is int and {0} >= 0",
+    FieldType.STRING: "type({0}) is str",
+    FieldType.NUMBER: "type({0}) in NUMBERS",
+    FieldType.DOUBLE: "type({0}) is float",
+    FieldType.INTEGER: "type({0}) is int",
+    FieldType.BOOLEAN: "type({0}) is bool",
+    FieldType.VARBINARY: "type({0}) is bytes",
+    FieldType.SCALAR: "type({0}) in SCALARS",
+    FieldType.DECIMAL: "type({0}) is Decimal",
+    FieldType.UUID: "type({0}) is UUID",
+    FieldType.ARRAY: "type({0}) is list",
+    FieldType.MAP: "type({0}) is dict",
+}
+
+
+def check_expression(kind: FieldType, nullable: bool, variable: str) -> str | None:
+    """Python source of "the value of `variable` fits the type"; None when every value does."""
+    if kind is FieldType.ANY:
+        return None
+    test = _EXPRESSIONS[kind].format(variable)
+    return f"({variable} is None or {test})" if nullable else f"({test})"
+
+
+def _checker(kind: FieldType, nullable: bool) -> Callable[[Any], bool]:
+    source = check_expression(kind, nullable, "value") or "True"
+    checker: Callable[[Any], bool] = eval(f"lambda value: {source}", dict(TYPE_SETS))
+    return checker
+
+
+_CHECKERS: Final = {(kind, nullable): _checker(kind, nullable) for kind in FieldType for nullable in (False, True)}
+
+
+def checker(kind: FieldType, nullable: bool = False) -> Callable[[Any], bool]:
+    """A predicate: does a decoded value fit the type?"""
+    return _CHECKERS[kind, nullable]
+
+
+_NAMES: Final = {
+    type(None): "nil",
+    str: "string",
+    bytes: "blob",
+    list: "array",
+    dict: "map",
+    bool: "boolean",
+    float: "double",
+}
+
+
+def type_name_of(value: Any) -> str:
+    """The name of a decoded value's MessagePack kind, as messages have it: `unsigned`, `nil`, `extension`, ..."""
+    if type(value) is int:
+        return "unsigned" if value >= 0 else "integer"
+    return _NAMES.get(type(value), "extension")

@@ -1,0 +1,29 @@
+"""Which class serves an index definition."""
+
+from __future__ import annotations
+
+from box.data.keydef import KeyDef
+from box.errors import ErrorCode, client_error, unsupported
+from box.index.base import Index, IndexDef
+from box.index.hash import HashIndex
+from box.index.tree import SparseTreeIndex, TreeIndex
+
+_CLASSES: dict[str, type[Index]] = {"TREE": TreeIndex, "HASH": HashIndex}
+
+
+def create_index(
+    definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+) -> Index:
+    """An empty index. `primary` is the primary index's key definition (None for the primary index itself).
+
+    Raises UNSUPPORTED for RTREE and BITSET, INDEX_TYPE for an unknown type.
+    """
+    kind = definition.type.upper()
+    if kind in ("RTREE", "BITSET"):
+        raise unsupported("This node", f"{kind} indexes")
+    if kind not in _CLASSES:
+        raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
+    chosen = _CLASSES[kind]
+    if chosen is TreeIndex and any(part.exclude_null for part in definition.parts):
+        chosen = SparseTreeIndex
+    return chosen(definition, primary, space_name=space_name, engine=engine)

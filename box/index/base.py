@@ -1,0 +1,214 @@
+"""What every index offers.
+
+An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the
+transaction manager's that stands for its versions; the index never looks inside.
+
+`version` grows with every change. A cursor that finds it unchanged may go on with what it has already read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from box.data.keydef import KeyDef, PartDef, SortKey
+from box.errors import BoxError, ErrorCode, client_error
+
+Entry = Any
+"""`bytes`, or a version chain of `box.txn.mvcc`; opaque here."""
+
+
+class IteratorType(IntEnum):
+    """The wire numbers of the iterators. TREE knows 0 to 6, HASH ALL, EQ and GT."""
+
+    EQ = 0
+    REQ = 1
+    ALL = 2
+    LT = 3
+    LE = 4
+    GE = 5
+    GT = 6
+    BITS_ALL_SET = 7
+    BITS_ANY_SET = 8
+    BITS_ALL_NOT_SET = 9
+    OVERLAPS = 10
+    NEIGHBOR = 11
+
+    @property
+    def is_reverse(self) -> bool:
+        return self in (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDef:
+    """A row of `_index`, with parsed parts."""
+
+    space_id: int
+    iid: int
+    name: str
+    type: str
+    unique: bool
+    parts: tuple[PartDef, ...]
+    opts: dict[str, Any] = field(default_factory=dict)
+
+
+class Cursor(ABC):
+    """A scan that reads ahead in chunks.
+
+    `fetch` returns the next entries in order, [] at the end. `rewind(used)` tells that only the first `used`
+    entries of the last chunk were taken: the next `fetch` starts just after them, in the index as it is then.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def fetch(self, limit: int) -> list[Entry]:
+        """Up to `limit` entries; fewer only at the end."""
+
+    @abstractmethod
+    def rewind(self, used: int) -> None:
+        """Give back the entries of the last chunk from number `used` on."""
+
+
+class Index(ABC):
+    """Common parts: definition, keys, error texts, scans made of cursors."""
+
+    MAX_CHUNK = 1024
+
+    find: Callable[[SortKey], Entry | None]
+    """The entry of a full key, or None. The bound method of the container itself."""
+    key_of: Callable[[list[Any]], SortKey]
+    """The full, unique key of a decoded tuple in this index."""
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        self.definition = definition
+        self.space_name = space_name
+        self.engine = engine
+        self.key_def = KeyDef(definition.parts)
+        self.primary = primary
+        self.version = 0
+
+    def __repr__(self) -> str:
+        return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', {len(self)} entries>"
+
+    @property
+    def iid(self) -> int:
+        return self.definition.iid
+
+    @property
+    def name(self) -> str:
+        return self.definition.name
+
+    @property
+    def is_unique(self) -> bool:
+        return self.definition.unique
+
+    # --- the container ---
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def put(self, sort_key: SortKey, entry: Entry) -> None:
+        """Set the entry of a key."""
+
+    @abstractmethod
+    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
+        """Set the entry of a key and return the one it had, or None: `find` and `put` at the price of one."""
+
+    @abstractmethod
+    def remove(self, sort_key: SortKey) -> None:
+        """Forget a key; one that is absent is ignored."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Forget everything."""
+
+    @abstractmethod
+    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
+        """Replace the contents by (key, entry) pairs in ascending order of keys, quickly."""
+
+    @abstractmethod
+    def values_list(self) -> list[Entry]:
+        """All entries in order, as fast as the container gives them."""
+
+    @abstractmethod
+    def random(self, seed: int) -> Entry | None:
+        """Some entry, the same for the same seed and contents; None when empty."""
+
+    @abstractmethod
+    def bsize(self) -> int:
+        """Bytes the index takes besides the tuples (an estimate from the number of entries)."""
+
+    # --- access by a user's key ---
+
+    @abstractmethod
+    def get(self, values: list[Any]) -> Entry | None:
+        """The entry of a full key as a user gives it. Raises MORE_THAN_ONE_TUPLE for a non-unique index,
+        EXACT_MATCH, KEY_PART_TYPE."""
+
+    @abstractmethod
+    def cursor(self, iterator: int, values: list[Any]) -> Cursor:
+        """A cursor over the entries that an iterator type and a (partial) key select.
+
+        Raises KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY, UNSUPPORTED_INDEX_FEATURE, ILLEGAL_PARAMS.
+        """
+
+    @abstractmethod
+    def count(self, iterator: int, values: list[Any]) -> int:
+        """How many entries `cursor` would give."""
+
+    @abstractmethod
+    def min(self, values: list[Any]) -> Entry | None:
+        """The least entry whose key starts with `values`."""
+
+    @abstractmethod
+    def max(self, values: list[Any]) -> Entry | None:
+        """The greatest entry whose key starts with `values`."""
+
+    def scan(self, iterator: int, values: list[Any]) -> Iterator[Entry]:
+        """Entries one by one; the index may change between steps, and each step sees it as it is then."""
+        return self._steps(self.cursor(iterator, values))
+
+    def _steps(self, cursor: Cursor) -> Iterator[Entry]:
+        limit = 16
+        while chunk := cursor.fetch(limit):
+            version = self.version
+            limit = min(limit * 4, self.MAX_CHUNK)
+            for used, entry in enumerate(chunk, 1):
+                yield entry
+                if self.version != version:
+                    cursor.rewind(used)
+                    break
+
+    def scan_chunks(self, iterator: int, values: list[Any], size: int = MAX_CHUNK) -> Iterator[list[Entry]]:
+        """Lists of up to `size` entries. The index may change between lists; a list once given is not updated."""
+        cursor = self.cursor(iterator, values)
+        while chunk := cursor.fetch(size):
+            yield chunk
+
+    # --- errors ---
+
+    def unsupported_feature(self, feature: str) -> BoxError:
+        """`Index 'primary' (HASH) of space 'test' (memtx) does not support <feature>`."""
+        definition = self.definition
+        return client_error(
+            ErrorCode.UNSUPPORTED_INDEX_FEATURE,
+            definition.name,
+            definition.type,
+            self.space_name,
+            self.engine,
+            feature,
+        )
+
+    def iterator_type(self, iterator: int) -> IteratorType:
+        """Check a number that came from outside."""
+        try:
+            return IteratorType(iterator)
+        except ValueError:
+            raise client_error(ErrorCode.ILLEGAL_PARAMS, "Invalid iterator type") from None

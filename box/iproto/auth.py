@@ -1,0 +1,50 @@
+"""chap-sha1: how a client proves that it knows a password without sending it.
+
+```
+stored hash = sha1(sha1(password))                                   20 bytes, base64 in `_user`
+scramble    = xor(sha1(password), sha1(salt[:20] + stored hash))     what the client sends
+```
+
+Source: the protocol's reference document.
+"""
+
+from __future__ import annotations
+
+import hmac
+from hashlib import sha1
+from typing import Any, Final
+
+import msgpack
+
+from box.iproto.constants import Key
+
+SCRAMBLE_SIZE: Final = 20
+MECHANISM: Final = "chap-sha1"
+
+
+def _xor(left: bytes, right: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+
+
+def scramble(salt: bytes, password: str | bytes) -> bytes:
+    """The 20 bytes that answer a greeting's salt (at least 20 bytes of it are used)."""
+    raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
+    first = sha1(raw).digest()
+    return _xor(first, sha1(salt[:SCRAMBLE_SIZE] + sha1(first).digest()).digest())
+
+
+def is_right_scramble(candidate: bytes, salt: bytes, stored_hash: bytes) -> bool:
+    """Whether the scramble came from the password behind `stored_hash`."""
+    first = _xor(candidate, sha1(salt[:SCRAMBLE_SIZE] + stored_hash).digest())
+    return hmac.compare_digest(sha1(first).digest(), stored_hash)
+
+
+def encode_auth(user: str, password: str | None, salt: bytes) -> bytes:
+    """The body of an AUTH request: `{user name, [mechanism, scramble]}`.
+
+    Without a password the list is empty, which the server takes for guest only.
+    """
+    proof: list[Any] = [] if password is None else [MECHANISM, scramble(salt, password)]
+    # The scramble travels as MP_STR: the old format of MessagePack has no binary type.
+    body: bytes = msgpack.packb({int(Key.USER_NAME): user, int(Key.TUPLE): proof}, use_bin_type=False)
+    return body

@@ -1,0 +1,296 @@
+"""What a request does: one method for each type. Everything here is the general way; `Connection` has a shortcut
+for requests that look like an earlier one.
+
+Order of checks, as in the peer: the packet, the request's body, schema version, space or user, the operation.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack
+from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
+from box.iproto.auth import SCRAMBLE_SIZE, is_right_scramble
+from box.iproto.codec import reply_array, reply_body, reply_ok, reply_tuples
+from box.iproto.constants import Key, RequestType
+from box.iproto.plans import Plan
+from box.iproto.request import (
+    AuthRequest,
+    CallRequest,
+    DmlRequest,
+    check_sql,
+    decode_auth,
+    decode_call,
+    decode_dml,
+    results_as_tuples,
+)
+from box.iproto.row import Row, decode_header, is_msgpack
+from box.iproto.sessions import RequestContext
+from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
+from box.schema.ids import UserId
+from box.txn.context import Context
+
+if TYPE_CHECKING:
+    from box.iproto.connection import Connection
+    from box.iproto.server import Server
+    from box.schema.access import User
+
+_ITERATOR_MAX: Final = 12
+_LIMIT_MAX: Final = 0xFFFFFFFF
+_NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
+Handler = Callable[["Connection", Row], None]
+
+
+def _invalid(what: str) -> BoxError:
+    return client_error(ErrorCode.INVALID_MSGPACK, what)
+
+
+def _check_body(row: Row) -> None:
+    if row.body and not is_msgpack(row.body):
+        raise _invalid("packet body")
+
+
+class Dispatcher:
+    """Runs requests of all connections of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._node = server.node
+        self._schema = server.schema
+        self._dml = server.dml
+        self._handlers: dict[int, Handler] = {
+            RequestType.SELECT: self._select,
+            RequestType.INSERT: self._store,
+            RequestType.REPLACE: self._store,
+            RequestType.UPDATE: self._change,
+            RequestType.DELETE: self._change,
+            RequestType.UPSERT: self._change,
+            RequestType.CALL: self._call,
+            RequestType.CALL_16: self._call,
+            RequestType.EVAL: self._call,
+            RequestType.AUTH: self._auth,
+            RequestType.EXECUTE: self._sql,
+            RequestType.PREPARE: self._sql,
+            RequestType.PING: self._ping,
+            RequestType.VOTE: self._vote,
+            RequestType.VOTE_DEPRECATED: self._vote,
+            RequestType.JOIN: self._replicate,
+            RequestType.SUBSCRIBE: self._replicate,
+            RequestType.FETCH_SNAPSHOT: self._replicate,
+            RequestType.REGISTER: self._replicate,
+        }
+        self._without_body = (self._ping, self._vote, self._replicate)
+        """Handlers that do not decode the body, so that its well-formedness is checked for them."""
+
+    def dispatch(self, connection: Connection, packet: bytes) -> None:
+        """Run the request of a whole packet (without its length). Every failure becomes a reply."""
+        try:
+            row, body_at = decode_header(packet)
+        except BoxError as error:
+            self._node.log.error(f"{error.type} {error.message}")
+            connection.reply_error(0, error)
+            return
+        row.body = packet[body_at:]
+        self.run(connection, row)
+
+    def run(self, connection: Connection, row: Row) -> None:
+        """Run the request of a decoded header and a raw body. Every failure becomes a reply."""
+        try:
+            handler = self._handlers.get(row.type & 0xFF)
+            if handler is None or handler in self._without_body:
+                _check_body(row)
+            if handler is None:
+                raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type & 0xFF)
+            handler(connection, row)
+        except BoxError as error:
+            if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
+                self._node.log.error(f"{error.type} {error.message}")
+            connection.reply_error(row.sync, error)
+        except Exception as bug:
+            connection.reply_error(row.sync, self.unexpected(bug))
+
+    def unexpected(self, bug: Exception) -> BoxError:
+        """The error that a client gets for a failure of the node itself; the log has the traceback."""
+        self._node.log.error("".join(traceback.format_exception(bug)).rstrip())
+        return BoxError(ErrorCode.UNKNOWN, f"{type(bug).__name__}: {bug}")
+
+    def _check(self, row: Row) -> None:
+        """The checks of data requests and functions: the schema version the client knows, and that there is one."""
+        self._check_schema(row)
+        if not self._node.is_configured:
+            raise client_error(ErrorCode.LOADING)
+
+    def _check_schema(self, row: Row) -> None:
+        if row.schema_version and row.schema_version != self._schema.version:
+            raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, row.schema_version, self._schema.version)
+
+    def _count(self, request_type: int) -> None:
+        self._server.stats.collect(request_type)
+
+    def _suspendable(self, connection: Connection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+        """Run work that makes a whole reply and may have to wait."""
+        self._server.in_flight += 1
+        self._server.spawn(self._finish(connection, sync, work))
+
+    async def _finish(self, connection: Connection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+        try:
+            connection.reply(await work)
+        except BoxError as error:
+            connection.reply_error(sync, error)
+        except Exception as bug:
+            connection.reply_error(sync, self.unexpected(bug))
+        finally:
+            self._server.leave()
+
+    # -- data -------------------------------------------------------------------------------------------------
+
+    def _select(self, connection: Connection, row: Row) -> None:
+        request = decode_dml(row.type, row.body)
+        self._check(row)
+        self._count(RequestType.SELECT)
+        if request.iterator >= _ITERATOR_MAX:
+            raise illegal_params("Invalid iterator type")
+        space = self._schema.space(request.space_id)
+        limit = min(request.limit, _LIMIT_MAX)
+        plan = Plan(space, request.index_id, request.iterator, request.offset, limit)
+        tuples = self._dml.select(connection.ctx, *plan, unpack(request.key))
+        connection.reply(reply_tuples(row.sync, self._schema.version, tuples))
+        self._learn(row, Key.KEY, request.key, plan)
+
+    def _store(self, connection: Connection, row: Row) -> None:
+        request = decode_dml(row.type, row.body)
+        self._check(row)
+        space = self._schema.space(request.space_id)
+        self._write(connection, row, RequestType(row.type).name.lower(), space, request.tuple)
+        self._learn(row, Key.TUPLE, request.tuple, Plan(space))
+
+    def _change(self, connection: Connection, row: Row) -> None:
+        request = decode_dml(row.type, row.body)
+        self._check(row)
+        space = self._schema.space(request.space_id)
+        self._write(connection, row, *self._change_arguments(row, request, space))
+
+    @staticmethod
+    def _change_arguments(row: Row, request: DmlRequest, space: Any) -> tuple[Any, ...]:
+        """The operation's name and arguments for `Dml`."""
+        if row.type == RequestType.DELETE:
+            return "delete", space, request.index_id, unpack(request.key)
+        if row.type == RequestType.UPDATE:
+            ops = unpack(request.tuple)
+            return "update", space, request.index_id, unpack(request.key), ops, request.index_base
+        return "upsert", space, request.tuple, unpack(request.ops), request.index_base
+
+    def _write(self, connection: Connection, row: Row, operation: str, space: Any, *arguments: Any) -> None:
+        self._count(row.type)
+        if space.has_triggers:
+            work = self._write_with_triggers(connection, row.sync, operation, space, *arguments)
+            self._suspendable(connection, row.sync, work)
+        else:
+            result = getattr(self._dml, operation)(connection.ctx, space, *arguments)
+            connection.finish_write(row.sync, result)
+
+    async def _write_with_triggers(self, connection: Connection, sync: int, operation: str, *arguments: Any) -> bytes:
+        ctx = RequestContext(connection.session, sync)
+        result = await self._dml.execute(ctx, operation, *arguments)
+        pending = ctx.take_pending()
+        if pending is not None:
+            await pending.wait()
+        return reply_tuples(sync, self._schema.version, () if result is None else (result,))
+
+    def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: Plan) -> None:
+        """Remember the body up to the last value, if the request's own value is the last one."""
+        beginning = row.body[: len(row.body) - len(last_value)]
+        if beginning[-1:] == bytes((last_key,)) and row.body.endswith(last_value):
+            self._server.plans.learn(self._schema.version, row.type, beginning, plan)
+
+    # -- functions --------------------------------------------------------------------------------------------
+
+    def _call(self, connection: Connection, row: Row) -> None:
+        request = decode_call(row.type, row.body)
+        self._check(row)
+        self._count(RequestType.EVAL if row.type == RequestType.EVAL else RequestType.CALL)
+        self._suspendable(connection, row.sync, self._run_function(connection, row, request))
+
+    async def _run_function(self, connection: Connection, row: Row, request: CallRequest) -> bytes:
+        ctx = RequestContext(connection.session, row.sync)
+        connection.session.sync = row.sync
+        if row.type == RequestType.EVAL:
+            check_universe(ctx.credentials, Privilege.X)
+            results = await self._node.functions.eval(ctx, request.text, request.args)
+        else:
+            self._check_function(ctx, request.text)
+            results = await self._node.functions.call(ctx, request.text, request.args)
+        if ctx.txn is not None:
+            self._node.txns.rollback(ctx)
+            raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
+        version = self._schema.version
+        if row.type == RequestType.CALL_16:
+            return reply_tuples(row.sync, version, results_as_tuples(results))
+        return reply_array(row.sync, version, results)
+
+    def _check_function(self, ctx: Context, name: str) -> None:
+        """A stored function has privileges of its own; any other may be called by who may execute everything."""
+        function = self._schema.function_by_name(name)
+        if function is not None:
+            function.check_access(ctx.credentials)
+        else:
+            check_universe(ctx.credentials, Privilege.X, "function", name)
+
+    def _sql(self, connection: Connection, row: Row) -> None:
+        check_sql(row.body)
+        self._check(row)
+        self._count(row.type)
+        raise unsupported("Lunabox", "SQL")
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def _ping(self, connection: Connection, row: Row) -> None:
+        self._check_schema(row)
+        connection.reply(reply_ok(row.sync, self._schema.version))
+
+    def _auth(self, connection: Connection, row: Row) -> None:
+        request = decode_auth(row.body)
+        self._check(row)
+        self._count(RequestType.AUTH)
+        self._suspendable(connection, row.sync, self._authenticate(connection, row.sync, request))
+
+    async def _authenticate(self, connection: Connection, sync: int, request: AuthRequest) -> bytes:
+        user = self._schema.user_by_name(request.user)
+        sessions = self._node.sessions
+        is_right = self._is_right_proof(connection, user, request.proof)
+        if sessions.on_auth:
+            await sessions.run_on_auth(RequestContext(connection.session, sync), user.name, is_right)
+        if not is_right:
+            raise client_error(ErrorCode.PASSWORD_MISMATCH, user.name)
+        connection.session.credentials = connection.ctx.credentials = user.credentials
+        return reply_ok(sync, self._schema.version)
+
+    @staticmethod
+    def _is_right_proof(connection: Connection, user: User, proof: list[Any]) -> bool:
+        """Check the scramble. A client may always become guest again with an empty proof, for connection pools."""
+        if not proof and user.uid == UserId.GUEST and user.hash2 in _NO_PASSWORD:
+            return True
+        check_session(user)
+        if len(proof) < 2:
+            raise _invalid("authentication request body")
+        candidate = proof[1]
+        if not isinstance(candidate, bytes):
+            raise _invalid("authentication scramble")
+        if len(candidate) != SCRAMBLE_SIZE:
+            raise _invalid("invalid scramble size")
+        return is_right_scramble(candidate, connection.salt, user.hash2)
+
+    # -- replication ------------------------------------------------------------------------------------------
+
+    def _vote(self, connection: Connection, row: Row) -> None:
+        self._check_schema(row)
+        if row.type == RequestType.VOTE:
+            body = self._node.replication.ballot().encode()
+        else:
+            body = bytes((0x81, Key.VCLOCK)) + self._node.vclock.encode()
+        connection.reply(reply_body(row.sync, self._schema.version, body))
+
+    def _replicate(self, connection: Connection, row: Row) -> None:
+        connection.hand_over(row)

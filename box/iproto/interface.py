@@ -1,0 +1,159 @@
+"""What the binary server needs of a node: the smallest set of attributes, as protocols.
+
+The node of `box.node` has all of them; tests serve clients with a few lines of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+if TYPE_CHECKING:
+    from box.iproto.connection import Connection
+    from box.iproto.row import Row
+    from box.iproto.sessions import Sessions
+    from box.iproto.stats import Stats
+    from box.replication.ballot import Ballot
+    from box.replication.vclock import VClock
+    from box.schema.access import Credentials, User
+    from box.txn.context import Context
+
+
+class SpaceLike(Protocol):
+    """A space as the server sees it."""
+
+    @property
+    def has_triggers(self) -> bool:
+        """True if a change runs user triggers, which may wait: then `Dml.execute` is the way."""
+
+
+class FunctionLike(Protocol):
+    """A stored function."""
+
+    def check_access(self, credentials: Credentials) -> None:
+        """Require execute; raises ACCESS_DENIED."""
+
+
+class SchemaLike(Protocol):
+    """The dictionary: spaces, users, functions and the version that replies carry."""
+
+    version: int
+
+    def space(self, space_id: int) -> Any: ...
+
+    def user_by_name(self, name: str) -> User: ...
+
+    def function_by_name(self, name: str) -> Any: ...
+
+    @property
+    def guest(self) -> Credentials: ...
+
+
+class DmlLike(Protocol):
+    """Data changes and reads. A write outside a transaction may leave its commit in `ctx.pending`."""
+
+    def insert(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
+
+    def replace(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
+
+    def update(
+        self, ctx: Context, space: Any, iid: int, key: list[Any], ops: list[Any], index_base: int
+    ) -> bytes | None: ...
+
+    def upsert(self, ctx: Context, space: Any, raw: bytes, ops: list[Any], index_base: int) -> None: ...
+
+    def delete(self, ctx: Context, space: Any, iid: int, key: list[Any]) -> bytes | None: ...
+
+    def select(
+        self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
+    ) -> list[bytes]: ...
+
+    async def execute(self, ctx: Context, op_name: str, *args: Any) -> Any:
+        """The same operations for spaces with triggers."""
+
+
+class TransactionsLike(Protocol):
+    """The transaction manager, for a function that forgot its transaction."""
+
+    def rollback(self, ctx: Context) -> None: ...
+
+
+class FunctionsLike(Protocol):
+    """Where CALL and EVAL go: arguments and results are one encoded array each."""
+
+    async def call(self, ctx: Context, name: str, args: bytes) -> bytes: ...
+
+    async def eval(self, ctx: Context, expression: str, args: bytes) -> bytes: ...
+
+
+class ReplicationLike(Protocol):
+    """The server's side of replication."""
+
+    def ballot(self) -> Ballot: ...
+
+    async def handle(self, connection: Connection, row: Row) -> None:
+        """Serve JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT.
+
+        `connection.detach()` gives the transport and the input behind the request, for good. Without it an error
+        becomes an ordinary reply and the connection goes on.
+        """
+
+
+class ConfigLike(Protocol):
+    """The options of `box.cfg`."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class LogLike(Protocol):
+    """The node's log."""
+
+    def error(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def info(self, text: str) -> None: ...
+
+
+class NodeLike(Protocol):
+    """The node. `is_configured` becomes true when `box.cfg` has finished and stays so."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def dml(self) -> DmlLike: ...
+
+    @property
+    def txns(self) -> TransactionsLike: ...
+
+    @property
+    def schema(self) -> SchemaLike: ...
+
+    @property
+    def config(self) -> ConfigLike: ...
+
+    @property
+    def log(self) -> LogLike: ...
+
+    @property
+    def functions(self) -> FunctionsLike: ...
+
+    @property
+    def replication(self) -> ReplicationLike: ...
+
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def stats(self) -> Stats: ...
+
+    @property
+    def is_configured(self) -> bool: ...
+
+    @property
+    def instance_uuid(self) -> UUID: ...
+
+    @property
+    def vclock(self) -> VClock: ...

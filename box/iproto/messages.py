@@ -1,0 +1,250 @@
+"""Bodies of the rows that replication exchanges. Requests and answers share their keys, so one decoder reads all.
+
+```
+JOIN            { 0x24 instance uuid }
+FETCH_SNAPSHOT  { 0x06 version } or no body
+REGISTER        { 0x24 instance uuid, 0x26 vclock }
+SUBSCRIBE       { 0x25 cluster uuid, 0x24 instance uuid, 0x26 vclock, 0x06 version, 0x50 anon, 0x51 [ids to leave out] }
+its answer      { 0x26 vclock, 0x25 cluster uuid }
+positions       { 0x26 vclock }                        answers of JOIN, acknowledgements of an applier
+CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
+RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
+```
+
+UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import msgpack
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, RaftKey, RequestType
+from box.iproto.row import Row
+from box.replication.vclock import VCLOCK_MAX, VClock
+
+_UUID_LENGTH = 36
+
+
+def _invalid(what: str) -> BoxError:
+    return client_error(ErrorCode.INVALID_MSGPACK, what)
+
+
+def _map_of(row: Row, what: str = "request body") -> dict[Any, Any]:
+    try:
+        value = msgpack.unpackb(row.body, strict_map_key=False, unicode_errors="surrogateescape")
+    except (ValueError, msgpack.exceptions.UnpackException):
+        value = None
+    if not isinstance(value, dict):
+        raise _invalid(what)
+    return value
+
+
+def _pack(fields: Mapping[Any, Any]) -> bytes:
+    packed: bytes = msgpack.packb({int(key): value for key, value in fields.items()})
+    return packed
+
+
+def _vclock_map(vclock: VClock) -> dict[int, int]:
+    return dict(sorted(vclock.without_zero().items()))
+
+
+def _uuid(value: Any) -> UUID:
+    if isinstance(value, str) and len(value) == _UUID_LENGTH:
+        try:
+            return UUID(value)
+        except ValueError:
+            pass
+    raise _invalid("UUID")
+
+
+def _uint(value: Any, what: str) -> int:
+    if type(value) is not int or value < 0:
+        raise _invalid(what)
+    return value
+
+
+# -- positions and heartbeats ---------------------------------------------------------------------------------
+
+
+def vclock_row(vclock: VClock, sync: int = 0) -> Row:
+    """A position: the start of a join's stages, or an applier's acknowledgement."""
+    return Row(RequestType.OK, sync=sync, body=_pack({Key.VCLOCK: _vclock_map(vclock)}))
+
+
+def heartbeat_row(replica_id: int, tm: float, sync: int = 0) -> Row:
+    """What a relay sends when it has nothing else: its id and its clock, no body."""
+    return Row(RequestType.OK, replica_id=replica_id, tm=tm, sync=sync)
+
+
+def decode_vclock(row: Row) -> VClock:
+    """The vclock of a position row; empty when the row has none."""
+    return decode_replication(row).vclock or VClock()
+
+
+# -- join, register, subscribe --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationRequest:
+    """The body of a JOIN, REGISTER, FETCH_SNAPSHOT or SUBSCRIBE, or of an answer to one; None is an absent key.
+
+    `version_id` is 0 for peers that do not tell it. `id_filter` names the replicas whose rows are not wanted.
+    """
+
+    replicaset_uuid: UUID | None = None
+    instance_uuid: UUID | None = None
+    vclock: VClock | None = None
+    version_id: int = 0
+    anon: bool = False
+    id_filter: frozenset[int] = frozenset()
+
+
+def decode_replication(row: Row) -> ReplicationRequest:
+    """Read any of those bodies; raises INVALID_MSGPACK."""
+    body = _map_of(row)
+    parts: dict[str, Any] = {}
+    if Key.CLUSTER_UUID in body:
+        parts["replicaset_uuid"] = _uuid(body[Key.CLUSTER_UUID])
+    if Key.INSTANCE_UUID in body:
+        parts["instance_uuid"] = _uuid(body[Key.INSTANCE_UUID])
+    if Key.VCLOCK in body:
+        parts["vclock"] = VClock.from_map(body[Key.VCLOCK])
+    if Key.SERVER_VERSION in body:
+        parts["version_id"] = _uint(body[Key.SERVER_VERSION], "invalid VERSION")
+    if Key.REPLICA_ANON in body:
+        parts["anon"] = body[Key.REPLICA_ANON]
+        if type(parts["anon"]) is not bool:
+            raise _invalid("invalid REPLICA_ANON flag")
+    if Key.ID_FILTER in body:
+        parts["id_filter"] = _id_filter(body[Key.ID_FILTER])
+    return ReplicationRequest(**parts)
+
+
+def _id_filter(value: Any) -> frozenset[int]:
+    if not isinstance(value, list) or any(type(i) is not int or not 0 <= i < VCLOCK_MAX for i in value):
+        raise _invalid("invalid ID_FILTER")
+    return frozenset(value)
+
+
+def join_row(instance_uuid: UUID) -> Row:
+    """Ask a master for everything it has, and for a place in its cluster."""
+    return Row(RequestType.JOIN, body=_pack({Key.INSTANCE_UUID: str(instance_uuid)}))
+
+
+def fetch_snapshot_row(version_id: int = VERSION_ID) -> Row:
+    """Ask for the data only: an anonymous replica's join."""
+    return Row(RequestType.FETCH_SNAPSHOT, body=_pack({Key.SERVER_VERSION: version_id}))
+
+
+def register_row(instance_uuid: UUID, vclock: VClock) -> Row:
+    """An anonymous replica, or one whose join broke off, asks for an id."""
+    return Row(
+        RequestType.REGISTER, body=_pack({Key.INSTANCE_UUID: str(instance_uuid), Key.VCLOCK: _vclock_map(vclock)})
+    )
+
+
+def subscribe_row(
+    replicaset_uuid: UUID,
+    instance_uuid: UUID,
+    vclock: VClock,
+    *,
+    anon: bool = False,
+    id_filter: frozenset[int] = frozenset(),
+    version_id: int = VERSION_ID,
+) -> Row:
+    """Ask for all rows after `vclock`, as they come."""
+    fields: dict[int, Any] = {
+        Key.CLUSTER_UUID: str(replicaset_uuid),
+        Key.INSTANCE_UUID: str(instance_uuid),
+        Key.VCLOCK: _vclock_map(vclock),
+        Key.SERVER_VERSION: version_id,
+        Key.REPLICA_ANON: anon,
+    }
+    if id_filter:
+        fields[Key.ID_FILTER] = sorted(id_filter)
+    return Row(RequestType.SUBSCRIBE, body=_pack(fields))
+
+
+def subscribe_response_row(replicaset_uuid: UUID, vclock: VClock, sync: int = 0) -> Row:
+    """The master's answer to SUBSCRIBE: its cluster and where it stands."""
+    fields = {Key.VCLOCK: _vclock_map(vclock), Key.CLUSTER_UUID: str(replicaset_uuid)}
+    return Row(RequestType.OK, sync=sync, body=_pack(fields))
+
+
+def vote_row() -> Row:
+    """Ask an instance for its ballot."""
+    return Row(RequestType.VOTE)
+
+
+# -- synchronous replication ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SynchroRequest:
+    """CONFIRM: everything up to `lsn` of the limbo's owner `replica_id` is confirmed. ROLLBACK: everything from
+    `lsn` on is undone. PROMOTE: both (the rollback from `lsn + 1`), and the limbo changes hands in `term`.
+
+    `origin_id` is the instance that wrote the row; it is the row's replica id, not part of the body.
+    """
+
+    type: int
+    replica_id: int
+    lsn: int
+    term: int = 0
+    origin_id: int = 0
+
+
+def synchro_row(request: SynchroRequest) -> Row:
+    """The row of a limbo request; its own lsn and replica id are the journal's business."""
+    fields = {Key.REPLICA_ID: request.replica_id, Key.LSN: request.lsn}
+    if request.type == RequestType.PROMOTE:
+        fields[Key.TERM] = request.term
+    return Row(request.type, body=_pack(fields))
+
+
+def decode_synchro(row: Row) -> SynchroRequest:
+    """Read a CONFIRM, ROLLBACK or PROMOTE row; raises INVALID_MSGPACK (`request body`)."""
+    if row.type not in SYNCHRO_TYPES:
+        raise AssertionError(f"row type {row.type} is no limbo request")
+    body = _map_of(row)
+    owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
+    return SynchroRequest(row.type, owner, lsn, term, row.replica_id)
+
+
+@dataclass(frozen=True, slots=True)
+class RaftRequest:
+    """What an instance tells about elections: `vote` is a replica id, `state` 1 follower, 2 candidate, 3 leader.
+    The vclock comes with a candidate's request for votes."""
+
+    term: int
+    vote: int = 0
+    state: int = 0
+    vclock: VClock | None = None
+
+
+def raft_row(request: RaftRequest) -> Row:
+    """The row of a raft message; it is local to its instance in the log and crosses connections by itself."""
+    fields: dict[int, Any] = {RaftKey.TERM: request.term}
+    if request.vote:
+        fields[RaftKey.VOTE] = request.vote
+    if request.state:
+        fields[RaftKey.STATE] = request.state
+    if request.vclock is not None:
+        fields[RaftKey.VCLOCK] = _vclock_map(request.vclock)
+    return Row(RequestType.RAFT, group_id=GROUP_LOCAL, body=_pack(fields))
+
+
+def decode_raft(row: Row) -> RaftRequest:
+    """Read a RAFT row; raises INVALID_MSGPACK (`malformed raft request`, `raft body`)."""
+    if not row.body or row.group_id != GROUP_LOCAL:
+        raise _invalid("malformed raft request")
+    body = _map_of(row, "raft body")
+    term, vote, state = (_uint(body.get(key, 0), "raft body") for key in (RaftKey.TERM, RaftKey.VOTE, RaftKey.STATE))
+    vclock = VClock.from_map(body[RaftKey.VCLOCK], "raft body") if RaftKey.VCLOCK in body else None
+    return RaftRequest(term, vote, state, vclock)

@@ -1,0 +1,33 @@
+"""Packets in a stream: where one begins and ends.
+
+`MP_UINT length, header map, body map`; servers and most clients write the length as `ce <u32>`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from box.errors import ErrorCode, client_error
+from box.iproto.constants import BODY_LEN_MAX
+
+_LENGTH_WIDTHS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
+
+
+def packet_bounds(data: bytes, pos: int) -> tuple[int, int]:
+    """Start and end of the packet whose length stands at `pos`; the end is behind the data if not all is here.
+
+    Raises INVALID_MSGPACK (`packet length`, `too big packet size ...`): such a stream cannot go on.
+    """
+    mark = data[pos]
+    if mark < 0x80:
+        return pos + 1, pos + 1 + mark
+    width = _LENGTH_WIDTHS.get(mark)
+    if width is None:
+        raise client_error(ErrorCode.INVALID_MSGPACK, "packet length")
+    start = pos + 1 + width
+    if start > len(data):
+        return start, start
+    length = int.from_bytes(data[pos + 1 : start], "big")
+    if length > BODY_LEN_MAX:
+        raise client_error(ErrorCode.INVALID_MSGPACK, f"too big packet size in the header: {length}")
+    return start, start + length

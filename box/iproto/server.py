@@ -1,0 +1,161 @@
+"""The binary protocol's server: listening, the set of connections, and what they share."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from box.iproto import uri as uris
+from box.iproto.codec import SALT_SIZE
+from box.iproto.connection import Connection
+from box.iproto.dispatch import Dispatcher
+from box.iproto.eager import start
+from box.iproto.plans import Plans
+from box.iproto.sockets import address_text, bind, bind_first, host_of, remove_socket_file
+
+if TYPE_CHECKING:
+    from box.iproto.interface import NodeLike
+    from box.txn.context import Session
+
+
+class Server:
+    """Serves clients of one node on one address.
+
+    `in_flight` counts requests that wait for something; above `limit` (`net_msg_max`) nobody is read from.
+    `salt_source` gives random bytes for greetings.
+    """
+
+    def __init__(self, node: NodeLike, *, salt_source: Callable[[int], bytes] = secrets.token_bytes) -> None:
+        self.node = node
+        self.loop = node.loop
+        self.dml = node.dml
+        self.schema = node.schema
+        self.stats = node.stats
+        self.dispatcher = Dispatcher(self)
+        self.plans = Plans()
+        self.connections: set[Connection] = set()
+        self.in_flight = 0
+        self.limit: int = node.config["net_msg_max"]
+        self._salt_source = salt_source
+        self._waiting: deque[Connection] = deque()
+        self._admission_scheduled = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._listener: asyncio.Server | None = None
+        self._address: Any = None
+        self._path: str | None = None
+
+    # -- listening --------------------------------------------------------------------------------------------
+
+    async def listen(self, address: str | None) -> None:
+        """Stop listening, then listen on `address` (as in `box.cfg.listen`; None for nothing).
+
+        Open connections stay. Raises CFG for what is no address and a SocketError if it cannot be bound.
+        """
+        uri = None if address is None else uris.check(address, "listen")
+        await self.stop_listening()
+        if uri is None:
+            return
+        if uri.unix is not None:
+            sock = bind(socket.AF_UNIX, uri.unix)
+            self._path = uri.unix
+            self._listener = await self.loop.create_unix_server(self._accept, sock=sock)
+        else:
+            sock = bind_first(await self._resolve(uri))
+            self._listener = await self.loop.create_server(self._accept, sock=sock)
+        self._address = sock.getsockname()
+        self.node.log.info(f"binary: bound to {self.bound_address}")
+
+    async def _resolve(self, uri: uris.Uri) -> list[tuple[int, Any]]:
+        try:
+            found = await self.loop.getaddrinfo(
+                host_of(uri),
+                uri.service,
+                type=socket.SOCK_STREAM,
+                flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG,
+            )
+        except OSError as error:
+            raise uris.socket_error("can't resolve uri for bind", "fd -1") from error
+        return [(family, address) for family, _, _, _, address in found]
+
+    def _accept(self) -> Connection:
+        return Connection(self)
+
+    async def stop_listening(self) -> None:
+        """Take no more connections; those that are open stay."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        self._listener = None
+        if self._path is not None:
+            remove_socket_file(self._path)
+        self._path = self._address = None
+        self.node.log.info("binary: stopped")
+
+    @property
+    def bound_address(self) -> str | None:
+        """Where the server listens, as `box.info.listen` shows it; None if nowhere."""
+        return None if self._listener is None else address_text(self._address)
+
+    async def close(self) -> None:
+        """Stop listening and close every connection, without waiting for requests that are running."""
+        await self.stop_listening()
+        for connection in list(self.connections):
+            connection.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- for the connections ----------------------------------------------------------------------------------
+
+    def open_session(self, connection: Connection) -> Session:
+        """A session of the user guest."""
+        return self.node.sessions.open("binary", self.schema.guest, push=connection.push)
+
+    def make_salt(self) -> bytes:
+        """Random bytes for a greeting."""
+        return self._salt_source(SALT_SIZE)
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has ended."""
+        if connection in self.connections:
+            self.connections.discard(connection)
+            self.stats.connections -= 1
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that handles its own errors; a task is made only if it has to wait."""
+        task = start(self.loop, coroutine)
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def wait_for_room(self, connection: Connection) -> None:
+        """Call `admit` of the connection when fewer requests are in flight. First come, first served."""
+        self._waiting.append(connection)
+        self.node.log.warn(f"stopping input on connection {connection.session.peer}, net_msg_max limit is reached")
+
+    def set_limit(self, limit: int) -> None:
+        """`net_msg_max` has changed."""
+        self.limit = limit
+        self._schedule_admission()
+
+    def leave(self) -> None:
+        """A request in flight has finished."""
+        self.in_flight -= 1
+        if self._waiting:
+            self._schedule_admission()
+
+    def _schedule_admission(self) -> None:
+        """Admitted requests run outside of the callbacks of those that have finished."""
+        if not self._admission_scheduled:
+            self._admission_scheduled = True
+            self.loop.call_soon(self._admit)
+
+    def _admit(self) -> None:
+        self._admission_scheduled = False
+        while self._waiting and self.in_flight <= self.limit:
+            self._waiting.popleft().admit()

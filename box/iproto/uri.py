@@ -1,0 +1,119 @@
+"""Addresses as `box.cfg.listen`, `box.cfg.replication`, `net.box` and the `uri` module take them.
+
+```
+[scheme://][login[:password]@]host[:service][/path][?query][#fragment]
+[login[:password]@]unix/:path          a unix socket, absolute or beginning with `./`
+[login[:password]@]/path               the same
+service                                digits alone: a port of any local address
+```
+
+The grammar is RFC 3986 with the peer's changes: a service in place of a port, unix sockets, no scheme needed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Final
+
+from box.errors import BoxError, ErrorCode, client_error
+
+UNIX_HOST: Final = "unix/"
+"""What `host` holds for a unix socket; `service` is its path then."""
+
+_CHAR: Final = r"(?:[A-Za-z0-9\-_~.!$&'()*+,;=]|%%|%u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{1,2})"
+_PATH_CHAR: Final = rf"(?:{_CHAR}|@|:|\|)"
+_USER: Final = rf"(?:(?P<login>{_CHAR}+)(?::(?P<password>{_CHAR}*))?@)?"
+_HOST: Final = (
+    r"(?:(?P<ipv4>\d{1,3}(?:\.\d{1,3}){3})(?![A-Za-z0-9\-_~.!$&'()*+,;=%])"
+    r"|\[(?P<ipv6>[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){1,8}|::[fF]{4}:\d{1,3}(?:\.\d{1,3}){3})\]"
+    rf"|(?P<name>{_CHAR}+))"
+)
+_SOCKET_PATH: Final = rf"\.?(?:/(?:{_CHAR}|@)+)+"
+_TAIL: Final = rf"(?:\?(?P<query>(?:{_PATH_CHAR}|[/?])*))?(?:#(?P<fragment>(?:{_PATH_CHAR}|[/?])*))?"
+_SCHEME: Final = r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+\-.]*)://)?"
+_FORMS: Final = tuple(
+    re.compile(form)
+    for form in (
+        r"(?P<service>\d+)",
+        rf"{_USER}(?P<unix>/(?:{_PATH_CHAR}+(?:/{_PATH_CHAR}*)*)?)",
+        rf"{_SCHEME}{_USER}unix/:(?P<unix>{_SOCKET_PATH})(?::(?P<path>(?:/{_PATH_CHAR}*)*))?{_TAIL}",
+        rf"{_SCHEME}{_USER}{_HOST}(?::(?P<service>\d+|[A-Za-z]*))?(?P<path>(?:/{_PATH_CHAR}*)*){_TAIL}",
+    )
+)
+_MAX_HOST: Final = 1025
+_MAX_SERVICE: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Uri:
+    """The parts of an address as written: nothing is percent-decoded. None stands for an absent part."""
+
+    scheme: str | None = None
+    login: str | None = None
+    password: str | None = None
+    host: str | None = None
+    service: str | None = None
+    path: str | None = None
+    query: str | None = None
+    fragment: str | None = None
+    ipv4: str | None = None
+    ipv6: str | None = None
+
+    @property
+    def unix(self) -> str | None:
+        """The path of a unix socket, or None."""
+        return self.service if self.host == UNIX_HOST else None
+
+    def format(self, *, write_password: bool = False) -> str:
+        """The address as text; the password is left out of it unless asked for."""
+        text = f"{self.scheme}://" if self.scheme else ""
+        if self.host:
+            if self.login:
+                text += self.login + (f":{self.password}" if self.password and write_password else "") + "@"
+            text += self.host + (f":{self.service}" if self.service else "")
+        text += self.path or ""
+        text += f"?{self.query}" if self.query else ""
+        return text + (f"#{self.fragment}" if self.fragment else "")
+
+    def without_password(self) -> Uri:
+        """The same address for logs and `box.info`."""
+        return replace(self, password=None)
+
+    def __str__(self) -> str:
+        return self.format()
+
+
+def parse(text: str) -> Uri | None:
+    """Take an address apart; None for a text that is no address."""
+    for form in _FORMS:
+        match = form.fullmatch(text)
+        if match is not None:
+            return _of_groups({name: part for name, part in match.groupdict().items() if part is not None})
+    return None
+
+
+def _of_groups(parts: dict[str, str]) -> Uri | None:
+    if "unix" in parts:
+        parts["host"], parts["service"] = UNIX_HOST, parts.pop("unix")
+    elif "service" not in parts or len(parts) > 1:
+        parts["host"] = parts.get("ipv4") or parts.get("ipv6") or parts.pop("name")
+    for name in ("service", "path"):
+        if not parts.get(name):
+            parts.pop(name, None)
+    if len(parts.get("host", "")) >= _MAX_HOST or len(parts.get("service", "")) >= _MAX_SERVICE:
+        return None
+    return Uri(**parts)
+
+
+def check(text: str, option: str) -> Uri:
+    """The address of a configuration option, which has to name a service; raises CFG."""
+    uri = parse(text)
+    if uri is None or uri.service is None:
+        raise client_error(ErrorCode.CFG, option, "expected host:service or /unix.socket")
+    return uri
+
+
+def socket_error(message: str, socket_name: str, errno: int = 0) -> BoxError:
+    """A SocketError with the peer's text: `<message>, called on fd -1`."""
+    return BoxError(ErrorCode.SYSTEM, f"{message}, called on {socket_name}", type="SocketError", errno=errno)

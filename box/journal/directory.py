@@ -1,0 +1,203 @@
+"""A directory of log files of one kind, by the vclock that each file begins with.
+
+A file's name is the signature of that vclock, 20 digits, and the kind's extension. The vclocks of the files of one
+kind form a chain: no two are concurrent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+from uuid import UUID
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.journal.errors import XlogError
+from box.journal.storage import INPROGRESS, Storage, failed
+from box.journal.xlog import META_SIZE_MAX, Meta
+from box.replication.vclock import VClock
+
+
+class Logger(Protocol):
+    """The part of the node's log that the journal uses."""
+
+    def error(self, text: str) -> None: ...
+
+    def crit(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def info(self, text: str) -> None: ...
+
+
+class SilentLog:
+    """A log that drops everything, for readers outside a node."""
+
+    def error(self, text: str) -> None: ...
+
+    def crit(self, text: str) -> None: ...
+
+    def warn(self, text: str) -> None: ...
+
+    def info(self, text: str) -> None: ...
+
+
+class LogKind(Enum):
+    """File type in the meta, and extension of the name."""
+
+    XLOG = ".xlog"
+    SNAP = ".snap"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of a directory."""
+
+    path: str
+    meta: Meta
+
+    @property
+    def vclock(self) -> VClock:
+        return self.meta.vclock
+
+    @property
+    def signature(self) -> int:
+        return self.meta.vclock.signature
+
+
+def read_meta(storage: Storage, path: str) -> Meta:
+    """The meta of a file. Raises SystemError if it cannot be read, XlogError for wrong content."""
+    try:
+        file = storage.open(path)
+        try:
+            found = Meta.decode(file.read(0, META_SIZE_MAX))
+        finally:
+            file.close()
+    except OSError as error:
+        raise failed(f"failed to open '{path}' file", error) from error
+    if found is None:
+        raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
+    return found[0]
+
+
+class LogDirectory:
+    """`files` is sorted by vclock and filled by `scan`. With `instance_uuid` files of other instances are wrong."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        kind: LogKind,
+        *,
+        instance_uuid: UUID | None = None,
+        force_recovery: bool = False,
+        log: Logger | None = None,
+    ) -> None:
+        self.storage = storage
+        self.path = path
+        self.kind = kind
+        self.instance_uuid = instance_uuid
+        self.force_recovery = force_recovery
+        self.files: list[LogFile] = []
+        self._log = log or SilentLog()
+        self._name = re.compile(rf"(\d{{1,20}}){re.escape(kind.value)}")
+
+    def filename(self, signature: int) -> str:
+        """The path of the file with this signature."""
+        return f"{self.path}/{signature:020d}{self.kind.value}"
+
+    def check(self) -> list[str]:
+        """Names in the directory; raises SystemError if it is missing or unreadable."""
+        try:
+            return self.storage.names(self.path)
+        except OSError as error:
+            raise failed(f"error reading directory '{self.path}'", error) from error
+
+    def scan(self) -> None:
+        """Look for new and removed files. Raises SystemError, XlogError, INVALID_XLOG_TYPE.
+
+        With `force_recovery` a wrong file is logged and left out.
+        """
+        known = {file.signature: file for file in self.files}
+        files: list[LogFile] = []
+        for signature in sorted(self._signatures()):
+            try:
+                files.append(known.get(signature) or self._index(signature, files))
+            except BoxError as error:
+                if not self.force_recovery:
+                    raise
+                self._log.error(error.message)
+        self.files = files
+
+    def _signatures(self) -> set[int]:
+        found = set()
+        for name in self.check():
+            if match := self._name.fullmatch(name):
+                found.add(int(match[1]))
+            elif name.endswith(self.kind.value):
+                self._log.warn(f"can't parse `{name}', skipping")
+        return found
+
+    def _index(self, signature: int, before: list[LogFile]) -> LogFile:
+        path = self.filename(signature)
+        meta = read_meta(self.storage, path)
+        if meta.file_type != self.kind.name:
+            raise client_error(ErrorCode.INVALID_XLOG_TYPE, self.kind.name, meta.file_type)
+        if self.instance_uuid is not None and meta.instance_uuid != self.instance_uuid:
+            raise XlogError(f"{path}: invalid instance UUID")
+        if meta.vclock.signature != signature:
+            raise XlogError(f"{path}: signature check failed")
+        if before and not meta.vclock.covers(before[-1].vclock):
+            raise XlogError(f"{path}: invalid xlog order")
+        return LogFile(path, meta)
+
+    def add(self, file: LogFile) -> None:
+        """Enter a file that was written just now."""
+        self.files.append(file)
+
+    def match(self, vclock: VClock) -> LogFile | None:
+        """The file that may hold the first row after `vclock`: the last that begins not after it, or the first."""
+        for file in reversed(self.files):
+            if vclock.covers(file.vclock):
+                return file
+        return self.files[0] if self.files else None
+
+    def after(self, file: LogFile) -> LogFile | None:
+        """The next file."""
+        signature = file.signature
+        return next((other for other in self.files if other.signature > signature), None)
+
+    def remove_before(self, signature: int, *, limit: int | None = None) -> int:
+        """Remove files whose signature is smaller, the oldest first, at most `limit`; returns how many went."""
+        removed = 0
+        while self.files and self.files[0].signature < signature and removed != limit:
+            file = self.files.pop(0)
+            removed += 1
+            try:
+                self.storage.remove(file.path)
+                self._log.info(f"removed {file.path}")
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                self._log.error(f"error while removing {file.path}: {error.strerror}")
+        return removed
+
+    def remove_inprogress(self) -> None:
+        """Remove what an interrupted writer left."""
+        try:
+            names = self.storage.names(self.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self._log.error(f"error reading directory '{self.path}': {error.strerror}")
+            return
+        for name in names:
+            if not name.endswith(self.kind.value + INPROGRESS):
+                continue
+            path = f"{self.path}/{name}"
+            try:
+                self.storage.remove(path)
+                self._log.info(f"removed {path}")
+            except OSError as error:
+                self._log.error(f"error while removing {path}: {error.strerror}")

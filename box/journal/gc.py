@@ -1,0 +1,236 @@
+"""Garbage collection: which snapshots and WAL files are still needed, and the removal of the others.
+
+A snapshot is kept while it is among the newest `checkpoint_count`, or referenced (a backup), or newer than one that
+is. WAL rows are kept from the oldest kept snapshot on, and from the vclock of every consumer (a replica) on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from box.errors import ErrorCode, client_error
+from box.journal.directory import Logger, SilentLog
+from box.replication.vclock import VClock
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """A snapshot that is complete; `references` are the names of those who need it."""
+
+    vclock: VClock
+    references: list[str] = field(default_factory=list)
+
+
+class Consumer:
+    """Keeps WAL rows later than `vclock`. Inactive after the disk was full and files it needed had to go."""
+
+    __slots__ = ("_collector", "inactive", "name", "vclock")
+
+    def __init__(self, collector: GarbageCollector, name: str, vclock: VClock) -> None:
+        self._collector = collector
+        self.name = name
+        self.vclock = vclock.copy()
+        self.inactive = False
+
+    def advance(self, vclock: VClock) -> None:
+        """The consumer has every row up to `vclock`."""
+        if not self.inactive and vclock.signature != self.vclock.signature:
+            self.vclock = vclock.copy()
+            self._collector.schedule()
+
+    def close(self) -> None:
+        """The consumer needs nothing any more; safe to call again."""
+        self._collector._unregister(self)
+
+
+class GarbageCollector:
+    """Decides in the tx thread; `remove(snapshots_before, wal_before)` does the removal, each part None if not needed.
+
+    Nothing is removed before `start`, nor while the collector is paused: after a start it waits until `delay_unref`
+    was called for every `delay_ref` (replicas that have connected) or `wal_cleanup_delay` seconds have passed.
+    """
+
+    def __init__(
+        self,
+        remove: Callable[[VClock | None, VClock | None], Awaitable[None]],
+        *,
+        checkpoint_count: int = 2,
+        log: Logger | None = None,
+    ) -> None:
+        self.vclock = VClock()
+        self.checkpoints: list[Checkpoint] = []
+        self.consumers: list[Consumer] = []
+        self.checkpoint_count = checkpoint_count
+        self.checkpoint_is_in_progress = False
+        self.is_paused = True
+        self._remove = remove
+        self._log = log or SilentLog()
+        self._started = False
+        self._delay_references = 0
+        self._delay_timer: asyncio.TimerHandle | None = None
+        self._scheduled = 0
+        self._completed = 0
+        self._task: asyncio.Task[None] | None = None
+        self._backup: Checkpoint | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self, delay: float = 0) -> None:
+        """Recovery is over: remove from now on, or after the pause described above if `delay` seconds are given."""
+        self._started = True
+        if delay > 0 and self._delay_references:
+            self.set_cleanup_delay(delay)
+        else:
+            self._resume("")
+
+    def set_cleanup_delay(self, delay: float) -> None:
+        """Change the longest pause, counted from now."""
+        if not (self.is_paused and self._started):
+            return
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._delay_timer = loop.call_later(delay, self._resume, " due to timeout expiration")
+
+    def delay_ref(self) -> None:
+        """One more replica to wait for."""
+        if self.is_paused:
+            self._delay_references += 1
+
+    def delay_unref(self) -> None:
+        """A replica has come, or will not."""
+        if self.is_paused and self._delay_references:
+            self._delay_references -= 1
+            if not self._delay_references and self._started:
+                self._resume("")
+
+    def _resume(self, why: str) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+            self._delay_timer = None
+        self.is_paused = False
+        self._delay_references = 0
+        self._log.info(f"wal/engine cleanup is resumed{why}")
+        self.schedule()
+
+    async def stop(self) -> None:
+        """End the removal that runs, and the pause."""
+        self._started = False
+        if self._delay_timer is not None:
+            self._delay_timer.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    # --- state --------------------------------------------------------------------------------------------------------
+
+    def add_checkpoint(self, vclock: VClock) -> None:
+        """A snapshot is complete. One of the vclock of the last is the same one, made again."""
+        if not self.checkpoints or self.checkpoints[-1].vclock.signature != vclock.signature:
+            self.checkpoints.append(Checkpoint(vclock.copy()))
+        self.schedule()
+
+    def register_consumer(self, name: str, vclock: VClock) -> Consumer:
+        """Keep rows later than `vclock` until the consumer advances or closes."""
+        consumer = Consumer(self, name, vclock)
+        self.consumers.append(consumer)
+        return consumer
+
+    def _unregister(self, consumer: Consumer) -> None:
+        if consumer in self.consumers:
+            self.consumers.remove(consumer)
+            self.schedule()
+
+    def files_were_removed(self, vclock: VClock) -> None:
+        """The disk was full: rows before `vclock` are gone, whoever needed them."""
+        self.vclock = vclock.copy()
+        for consumer in tuple(self.consumers):
+            if not consumer.vclock.covers(vclock, ignore_zero=True):
+                consumer.inactive = True
+                self.consumers.remove(consumer)
+                self._log.crit(f"deactivated WAL consumer {consumer.name} at {consumer.vclock}")
+        self.schedule()
+
+    def info(self) -> dict[str, Any]:
+        """What `box.info.gc()` shows."""
+        consumers = sorted(self.consumers, key=lambda consumer: sorted(consumer.vclock.items()))
+        return {
+            "vclock": dict(self.vclock),
+            "signature": self.vclock.signature,
+            "checkpoint_is_in_progress": self.checkpoint_is_in_progress,
+            "is_paused": self.is_paused,
+            "checkpoints": [
+                {"vclock": dict(c.vclock), "signature": c.vclock.signature, "references": list(c.references)}
+                for c in self.checkpoints
+            ],
+            "consumers": [
+                {"name": c.name, "vclock": dict(c.vclock), "signature": c.vclock.signature} for c in consumers
+            ],
+        }
+
+    # --- backup -------------------------------------------------------------------------------------------------------
+
+    def backup_start(self, index: int = 0) -> VClock:
+        """Hold the snapshot that is `index` before the newest; returns its vclock.
+
+        Raises BACKUP_IN_PROGRESS, MISSING_SNAPSHOT.
+        """
+        if self._backup is not None:
+            raise client_error(ErrorCode.BACKUP_IN_PROGRESS)
+        if index >= len(self.checkpoints):
+            raise client_error(ErrorCode.MISSING_SNAPSHOT)
+        self._backup = self.checkpoints[-1 - index]
+        self._backup.references.append("backup")
+        return self._backup.vclock
+
+    def backup_stop(self) -> None:
+        """Let the snapshot go; nothing happens without a backup."""
+        if self._backup is not None:
+            self._backup.references.remove("backup")
+            self._backup = None
+            self.schedule()
+
+    # --- removal ------------------------------------------------------------------------------------------------------
+
+    def schedule(self) -> None:
+        """Ask for a removal soon. Requests while one runs are served by one more run."""
+        self._scheduled += 1
+        if self._started and not self.is_paused and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="gc")
+
+    async def wait(self) -> None:
+        """Return when everything that was asked for so far is removed; at once while paused."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        try:
+            while self._completed < self._scheduled and self._started:
+                self._completed = self._scheduled
+                snapshots, rows = self._decide()
+                if snapshots is not None or rows is not None:
+                    await self._remove(snapshots, rows)
+        except Exception as error:
+            self._log.error(f"garbage collection failed: {error}")
+        finally:
+            self._task = None
+
+    def _decide(self) -> tuple[VClock | None, VClock | None]:
+        """Forget checkpoints that are not kept; the limits below which snapshots and rows may go."""
+        if not self.checkpoints:
+            return None, None
+        dropped = False
+        while len(self.checkpoints) > self.checkpoint_count and not self.checkpoints[0].references:
+            self.checkpoints.pop(0)
+            dropped = True
+        oldest = self.checkpoints[0].vclock
+        needed = oldest.copy()
+        for consumer in self.consumers:
+            needed.merge_min(consumer.vclock)
+        snapshots = oldest.copy() if dropped else None
+        if needed.signature <= self.vclock.signature:
+            return snapshots, None
+        self.vclock = needed.copy()
+        return snapshots, needed

@@ -1,0 +1,231 @@
+"""Reads rows out of files: one file block by block (`BlockReader`), or the chain of a WAL directory (`LogReader`).
+
+Both read what is there now and come back for more, so that recovery, `Journal.follow` and a reader outside a node use
+the same code. They block and are for a thread, or for the time before the node serves anyone.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from box.iproto.row import Row
+from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
+from box.journal.errors import XlogError, XlogGapError
+from box.journal.rows import decode_rows
+from box.journal.storage import Storage, failed
+from box.journal.xlog import Meta, XlogDecoder
+from box.replication.vclock import VClock
+
+_CHUNK: Final = 1 << 20
+
+
+class LogPosition(NamedTuple):
+    """The start of a block: the file's signature and the offset in it."""
+
+    signature: int
+    offset: int
+
+
+class BlockReader:
+    """One file. `next_block` returns None at the end of what is written; asked again later, it goes on from there.
+
+    With `force_recovery` a broken block is logged and passed over.
+    """
+
+    def __init__(self, storage: Storage, path: str, *, force_recovery: bool = False, log: Logger | None = None) -> None:
+        self.path = path
+        self._force = force_recovery
+        self._log = log or SilentLog()
+        self._decoder = XlogDecoder()
+        self._offset = 0
+        try:
+            self._file = storage.open(path)
+        except OSError as error:
+            raise failed(f"failed to open '{path}' file", error) from error
+
+    @property
+    def eof(self) -> bool:
+        """The EOF marker has been read: the file was closed in order."""
+        return self._decoder.eof
+
+    @property
+    def position(self) -> int:
+        """The offset after the last whole block (or the meta)."""
+        return self._decoder.position
+
+    def read_meta(self) -> Meta:
+        """The file's meta; raises XlogError."""
+        while (meta := self._decoder.read_meta()) is None:
+            if not self._fill():
+                raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
+        return meta
+
+    def seek(self, offset: int) -> None:
+        """Go on at the block that begins at `offset`; to be called right after `read_meta`."""
+        self._decoder.jump(offset)
+        self._offset = offset
+
+    def next_block(self) -> bytes | None:
+        """The rows of the next block. Raises XlogError, SystemError."""
+        self.read_meta()
+        while True:
+            try:
+                block = self._decoder.next_block()
+                if block is not None:
+                    return block
+                if not self._fill():
+                    return None
+            except XlogError as error:
+                if not self._force:
+                    raise
+                self._log.error(f"can't open tx: {error.message}")
+                while not self._decoder.skip():
+                    if not self._fill():
+                        return None
+
+    def _fill(self) -> bool:
+        try:
+            data = self._file.read(self._offset, max(_CHUNK, self._decoder.needed()))
+        except OSError as error:
+            raise failed(f"failed to read '{self.path}' file", error) from error
+        self._offset += len(data)
+        if data:
+            self._decoder.feed(data)
+        return bool(data)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class LogReader:
+    """Rows of a WAL directory that are later than `vclock`, which moves with the rows read.
+
+    Start: the last file that begins not after `vclock`. Raises XlogGapError if rows are missing; with `force_recovery`
+    of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block.
+    """
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        vclock: VClock,
+        *,
+        position: LogPosition | None = None,
+        log: Logger | None = None,
+    ) -> None:
+        self.vclock = vclock
+        self._directory = directory
+        self._position = position
+        self._log = log or SilentLog()
+        self._file: LogFile | None = None
+        self._following: LogFile | None = None
+        self._blocks: BlockReader | None = None
+
+    @property
+    def position(self) -> LogPosition | None:
+        """Where the next block will begin; None before the first file."""
+        if self._file is None or self._blocks is None:
+            return self._position
+        return LogPosition(self._file.signature, self._blocks.position)
+
+    def next_rows(self) -> list[Row] | None:
+        """New rows of one block (maybe none of it is new: an empty list), or None at the end of what is written."""
+        if self._blocks is None and not self._open_first():
+            return None
+        while True:
+            assert self._blocks is not None
+            block = self._blocks.next_block()
+            if block is not None:
+                return self._fresh(block)
+            if self._following is None:
+                # The writer ends a file before it makes the next one. Once there is a next one this file is final,
+                # but its last rows may have come after the read above: it is read to its end once more.
+                self._following = self._find_next()
+                if self._following is None:
+                    return None
+            else:
+                self._step(self._following)
+
+    def _fresh(self, block: bytes) -> list[Row]:
+        try:
+            rows = decode_rows(block)
+        except XlogError as error:
+            if not self._directory.force_recovery:
+                raise
+            self._log.error(f"can't decode row: {error.message}")
+            return []
+        vclock = self.vclock
+        fresh = []
+        for row in rows:
+            if row.lsn > vclock[row.replica_id]:
+                vclock[row.replica_id] = row.lsn
+                fresh.append(row)
+        return fresh
+
+    def _open_first(self) -> bool:
+        self._directory.scan()
+        if self._position is not None:
+            signature = self._position.signature
+            file = next((file for file in self._directory.files if file.signature == signature), None)
+            if file is not None:
+                self._open(file)
+                assert self._blocks is not None
+                self._blocks.seek(self._position.offset)
+                return True
+        file = self._directory.match(self.vclock)
+        if file is None:
+            return False
+        if not self.vclock.covers(file.vclock):
+            self._gap(file)
+        self._open(file)
+        return True
+
+    def _find_next(self) -> LogFile | None:
+        assert self._file is not None
+        following = self._directory.after(self._file)
+        if following is None:
+            self._directory.scan()
+            following = self._directory.after(self._file)
+        return following
+
+    def _step(self, following: LogFile) -> None:
+        assert self._file is not None
+        previous = following.meta.prev_vclock
+        if previous is not None and previous != self._file.vclock:
+            self._gap(following)
+        self.finish()
+        self._following = None
+        self._open(following)
+
+    def _open(self, file: LogFile) -> None:
+        self._blocks = BlockReader(
+            self._directory.storage, file.path, force_recovery=self._directory.force_recovery, log=self._log
+        )
+        self._blocks.read_meta()
+        self._file = file
+        self._log.info(f"recover from `{file.path}'")
+        # Also where the file before ended early: the next file has to come after this one, not between the two.
+        if file.vclock.covers(self.vclock):
+            self.vclock.merge_max(file.vclock)
+
+    def _gap(self, file: LogFile) -> None:
+        error = XlogGapError(self.vclock, file.vclock)
+        if not self._directory.force_recovery:
+            raise error
+        self._log.error(error.message)
+        self._log.warn("ignoring a gap in LSN")
+
+    def finish(self) -> None:
+        """Close the file that was read to its end, and log how it ended."""
+        if self._blocks is None:
+            return
+        if self._blocks.eof:
+            self._log.info(f"done `{self._blocks.path}'")
+        else:
+            self._log.warn(f"file `{self._blocks.path}` wasn't correctly closed")
+        self.close()
+
+    def close(self) -> None:
+        """Close the open file, if any."""
+        if self._blocks is not None:
+            self._blocks.close()
+            self._blocks = None

@@ -1,0 +1,272 @@
+"""Rows in a log block: many at a time, because a batch of the writer and a block of a reader are made of thousands.
+
+The layout of one row is `box.iproto.row`'s. Differences in a log: `sync` and `schema_version` are not written, and
+rows follow each other without lengths.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+import msgpack
+
+from box.iproto.constants import GROUP_LOCAL, Flag, RequestType
+from box.iproto.row import Row, encode_uint
+from box.journal.entry import JournalEntry
+from box.journal.errors import XlogError
+from box.journal.xlog import BLOCK_SIZE
+from box.replication.vclock import VClock
+
+_U32_HEADER: Final = struct.Struct(">6sBI10s").pack
+_HEADER_SIZE: Final = 21
+_TIMESTAMP: Final = struct.Struct(">BBd").pack
+_U32_RANGE: Final = range(0x10000, 0x100000000)
+_WRAP: Final = 1 << 64
+_COMMIT: Final = int(Flag.COMMIT)
+_NOP: Final = int(RequestType.NOP)
+
+
+class BrokenLsn(Exception):
+    """A foreign row whose lsn does not grow: writing it would make the file unreadable."""
+
+
+class RowEncoder:
+    """Gives local rows their place in history and encodes batches; belongs to one thread."""
+
+    __slots__ = ("_heads", "instance_id")
+
+    def __init__(self) -> None:
+        self.instance_id = 0
+        self._heads: dict[tuple[int, int], bytes] = {}
+
+    def encode(self, entries: Iterable[JournalEntry], clock: VClock, now: float) -> list[bytes]:
+        """Blocks of rows, each of about `BLOCK_SIZE` bytes and ending with an entry; `clock` moves with the rows.
+
+        Sets `replica_id`, `lsn`, `tsn`, `is_commit` of local rows and `tm` of all. Raises BrokenLsn.
+        """
+        blocks: list[bytes] = []
+        parts: list[bytes] = []
+        size = 0
+        instance_id = self.instance_id
+        stamp = _TIMESTAMP(4, 0xCB, now)
+        for entry in entries:
+            rows = entry.rows
+            row = rows[0]
+            lsn = clock[instance_id] + 1
+            if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _U32_RANGE:
+                # The usual entry: one local row of a replicated space; 21 bytes of header in one call.
+                clock[instance_id] = row.lsn = row.tsn = lsn
+                row.replica_id = instance_id
+                row.tm = now
+                body = row.body
+                parts += (_U32_HEADER(self._head(row.type, instance_id), 0xCE, lsn, stamp), body)
+                size += _HEADER_SIZE + len(body)
+            else:
+                assign_lsn(rows, clock, instance_id)
+                for row in rows:
+                    row.tm = now
+                    header = encode_header(row, stamp)
+                    parts += (header, row.body)
+                    size += len(header) + len(row.body)
+            if size >= BLOCK_SIZE:
+                blocks.append(b"".join(parts))
+                parts.clear()
+                size = 0
+        if parts:
+            blocks.append(b"".join(parts))
+        return blocks
+
+    def encode_assigned(self, entries: Iterable[JournalEntry]) -> list[bytes]:
+        """One block of rows that have their lsns already, as they are."""
+        rows = [row for entry in entries for row in entry.rows]
+        return [b"".join(encode_header(row, _TIMESTAMP(4, 0xCB, row.tm)) + row.body for row in rows)]
+
+    def _head(self, row_type: int, instance_id: int) -> bytes:
+        """Map of four, type, replica id and the key of the lsn."""
+        try:
+            return self._heads[row_type, instance_id]
+        except KeyError:
+            head = bytes((0x84, 0, row_type, 2, instance_id, 3))
+            self._heads[row_type, instance_id] = head
+            return head
+
+
+def assign_lsn(rows: Sequence[Row], clock: VClock, instance_id: int) -> None:
+    """Give the local rows of one transaction (`replica_id` 0) their lsn, tsn and commit mark; move `clock` with all.
+
+    The tsn is the lsn of the first row that is replicated, or of the first row if none is. Rows of local spaces count
+    in component 0. Raises BrokenLsn.
+    """
+    local: list[Row] = []
+    tsn = 0
+    for row in rows:
+        if row.replica_id:
+            _follow(clock, row)
+            continue
+        if row.group_id != GROUP_LOCAL:
+            row.replica_id = instance_id
+        row.lsn = clock[row.replica_id] + 1
+        clock[row.replica_id] = row.lsn
+        if not tsn and row.group_id != GROUP_LOCAL:
+            tsn = row.lsn
+        row.is_commit = False
+        local.append(row)
+    for row in local:
+        row.tsn = tsn or local[0].lsn
+    if local and local[-1] is rows[-1]:
+        rows[-1].is_commit = True
+
+
+def _follow(clock: VClock, row: Row) -> None:
+    if row.lsn <= clock[row.replica_id]:
+        raise BrokenLsn(
+            "Attempt to write a broken LSN to WAL: "
+            f"replica id: {row.replica_id}, confirmed lsn: {clock[row.replica_id]}, new lsn {row.lsn}"
+        )
+    clock[row.replica_id] = row.lsn
+
+
+def encode_header(row: Row, stamp: bytes) -> bytes:
+    """The header map of a log row; `stamp` is the encoded timestamp pair.
+
+    In a transaction that begins with rows of a local space the tsn may be above the lsn; the difference then wraps
+    around 2^64, as the peer writes it.
+    """
+    lsn, tsn = row.lsn, row.tsn or row.lsn
+    flags = row.flags
+    pairs = [b"\x00", encode_uint(row.type)]
+    count = 2
+    if row.replica_id:
+        pairs += (b"\x02", encode_uint(row.replica_id))
+        count += 1
+    if row.group_id:
+        pairs += (b"\x07", encode_uint(row.group_id))
+        count += 1
+    if lsn:
+        pairs += (b"\x03", encode_uint(lsn))
+        count += 1
+    pairs.append(stamp)
+    if tsn != lsn or not row.is_commit:
+        pairs += (b"\x08", encode_uint((lsn - tsn) % _WRAP))
+        count += 1
+        if row.is_commit:
+            flags |= _COMMIT
+    if flags:
+        pairs += (b"\x09", encode_uint(flags))
+        count += 1
+    return bytes((0x80 | count,)) + b"".join(pairs)
+
+
+def decode_rows(block: bytes) -> list[Row]:
+    """All rows of a block. Raises XlogError (`can't parse row`)."""
+    unpacker = _unpacker(block)
+    unpack, skip, tell = unpacker.unpack, unpacker.skip, unpacker.tell
+    rows: list[Row] = []
+    pos, end = 0, len(block)
+    try:
+        while pos < end:
+            fields = unpack()
+            body_at = pos = tell()
+            if fields.get(0) != _NOP and body_at < end:
+                skip()
+                pos = tell()
+            rows.append(_row(fields, block[body_at:pos]))
+    except (ValueError, AttributeError, TypeError, msgpack.exceptions.UnpackException):
+        raise XlogError("can't parse row") from None
+    return rows
+
+
+def _unpacker(block: bytes) -> msgpack.Unpacker:
+    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(block)
+    return unpacker
+
+
+def _row(fields: dict[int, int | float], body: bytes) -> Row:
+    get: Callable[..., int] = fields.get  # type: ignore[assignment]
+    row_type, replica_id, lsn = get(0, 0), get(2, 0), get(3, 0)
+    flags = get(9, 0)
+    if not type(row_type) is type(replica_id) is type(lsn) is type(flags) is int:
+        raise XlogError("can't parse row")
+    if 8 in fields:
+        tsn, is_commit = lsn - get(8), bool(flags & _COMMIT)
+        if tsn <= -(_WRAP >> 1):
+            tsn += _WRAP
+    else:
+        tsn, is_commit = lsn, True
+    return Row(row_type, replica_id, lsn, get(4, 0.0), get(7, 0), tsn, is_commit, flags & ~_COMMIT, 0, 0, body)
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------------
+
+
+class TupleRun(NamedTuple):
+    """Consecutive tuples of one space."""
+
+    space_id: int
+    tuples: list[bytes]
+
+
+_BODY_PREFIX: Final = struct.Struct(">BBBIB").pack
+_BODY_PREFIX_SIZE: Final = 8
+
+
+def insert_body_prefix(space_id: int) -> bytes:
+    """The bytes of an INSERT body before the tuple; the space id always takes five bytes, as the peer writes it."""
+    return _BODY_PREFIX(0x82, 0x10, 0xCE, space_id, 0x21)
+
+
+def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
+    """The tuples of a snapshot's block in file order, and its rows that are not INSERT. Raises XlogError.
+
+    Only the two C calls that find a row's end, and two slices, are made for a usual row.
+    """
+    unpacker = _unpacker(block)
+    skip, tell = unpacker.skip, unpacker.tell
+    runs: list[TupleRun] = []
+    others: list[Row] = []
+    prefix = b"\x00"
+    tuples: list[bytes] = []
+    pos, end = 0, len(block)
+    try:
+        while pos < end:
+            start = pos
+            skip()
+            body = tell()
+            skip()
+            pos = tell()
+            tuple_at = body + _BODY_PREFIX_SIZE
+            if block[body:tuple_at] == prefix:
+                tuples.append(block[tuple_at:pos])
+                continue
+            row = decode_rows(block[start:pos])[0]
+            if row.type != RequestType.INSERT:
+                others.append(row)
+                continue
+            space_id, raw = _insert_body(row.body)
+            prefix = insert_body_prefix(space_id)
+            tuples = [raw]
+            runs.append(TupleRun(space_id, tuples))
+    except (ValueError, msgpack.exceptions.UnpackException):
+        raise XlogError("can't parse row") from None
+    return runs, others
+
+
+def _insert_body(body: bytes) -> tuple[int, bytes]:
+    """Space id and tuple of an INSERT body whose keys are in any order and form."""
+    unpacker = _unpacker(body)
+    space_id, raw = -1, b""
+    for _ in range(unpacker.read_map_header()):
+        key = unpacker.unpack()
+        if key == 0x10:
+            space_id = unpacker.unpack()
+            continue
+        start = unpacker.tell()
+        unpacker.skip()
+        if key == 0x21:
+            raw = body[start : unpacker.tell()]
+    if type(space_id) is not int or space_id < 0 or not raw:
+        raise XlogError("can't parse row")
+    return space_id, raw

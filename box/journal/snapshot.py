@@ -1,0 +1,253 @@
+"""Snapshots: all tuples of all spaces at one vclock, as INSERT rows numbered from 0.
+
+Rows are ordered by space id, then by primary key. A snapshot is written under a temporary name and is one only after
+the rename; one without EOF marker is not trusted. Layout of a row, by `memtx_engine.c` of the 2.8 line:
+
+    82|83|84  00 02  [07 group id]  [03 lsn]  04 cb <time, the same in all rows>
+    82  10 ce <space id, 4 bytes>  21 <tuple>
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from typing import Final, NamedTuple, TypeVar
+from uuid import UUID
+
+from box.errinj import ErrorInjections
+from box.errors import ErrorCode, client_error
+from box.iproto.row import Row, encode_uint
+from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
+from box.journal.errors import XlogError
+from box.journal.reader import BlockReader
+from box.journal.rows import TupleRun, decode_rows, decode_tuples, encode_header, insert_body_prefix
+from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish, remove_quietly, write_all
+from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, BlockEncoder, Meta
+from box.replication.vclock import VClock
+
+_T = TypeVar("_T")
+
+_SLICE: Final = 4096
+_PROGRESS: Final = 100_000
+_SYNC_INTERVAL: Final = 1 << 24
+_POLL: Final = 0.001
+_STAMP: Final = struct.Struct(">BBd").pack
+_U32: Final = struct.Struct(">BBI").pack
+
+
+class SnapshotSpace(NamedTuple):
+    """A space for a snapshot: its tuples in primary key order, frozen; `group_id` 1 for a local space."""
+
+    space_id: int
+    tuples: Sequence[bytes]
+    group_id: int = 0
+
+
+class SnapshotWriter:
+    """Writes one snapshot; blocks, and is for a thread. Steps: `write`, then `commit` or `abort`.
+
+    `rate_limit` is in bytes a second, 0 for none. The interpreter lock is released for every block's compression and
+    write, about every half millisecond, so that the tx thread goes on meanwhile.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        directory: str,
+        vclock: VClock,
+        instance_uuid: UUID,
+        *,
+        rate_limit: float = 0,
+        errinj: ErrorInjections | None = None,
+        log: Logger | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.path = LogDirectory(storage, directory, LogKind.SNAP).filename(vclock.signature)
+        self._meta = Meta(LogKind.SNAP.name, instance_uuid, vclock.copy())
+        self._storage = storage
+        self._rate_limit = rate_limit
+        self._errinj = errinj or ErrorInjections()
+        self._log = log or SilentLog()
+        self._sleep = sleep
+        self._encoder = BlockEncoder()
+        self._stamp = _STAMP(4, 0xCB, storage.now())
+        self._row_count = 0
+        self._unsynced = 0
+
+    def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
+        """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
+
+        An existing snapshot of the same vclock gets a new modification time instead. Raises SystemError.
+        """
+        if self._storage.exists(self.path):
+            self._storage.touch(self.path)
+            return
+        temporary = self.path + INPROGRESS
+        remove_quietly(self._storage, temporary)
+        file = self._create(temporary)
+        try:
+            self._log.info(f"saving snapshot `{temporary}'")
+            while self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"]:
+                self._sleep(_POLL)
+            self._write_rows(file, spaces, trailer)
+            write_all(file, EOF_MARKER)
+            file.sync()
+        except OSError as error:
+            raise failed(f"failed to write to '{temporary}' file", error) from error
+        finally:
+            file.close()
+        self._log.info("done")
+
+    def _create(self, path: str) -> AppendFile:
+        try:
+            file = self._storage.create(path)
+        except OSError as error:
+            raise failed(f"failed to create file '{path}'", error) from error
+        try:
+            write_all(file, self._meta.encode())
+        except OSError as error:
+            file.close()
+            raise failed(f"{path}: failed to write xlog meta", error) from error
+        return file
+
+    def _write_rows(self, file: AppendFile, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row]) -> None:
+        for space_id, tuples, group_id in spaces:
+            body = insert_body_prefix(space_id)
+            for start in range(0, len(tuples), _SLICE):
+                part = tuples[start : start + _SLICE]
+                for block in self._encode(part, body, group_id):
+                    self._write_block(file, block)
+        rows = []
+        for row in trailer:
+            row.lsn = row.tsn = self._row_count
+            self._row_count += 1
+            rows.append(encode_header(row, self._stamp) + row.body)
+        if rows:
+            self._write_block(file, b"".join(rows))
+
+    def _encode(self, tuples: Sequence[bytes], body: bytes, group_id: int) -> Iterator[bytes]:
+        """Blocks of rows; sizes are summed in C, so that the cost of a row is its header and two list items."""
+        lsn = self._row_count
+        self._row_count += len(tuples)
+        if self._row_count // _PROGRESS != lsn // _PROGRESS:
+            self._log.crit(f"{self._row_count // _PROGRESS * _PROGRESS / 1e6:.1f}M rows written")
+        ends = list(accumulate(map(len, tuples)))
+        start = written = 0
+        while start < len(tuples):
+            end = max(start + 1, bisect_left(ends, written + BLOCK_SIZE, start) + 1)
+            headers = self._headers(range(lsn + start, lsn + min(end, len(tuples))), body, group_id)
+            yield b"".join(chain.from_iterable(zip(headers, tuples[start:end], strict=True)))
+            start, written = end, ends[min(end, len(tuples)) - 1]
+
+    def _headers(self, lsns: range, body: bytes, group_id: int) -> list[bytes]:
+        """Everything in front of each tuple. From lsn 2^16 on only four bytes differ between them."""
+        group = b"\x07" + encode_uint(group_id) if group_id else b""
+        count = 3 + bool(group_id)
+        end = self._stamp + body
+        if lsns.start > 0xFFFF and lsns.stop <= 0xFFFFFFFF:
+            begin = bytes((0x80 | count, 0, 2)) + group
+            return [begin + _U32(3, 0xCE, lsn) + end for lsn in lsns]
+        begin = bytes((0x80 | count, 0, 2)) + group + b"\x03"
+        first = bytes((0x80 | (count - 1), 0, 2)) + group
+        return [(begin + encode_uint(lsn) if lsn else first) + end for lsn in lsns]
+
+    def _write_block(self, file: AppendFile, rows: bytes) -> None:
+        block = self._encoder.encode(rows)
+        write_all(file, block)
+        self._unsynced += len(block)
+        if self._rate_limit:
+            self._sleep(len(block) / self._rate_limit)
+        if self._unsynced >= _SYNC_INTERVAL:
+            file.sync()
+            self._unsynced = 0
+
+    def commit(self) -> None:
+        """Give the file its name, durably; nothing to do for a touched one. Raises SystemError."""
+        temporary = self.path + INPROGRESS
+        if not self._storage.exists(temporary):
+            return
+        try:
+            publish(self._storage, temporary, self.path)
+        except OSError as error:
+            raise failed(f"failed to rename '{temporary}' file", error) from error
+
+    def abort(self) -> None:
+        """Remove the temporary file."""
+        remove_quietly(self._storage, self.path + INPROGRESS)
+
+
+def write_snapshot(
+    storage: Storage,
+    directory: str,
+    vclock: VClock,
+    instance_uuid: UUID,
+    spaces: Iterable[SnapshotSpace],
+    trailer: Sequence[Row] = (),
+) -> str:
+    """Write and commit a snapshot in one go; returns its path. Raises SystemError."""
+    writer = SnapshotWriter(storage, directory, vclock, instance_uuid)
+    try:
+        writer.write(spaces, trailer)
+        writer.commit()
+    except BaseException:
+        writer.abort()
+        raise
+    return writer.path
+
+
+class SnapshotReader:
+    """Reads one snapshot. Iterate `tuples` (fast) or `rows`; both end with a check of the EOF marker.
+
+    Raises SystemError if the file cannot be read, XlogError for wrong content, INVALID_XLOG_TYPE for another file.
+    With `force_recovery` broken blocks and a missing EOF marker are logged and passed over.
+    """
+
+    def __init__(self, storage: Storage, path: str, *, force_recovery: bool = False, log: Logger | None = None) -> None:
+        self.path = path
+        self._force = force_recovery
+        self._log = log or SilentLog()
+        self._blocks = BlockReader(storage, path, force_recovery=force_recovery, log=log)
+        try:
+            self.meta = self._blocks.read_meta()
+            if self.meta.file_type != LogKind.SNAP.name:
+                raise client_error(ErrorCode.INVALID_XLOG_TYPE, LogKind.SNAP.name, self.meta.file_type)
+        except BaseException:
+            self._blocks.close()
+            raise
+
+    def __enter__(self) -> SnapshotReader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def tuples(self) -> Iterator[tuple[list[TupleRun], list[Row]]]:
+        """For every block its tuples, as runs of one space, and its rows that are not tuples (raft state)."""
+        yield from self._decoded(decode_tuples)
+
+    def rows(self) -> Iterator[Row]:
+        """Every row; its lsn is its number in the file."""
+        for rows in self._decoded(decode_rows):
+            yield from rows
+
+    def _decoded(self, decode: Callable[[bytes], _T]) -> Iterator[_T]:
+        while (block := self._blocks.next_block()) is not None:
+            try:
+                decoded = decode(block)
+            except XlogError as error:
+                if not self._force:
+                    raise
+                self._log.error(f"can't decode row: {error.message}")
+                continue
+            yield decoded
+        if not self._blocks.eof:
+            text = f"snapshot `{self.path}' has no EOF marker"
+            if not self._force:
+                raise XlogError(text)
+            self._log.error(text)
+
+    def close(self) -> None:
+        self._blocks.close()

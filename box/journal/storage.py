@@ -1,0 +1,343 @@
+"""Where log files live: the only place of the journal that opens files, and the one home of durable writes.
+
+`FileStorage` is the disk, `MemoryStorage` a node without a directory. Both raise plain `OSError`; the callers, who know
+what they were about to do, turn it into the peer's text with `failed`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+
+from box.errors import BoxError, system_error
+
+INPROGRESS: Final = ".inprogress"
+"""The suffix of a file that is not complete yet; it goes away by `rename`."""
+
+
+def failed(message: str, error: OSError) -> BoxError:
+    """A SystemError with the peer's text; the cause is in `errno` and chained."""
+    result = system_error(message, error.errno or 0)
+    result.__cause__ = error
+    return result
+
+
+class AppendFile(Protocol):
+    """A file open for writing at its end."""
+
+    path: str
+
+    def write(self, data: bytes) -> int:
+        """Write at the current end; returns how many bytes were taken, maybe fewer than given."""
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to `size` bytes; the next write goes there."""
+
+    def sync(self) -> None:
+        """Return when the data is on the disk."""
+
+    def close(self) -> None: ...
+
+
+class ReadFile(Protocol):
+    """A file open for reading at any offset; it stays readable when it is renamed or removed."""
+
+    path: str
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; empty at the end."""
+
+    def close(self) -> None: ...
+
+
+class Storage(Protocol):
+    """Files by path. Every method may raise OSError."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, for row timestamps."""
+
+    def names(self, directory: str) -> list[str]:
+        """Names of the files in a directory."""
+
+    def create(self, path: str) -> AppendFile:
+        """A new file; FileExistsError if there is one. Missing directories above it are made."""
+
+    def append(self, path: str) -> AppendFile:
+        """An existing file, for writing at its end."""
+
+    def open(self, path: str) -> ReadFile: ...
+
+    def size(self, path: str) -> int: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def touch(self, path: str) -> None:
+        """Set the time of the last change to now."""
+
+    def sync_directory(self, directory: str) -> None:
+        """Make creations, renames and removals in a directory durable."""
+
+    def lock(self, directory: str) -> DirectoryLock | None:
+        """Take a directory for this process alone; None if another one has it."""
+
+
+class DirectoryLock(Protocol):
+    def release(self) -> None: ...
+
+
+def write_all(file: AppendFile, data: bytes) -> None:
+    """Write every byte: a short write (signal, full disk) is continued until it ends or fails."""
+    written = file.write(data)
+    while written < len(data):
+        count = file.write(memoryview(data)[written:].tobytes())
+        if not count:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), file.path)
+        written += count
+
+
+def commit_file(storage: Storage, file: AppendFile, final_path: str) -> None:
+    """The end of a durable write: fsync, close, rename to the final name, fsync the directory."""
+    file.sync()
+    file.close()
+    publish(storage, file.path, final_path)
+
+
+def publish(storage: Storage, path: str, final_path: str) -> None:
+    """Rename a complete and synced file to its final name, durably."""
+    storage.rename(path, final_path)
+    storage.sync_directory(str(PurePosixPath(final_path).parent))
+
+
+# --- disk -------------------------------------------------------------------------------------------------------------
+
+
+class _DiskAppendFile:
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def write(self, data: bytes) -> int:
+        return os.write(self._fd, data)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        os.lseek(self._fd, size, os.SEEK_SET)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _DiskReadFile:
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self._fd = fd
+
+    def read(self, offset: int, size: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+class _DiskLock:
+    __slots__ = ("_fd",)
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        os.close(self._fd)
+
+
+class FileStorage:
+    """The file system. Relative paths are relative to `root` (the working directory of the node)."""
+
+    def __init__(self, root: str = "") -> None:
+        self._root = root
+
+    def _path(self, path: str) -> str:
+        return os.path.join(self._root, path)
+
+    def now(self) -> float:
+        return time.time()
+
+    def names(self, directory: str) -> list[str]:
+        return os.listdir(self._path(directory) or ".")
+
+    def create(self, path: str) -> AppendFile:
+        full = self._path(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return _DiskAppendFile(path, os.open(full, flags, 0o644))
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            return _DiskAppendFile(path, os.open(full, flags, 0o644))
+
+    def append(self, path: str) -> AppendFile:
+        fd = os.open(self._path(path), os.O_RDWR | os.O_CLOEXEC)
+        os.lseek(fd, 0, os.SEEK_END)
+        return _DiskAppendFile(path, fd)
+
+    def open(self, path: str) -> ReadFile:
+        return _DiskReadFile(path, os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC))
+
+    def size(self, path: str) -> int:
+        return os.stat(self._path(path)).st_size
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._path(path))
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._path(old), self._path(new))
+
+    def remove(self, path: str) -> None:
+        os.unlink(self._path(path))
+
+    def touch(self, path: str) -> None:
+        os.utime(self._path(path))
+
+    def sync_directory(self, directory: str) -> None:
+        fd = os.open(self._path(directory) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, directory: str) -> DirectoryLock | None:
+        fd = os.open(self._path(directory) or ".", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except OSError:
+            os.close(fd)
+            raise
+        return _DiskLock(fd)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+class _MemoryFile:
+    """The bytes of one file, kept as the blocks that were written."""
+
+    __slots__ = ("content", "path")
+
+    def __init__(self, path: str, content: bytearray) -> None:
+        self.path = path
+        self.content = content
+
+    def write(self, data: bytes) -> int:
+        self.content += data
+        return len(data)
+
+    def truncate(self, size: int) -> None:
+        del self.content[size:]
+
+    def read(self, offset: int, size: int) -> bytes:
+        return bytes(self.content[offset : offset + size])
+
+    def sync(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def close(self) -> None:
+        """The content belongs to the storage."""
+
+
+class _MemoryLock:
+    __slots__ = ("_directory", "_locked")
+
+    def __init__(self, locked: set[str], directory: str) -> None:
+        self._locked = locked
+        self._directory = directory
+
+    def release(self) -> None:
+        self._locked.discard(self._directory)
+
+
+class MemoryStorage:
+    """Files that live as long as this object; every directory exists."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytearray] = {}
+        self._locked: set[str] = set()
+
+    def now(self) -> float:
+        return time.time()
+
+    def _entries(self, directory: str) -> Iterator[str]:
+        parent = PurePosixPath(directory)
+        for path in list(self._files):
+            if PurePosixPath(path).parent == parent:
+                yield PurePosixPath(path).name
+
+    def names(self, directory: str) -> list[str]:
+        return list(self._entries(directory))
+
+    def _content(self, path: str) -> bytearray:
+        try:
+            return self._files[path]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+
+    def create(self, path: str) -> AppendFile:
+        if path in self._files:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self._files[path] = bytearray()
+        return _MemoryFile(path, self._files[path])
+
+    def append(self, path: str) -> AppendFile:
+        return _MemoryFile(path, self._content(path))
+
+    def open(self, path: str) -> ReadFile:
+        return _MemoryFile(path, self._content(path))
+
+    def size(self, path: str) -> int:
+        return len(self._content(path))
+
+    def exists(self, path: str) -> bool:
+        return path in self._files
+
+    def rename(self, old: str, new: str) -> None:
+        self._files[new] = self._content(old)
+        del self._files[old]
+
+    def remove(self, path: str) -> None:
+        self._content(path)
+        del self._files[path]
+
+    def touch(self, path: str) -> None:
+        self._content(path)
+
+    def sync_directory(self, directory: str) -> None:
+        """Nothing to make durable."""
+
+    def lock(self, directory: str) -> DirectoryLock | None:
+        if directory in self._locked:
+            return None
+        self._locked.add(directory)
+        return _MemoryLock(self._locked, directory)
+
+
+def remove_quietly(storage: Storage, path: str) -> None:
+    """Remove a leftover; that it is gone already, or cannot be removed, does not matter here."""
+    with contextlib.suppress(OSError):
+        storage.remove(path)

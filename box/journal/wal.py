@@ -1,0 +1,328 @@
+"""The writing half of the journal: one batch of transactions in, one `write` out. Blocks; one thread at a time.
+
+```
+           write fails: file cut back to the last good block, vclock as before
+         +--------------------------------------------------------------------+
+         v                                                                    |
+CLOSED --(first write: new file)--> OPEN --(write)--> OPEN ...----------------+
+   ^                                  |
+   +---(checkpoint, wal_max_size: EOF marker)        cutting back fails: BROKEN, every further write fails
+```
+
+A file is named after the signature of the vclock before its first row and made only when that row comes.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode, client_error
+from box.journal.directory import LogDirectory, LogFile, Logger
+from box.journal.entry import JournalEntry
+from box.journal.errors import XlogError
+from box.journal.reader import BlockReader, LogPosition
+from box.journal.rows import BrokenLsn, RowEncoder
+from box.journal.storage import INPROGRESS, AppendFile, failed, remove_quietly, write_all
+from box.journal.xlog import EOF_MARKER, FIXHEADER_SIZE, BlockEncoder, Meta
+from box.replication.vclock import VClock
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStart:
+    """The point in history of a checkpoint, and the bytes of WAL written since the one before."""
+
+    vclock: VClock
+    wal_size: int
+
+
+class Written(NamedTuple):
+    """A batch on disk: the vclock after it, its bytes, where its first block begins."""
+
+    vclock: VClock
+    size: int
+    position: LogPosition
+
+
+class WalFailure(Exception):
+    """A batch was not written; the text is for the log. Nothing of the batch is in the file."""
+
+
+class WalWriter:
+    """The current file and the vclock of the last row in it.
+
+    `defer` runs a call that may take long (the sync of a finished file) somewhere else. `on_files_removed` is told the
+    first vclock that is left when a full disk made the writer remove old files.
+    """
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        *,
+        errinj: ErrorInjections,
+        log: Logger,
+        fsync: bool = False,
+        max_size: int = 256 << 20,
+        defer: Callable[[Callable[[], None]], object] = lambda call: call(),
+        on_files_removed: Callable[[VClock], None] = lambda vclock: None,
+    ) -> None:
+        self.vclock = VClock()
+        self.checkpoint_vclock = VClock()
+        self.checkpoint_size = 0
+        self.max_size = max_size
+        self.rows = RowEncoder()
+        self.directory = directory
+        self._storage = directory.storage
+        self._blocks = BlockEncoder()
+        self._errinj = errinj
+        self._log = log
+        self._fsync = fsync
+        self._defer = defer
+        self._on_files_removed = on_files_removed
+        self._file: AppendFile | None = None
+        self._current: LogFile | None = None
+        self._offset = 0
+        self._broken = False
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    def open(self, vclock: VClock) -> None:
+        """Begin after `vclock`. A file of exactly that vclock is continued. Raises SystemError, XlogError."""
+        self.vclock = vclock.copy()
+        self.directory.scan()
+        path = self.directory.filename(vclock.signature)
+        if not self._storage.exists(path):
+            return
+        try:
+            self._continue(path)
+        except XlogError as error:
+            self._log.error(error.message)
+            self._log.warn(f"renaming corrupted {path}")
+            self._rename_corrupted(path)
+
+    def _continue(self, path: str) -> None:
+        """Open a file that has no rows, or torn bytes of a row that was never acknowledged, after its meta."""
+        blocks = BlockReader(self._storage, path)
+        try:
+            meta = blocks.read_meta()
+            end = blocks.position
+            while blocks.next_block() is not None:
+                end = blocks.position
+        finally:
+            blocks.close()
+        try:
+            file = self._storage.append(path)
+            if self._storage.size(path) != end:
+                file.truncate(end)
+        except OSError as error:
+            raise failed(f"failed to open file '{path}'", error) from error
+        self._file, self._offset = file, end
+        self._current = next((known for known in self.directory.files if known.path == path), LogFile(path, meta))
+
+    def _rename_corrupted(self, path: str) -> None:
+        try:
+            self._storage.rename(path, path + ".corrupted")
+        except OSError as error:
+            raise failed(f"failed to rename {path}", error) from error
+        self.directory.scan()
+
+    def close(self) -> None:
+        """Finish the current file, and leave an empty one that tells the next start the vclock without reading rows."""
+        if self._broken:
+            return
+        current = self._current
+        if current is None or self.vclock != current.vclock:
+            self._finish_file()
+            try:
+                self._create()
+            except BoxError as error:
+                self._log.error(error.message)
+        self._finish_file()
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def write(self, entries: Sequence[JournalEntry]) -> Written:
+        """Write the transactions, in order, with one `write`, and move `vclock`. Raises WalFailure.
+
+        On failure the file and the vclock are as before; rows may have got lsns, which the next batch takes again.
+        """
+        if self._broken:
+            raise WalFailure("the write-ahead log is broken, see above")
+        try:
+            self._rotate()
+            self._check_space()
+            clock = self.vclock.copy()
+            raw_blocks = self.rows.encode(entries, clock, self._storage.now())
+            self._inject_into_rows(entries, raw_blocks)
+            size = self._append(b"".join(map(self._blocks.encode, raw_blocks)))
+        except BrokenLsn as error:
+            raise WalFailure(str(error)) from error
+        except BoxError as error:
+            raise WalFailure(error.message) from error
+        assert self._current is not None
+        written = Written(clock.copy(), size, LogPosition(self._current.signature, self._offset))
+        self.vclock = clock
+        self._offset += size
+        self.checkpoint_size += size
+        return written
+
+    def _rotate(self) -> None:
+        """Make sure that a file with room is open."""
+        if self._errinj.values["ERRINJ_WAL_ROTATE"]:
+            raise client_error(ErrorCode.INJECTION, "wal rotate")
+        if self._file is not None and self._offset >= self.max_size:
+            self._finish_file()
+        if self._file is None:
+            self._create()
+
+    def _create(self) -> None:
+        directory = self.directory
+        previous = directory.files[-1].vclock if directory.files else None
+        path = directory.filename(self.vclock.signature)
+        assert directory.instance_uuid is not None
+        meta = Meta(directory.kind.name, directory.instance_uuid, self.vclock.copy(), previous)
+        if self._storage.exists(path):
+            raise failed(f"file '{path}' already exists", FileExistsError(errno.EEXIST, "File exists"))
+        file = self._create_complete(path, meta.encode())
+        self._file, self._offset = file, len(meta.encode())
+        self._current = LogFile(path, meta)
+        directory.add(self._current)
+
+    def _create_complete(self, path: str, meta: bytes) -> AppendFile:
+        """A file that has its meta when it gets its name: readers of the directory never see half of it."""
+        temporary = path + INPROGRESS
+        remove_quietly(self._storage, temporary)
+        try:
+            file = self._storage.create(temporary)
+        except OSError as error:
+            raise failed(f"failed to create file '{temporary}'", error) from error
+        try:
+            write_all(file, meta)
+            self._storage.rename(temporary, path)
+            if self._fsync:
+                self._storage.sync_directory(self.directory.path)
+        except OSError as error:
+            file.close()
+            remove_quietly(self._storage, temporary)
+            raise failed(f"{temporary}: failed to write xlog meta", error) from error
+        file.path = path
+        return file
+
+    def _append(self, data: bytes) -> int:
+        """Write at the end of the good blocks, or leave them alone. Returns the size."""
+        assert self._file is not None
+        try:
+            self._write_or_make_room(data)
+            if self._errinj.values["ERRINJ_WAL_WRITE"]:
+                raise client_error(ErrorCode.INJECTION, "xlog write injection")
+            if self._fsync:
+                self._file.sync()
+        except OSError as error:
+            self._cut_back()
+            raise failed(f"failed to write to '{self._file.path}' file", error) from error
+        except BoxError:
+            self._cut_back()
+            raise
+        return len(data)
+
+    def _write_or_make_room(self, data: bytes) -> None:
+        assert self._file is not None
+        if self._errinj.values["ERRINJ_WAL_WRITE_DISK"]:
+            raise client_error(ErrorCode.INJECTION, "xlog write injection")
+        while True:
+            try:
+                return write_all(self._file, data)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                self._cut_back()
+                if self._broken or not self._remove_old_file():
+                    raise
+
+    def _cut_back(self) -> None:
+        assert self._file is not None
+        try:
+            self._file.truncate(self._offset)
+        except OSError as error:
+            # What a failed write left might be read as rows later on, under lsns that are given out again.
+            self._broken = True
+            self._log.crit(f"failed to truncate xlog after write error: {error.strerror}")
+
+    # --- injections ---------------------------------------------------------------------------------------------------
+
+    def _inject_into_rows(self, entries: Sequence[JournalEntry], raw_blocks: list[bytes]) -> None:
+        partial = self._errinj.values["ERRINJ_WAL_WRITE_PARTIAL"]
+        if 0 <= partial < max(map(len, raw_blocks)) + FIXHEADER_SIZE:
+            raise client_error(ErrorCode.INJECTION, "xlog write injection")
+        broken = self._errinj.values["ERRINJ_WAL_BREAK_LSN"]
+        if broken >= 0 and any(row.lsn == broken for entry in entries for row in entry.rows):
+            self._log.warn(f"injected broken lsn: {broken - 1}")
+            for entry in entries:
+                for row in entry.rows:
+                    if row.lsn == broken:
+                        row.lsn -= 1
+            raw_blocks[:] = self.rows.encode_assigned(entries)
+
+    def _check_space(self) -> None:
+        """ERRINJ_WAL_FALLOCATE: that many times the disk is full, and old files go as long as there are any."""
+        values = self._errinj.values
+        while values["ERRINJ_WAL_FALLOCATE"] > 0:
+            values["ERRINJ_WAL_FALLOCATE"] -= 1
+            if not self._remove_old_file():
+                raise client_error(ErrorCode.INJECTION, "xlog fallocate")
+
+    # --- files --------------------------------------------------------------------------------------------------------
+
+    def _remove_old_file(self) -> bool:
+        """Remove the oldest file, if the newest checkpoint does without it."""
+        files = self.directory.files
+        if not files or files[0] is self._current or files[0].signature >= self.checkpoint_vclock.signature:
+            return False
+        self._log.crit("ran out of disk space, try to delete old WAL files")
+        self.directory.remove_before(self.checkpoint_vclock.signature, limit=1)
+        self._on_files_removed(files[0].vclock.copy() if files else self.vclock.copy())
+        return True
+
+    def _finish_file(self) -> None:
+        """EOF marker, then sync and close; errors are logged, because the rows are written and acknowledged."""
+        file, self._file, self._current = self._file, None, None
+        if file is None:
+            return
+        try:
+            if self._errinj.values["ERRINJ_WAL_WRITE_EOF"]:
+                raise OSError(errno.EIO, "xlog write injection")
+            write_all(file, EOF_MARKER)
+        except OSError as error:
+            self._log.error(f"{file.path}: failed to write EOF marker: {error.strerror}")
+        self._defer(lambda: self._sync_and_close(file))
+
+    def _sync_and_close(self, file: AppendFile) -> None:
+        try:
+            file.sync()
+        except OSError as error:
+            self._log.error(f"{file.path}: fsync() failed: {error.strerror}")
+        file.close()
+
+    def begin_checkpoint(self) -> CheckpointStart:
+        """Finish the current file unless it has no rows; the next write makes a new one."""
+        if self._current is not None and self._current.vclock != self.vclock:
+            self._finish_file()
+        return CheckpointStart(self.vclock.copy(), self.checkpoint_size)
+
+    def commit_checkpoint(self, start: CheckpointStart) -> None:
+        """The checkpoint is on disk: older files are not needed to start from it."""
+        self.checkpoint_vclock = start.vclock.copy()
+        self.checkpoint_size -= start.wal_size
+
+    def collect_garbage(self, vclock: VClock) -> None:
+        """Remove the files that hold no row later than `vclock`."""
+        signature = vclock.signature
+        if self._file is not None or signature < self.vclock.signature:
+            keep = [file for file in self.directory.files if vclock.covers(file.vclock)]
+            if not keep:
+                return
+            signature = keep[-1].signature
+        self.directory.remove_before(signature)

@@ -1,0 +1,368 @@
+"""The log file format 0.13 (and 0.12 for reading): bytes in, bytes out.
+
+```
+file   = meta, block..., EOF marker                  a file that is still written, or whose writer died, has no EOF
+meta   = "XLOG\\n" | "SNAP\\n" | ...                  file type
+         "0.13\\n"                                    format version
+         "Version: 2.8.1\\n"                          who wrote it, not interpreted
+         "Instance: <uuid>\\n"                        ("Server:" in 0.12)
+         "VClock: {1: 12}\\n"                         the state before the first row; its signature is the file's name
+         "PrevVClock: {1: 3}\\n"                      of the file before, not in the first one and not in snapshots
+         "\\n"
+block  = marker (4), length (MP_UINT), crc32p (MP_UINT, 0), crc32c (MP_UINT), padding (MP_STR)    19 bytes together
+         data (length bytes)                         rows, header map and body map each, without lengths;
+                                                     one zstd frame after the second marker
+marker = d5 ba 0b ab plain rows, d5 ba 0b ba zstd, d5 10 ad ed end of file
+```
+
+The checksum is CRC-32C of the data as stored, started with 0 and not inverted at the end. A transaction never crosses
+a block. Sources: `xlog.c` of the 2.8 line, checked on files that the peer wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+import crc32c
+import msgpack
+import zstandard
+
+from box.iproto.constants import BODY_LEN_MAX, VERSION
+from box.journal.errors import XlogError
+from box.replication.vclock import VClock
+
+ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
+ZSTD_MARKER: Final = b"\xd5\xba\x0b\xba"
+EOF_MARKER: Final = b"\xd5\x10\xad\xed"
+MARKER_SIZE: Final = 4
+FIXHEADER_SIZE: Final = 19
+
+COMPRESS_THRESHOLD: Final = 2048
+"""A block of at least this many bytes, fixheader included, is compressed."""
+BLOCK_SIZE: Final = 128 * 1024
+"""A writer closes a block that has grown to this many bytes of rows, at the end of a transaction."""
+META_SIZE_MAX: Final = 4096
+"""A file whose meta does not end within these bytes is not a log file."""
+
+_COMPRESSION_LEVEL: Final = 3
+_MARKER_HEAD: Final = b"\xd5\xba\x0b"
+_MARKER_TAILS: Final = (0xAB, 0xBA)
+_VERSIONS: Final = ("0.12", "0.13")
+_CRC_MASK: Final = 0xFFFFFFFF
+_ZERO_CRC: Final = b"\x00"
+_pack = msgpack.Packer().pack
+
+
+def checksum(data: bytes) -> int:
+    """CRC-32C with start value 0 and no final inversion."""
+    value: int = crc32c.crc32c(data, _CRC_MASK)
+    return value ^ _CRC_MASK
+
+
+# --- meta ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """The text at the start of a file. `file_type` is `XLOG` or `SNAP`; `version` is that of the format."""
+
+    file_type: str
+    instance_uuid: UUID
+    vclock: VClock
+    prev_vclock: VClock | None = None
+    version: str = "0.13"
+    server_version: str = VERSION
+
+    def encode(self) -> bytes:
+        """The meta as bytes, the empty line at its end included; always of the newest version."""
+        lines = [
+            self.file_type,
+            _VERSIONS[-1],
+            f"Version: {self.server_version}",
+            f"Instance: {self.instance_uuid}",
+            f"VClock: {self.vclock}",
+        ]
+        if self.prev_vclock is not None:
+            lines.append(f"PrevVClock: {self.prev_vclock}")
+        return "\n".join([*lines, "", ""]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> tuple[Meta, int] | None:
+        """The meta and its length; None if `data` ends before it does. Raises XlogError. Unknown keys are skipped."""
+        end = data.find(b"\n\n", 0, META_SIZE_MAX)
+        if end < 0:
+            if len(data) >= META_SIZE_MAX:
+                raise XlogError("failed to parse xlog type string")
+            return None
+        lines = data[:end].decode("utf-8", "replace").split("\n")
+        if len(lines[0]) >= 10:
+            raise XlogError("failed to parse xlog type string")
+        if len(lines) < 2 or len(lines[1]) >= 10:
+            raise XlogError("failed to parse xlog version string")
+        if lines[1] not in _VERSIONS:
+            raise XlogError(f"unsupported file format version {lines[1]}")
+        return cls._of_items(lines[0], lines[1], _meta_items(lines[2:])), end + 2
+
+    @classmethod
+    def _of_items(cls, file_type: str, version: str, items: dict[str, str]) -> Meta:
+        uuid = items.get("Instance", items.get("Server"))
+        try:
+            instance_uuid = UUID(uuid or "")
+        except ValueError:
+            raise XlogError("can't parse instance UUID") from None
+        vclock = _parse_vclock(items.get("VClock", "{}"))
+        prev = _parse_vclock(items["PrevVClock"]) if "PrevVClock" in items else None
+        return cls(file_type, instance_uuid, vclock, prev, version, items.get("Version", ""))
+
+
+def _meta_items(lines: list[str]) -> dict[str, str]:
+    items = {}
+    for line in lines:
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise XlogError("can't extract meta value")
+        items[key] = value.strip(" \t")
+    return items
+
+
+def _parse_vclock(text: str) -> VClock:
+    try:
+        return VClock.parse(text)
+    except ValueError:
+        raise XlogError("can't parse vclock") from None
+
+
+# --- writing ------------------------------------------------------------------------------------------------------
+
+
+def fixheader(marker: bytes, length: int, crc: int) -> bytes:
+    """The 19 bytes in front of a block's data; what the numbers leave free is a string of zero bytes."""
+    numbers: bytes = marker + _pack(length) + _ZERO_CRC + _pack(crc)
+    padding = FIXHEADER_SIZE - len(numbers)
+    return numbers + bytes((0xA0 | (padding - 1),)) + bytes(padding - 1) if padding else numbers
+
+
+class BlockEncoder:
+    """Turns rows into blocks. Keeps a compression context, so that one encoder belongs to one thread."""
+
+    __slots__ = ("_compress", "_threshold")
+
+    def __init__(self, *, compress: bool = True) -> None:
+        self._compress = zstandard.ZstdCompressor(level=_COMPRESSION_LEVEL).compress
+        self._threshold = COMPRESS_THRESHOLD - FIXHEADER_SIZE if compress else BODY_LEN_MAX
+
+    def encode(self, rows: bytes) -> bytes:
+        """One block that holds `rows` (encoded rows one after another, not empty)."""
+        marker = ROW_MARKER
+        if len(rows) >= self._threshold:
+            rows, marker = self._compress(rows), ZSTD_MARKER
+        return fixheader(marker, len(rows), checksum(rows)) + rows
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+class Fixheader(NamedTuple):
+    """A decoded fixheader: whether the data is compressed, its length and checksum."""
+
+    compressed: bool
+    length: int
+    crc: int
+
+
+def decode_fixheader(data: bytes, pos: int = 0) -> Fixheader | None:
+    """The fixheader at `pos`; None if `data` ends before it does; raises XlogError for anything else."""
+    raw = data[pos : pos + FIXHEADER_SIZE]
+    if len(raw) < FIXHEADER_SIZE:
+        return None
+    marker = raw[:MARKER_SIZE]
+    if marker not in (ROW_MARKER, ZSTD_MARKER):
+        raise XlogError(f"invalid magic: 0x{int.from_bytes(marker, 'little'):x}")
+    unpacker = msgpack.Unpacker(raw=True)
+    unpacker.feed(raw[MARKER_SIZE:])
+    length = _fixheader_number(unpacker, "length")
+    if length > BODY_LEN_MAX:
+        raise XlogError("too large fixheader length")
+    _fixheader_number(unpacker, "crc32p")
+    crc = _fixheader_number(unpacker, "crc32c")
+    free = FIXHEADER_SIZE - MARKER_SIZE - unpacker.tell()
+    if free and raw[-free] != 0xA0 | (free - 1):
+        raise XlogError("broken fixheader padding")
+    return Fixheader(marker == ZSTD_MARKER, length, crc)
+
+
+def _fixheader_number(unpacker: msgpack.Unpacker, what: str) -> int:
+    try:
+        value = unpacker.unpack()
+    except (ValueError, msgpack.exceptions.UnpackException):
+        value = None
+    if type(value) is not int or value < 0:
+        raise XlogError(f"broken fixheader {what}")
+    return value
+
+
+def decode_data(header: Fixheader, data: bytes) -> bytes:
+    """The rows of a block from its stored bytes. Raises XlogError for a wrong checksum or a broken zstd frame."""
+    if checksum(data) != header.crc:
+        raise XlogError("tx checksum mismatch")
+    if not header.compressed:
+        return data
+    decoder = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        rows = decoder.decompress(data)
+    except zstandard.ZstdError as error:
+        raise XlogError(f"Decompression error: {error}") from None
+    if not decoder.eof or decoder.unused_data:
+        raise XlogError("invalid decompressed length")
+    return rows
+
+
+def decode_block(data: bytes, pos: int = 0) -> tuple[bytes, int] | None:
+    """The rows of the block at `pos` and the position after it; None if `data` ends before the block does.
+
+    Raises XlogError for a wrong marker, fixheader, checksum or zstd frame.
+    """
+    header = decode_fixheader(data, pos)
+    if header is None:
+        return None
+    start = pos + FIXHEADER_SIZE
+    end = start + header.length
+    if end > len(data):
+        return None
+    return decode_data(header, data[start:end]), end
+
+
+def find_marker(data: bytes, start: int = 0) -> int:
+    """The position of the next block marker at or after `start`, -1 if there is none.
+
+    A marker may also occur inside compressed data: only a block that decodes is a block.
+    """
+    while (pos := data.find(_MARKER_HEAD, start)) >= 0:
+        if pos + 3 < len(data) and data[pos + 3] in _MARKER_TAILS:
+            return pos
+        start = pos + 1
+    return -1
+
+
+def find_blocks(data: bytes, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """`(position, size)` of every whole block that begins in `data[start:end]`, wherever `start` falls.
+
+    A block may reach past `end`, up to the end of `data`. The first candidate has to have a good checksum (a marker
+    inside compressed data has not); later ones follow each other without a gap and are checked by their fixheader.
+    """
+    stop = len(data) if end is None else end
+    pos = _first_block(data, start, stop)
+    while 0 <= pos < stop:
+        try:
+            header = decode_fixheader(data, pos)
+        except XlogError:
+            pos = _first_block(data, pos + 1, stop)
+            continue
+        if header is None or pos + FIXHEADER_SIZE + header.length > len(data):
+            return
+        size = FIXHEADER_SIZE + header.length
+        yield pos, size
+        pos += size
+        if data[pos : pos + MARKER_SIZE] == EOF_MARKER:
+            return
+
+
+def _first_block(data: bytes, start: int, stop: int) -> int:
+    pos = find_marker(data, start)
+    while 0 <= pos < stop:
+        try:
+            header = decode_fixheader(data, pos)
+        except XlogError:
+            header = None
+        if header is not None:
+            body = data[pos + FIXHEADER_SIZE : pos + FIXHEADER_SIZE + header.length]
+            if len(body) == header.length and checksum(body) == header.crc:
+                return pos
+        pos = find_marker(data, pos + 1)
+    return -1
+
+
+class XlogDecoder:
+    """Reads a file that arrives in pieces: `feed` bytes, ask `next_block` until it returns None, feed more.
+
+    `meta` is set as soon as its bytes are there. `eof` tells that the EOF marker was read. `position` is the offset in
+    the file of the first byte not yet taken: after None without `eof` that is where a torn block (or nothing) begins.
+    """
+
+    __slots__ = ("_buffer", "_pos", "_start", "eof", "meta")
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._pos = 0
+        self._start = 0
+        self.meta: Meta | None = None
+        self.eof = False
+
+    @property
+    def position(self) -> int:
+        return self._start + self._pos
+
+    @property
+    def pending(self) -> int:
+        """Bytes fed but not yet taken."""
+        return len(self._buffer) - self._pos
+
+    def feed(self, data: bytes) -> None:
+        """Append the next bytes of the file. Raises XlogError for bytes after the EOF marker."""
+        if self.eof and data:
+            raise XlogError(f"has some data after eof marker at {self.position}")
+        self._start += self._pos
+        self._buffer = self._buffer[self._pos :] + data
+        self._pos = 0
+
+    def jump(self, position: int) -> None:
+        """Go on at the block that begins at `position`; the next `feed` has to be the bytes from there."""
+        self._buffer, self._pos, self._start = b"", 0, position
+
+    def read_meta(self) -> Meta | None:
+        """The meta, or None while its bytes are missing. Raises XlogError."""
+        if self.meta is None and (found := Meta.decode(self._buffer)) is not None:
+            self.meta, self._pos = found
+        return self.meta
+
+    def next_block(self) -> bytes | None:
+        """The rows of the next block; None if more bytes are needed or the file has ended. Raises XlogError.
+
+        After an error the decoder stays at the broken block; `skip` passes over it.
+        """
+        if self.eof or self.read_meta() is None:
+            return None
+        if self._buffer.startswith(EOF_MARKER, self._pos):
+            if self.pending > MARKER_SIZE:
+                raise XlogError(f"has some data after eof marker at {self.position}")
+            self._pos += MARKER_SIZE
+            self.eof = True
+            return None
+        found = decode_block(self._buffer, self._pos)
+        if found is None:
+            return None
+        rows, self._pos = found
+        return rows
+
+    def needed(self) -> int:
+        """How many more bytes the next block takes at least (0 if that is not known yet)."""
+        if self.meta is None or self.pending < FIXHEADER_SIZE:
+            return 0
+        header = decode_fixheader(self._buffer, self._pos)
+        return 0 if header is None else max(0, FIXHEADER_SIZE + header.length - self.pending)
+
+    def skip(self) -> bool:
+        """After an error: go on at the next marker. False (and everything fed is dropped) if there is none."""
+        if self.meta is None:
+            return False
+        pos = find_marker(self._buffer, self._pos + 1)
+        if pos >= 0:
+            self._pos = pos
+            return True
+        tail = self._buffer[self._pos + 1 :][-3:]
+        self._start += len(self._buffer) - len(tail)
+        self._buffer, self._pos = tail, 0
+        return False

@@ -1,0 +1,111 @@
+"""Taking in the rows of a snapshot, from a file or from another instance.
+
+Rows of system spaces go through their triggers one by one, because they define what comes after them. Tuples of the
+other spaces are collected and put into the indexes in bulk: a snapshot is in the order of the primary key. Secondary
+indexes are built from sorted pairs at the end of each space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.journal.rows import TupleRun, decode_tuples
+from box.schema.ids import is_system_id
+from box.txn.request import Request
+from box.txn.storage import duplicate
+
+if TYPE_CHECKING:
+    from box.index import Index
+    from box.node import Node
+    from box.schema.space import Space
+
+
+_INSERT_HEADER = bytes((0x81, 0x00, RequestType.INSERT))
+
+
+class SnapshotLoader:
+    """Feed it runs of tuples in the order of the file, then call `finish`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._ctx = node.new_context()
+        self._space: Space | None = None
+        self._tuples: list[bytes] = []
+
+    def add(self, space_id: int, tuples: list[bytes]) -> None:
+        """Tuples of one space. NO_SUCH_SPACE, and what the space's format or its trigger raises."""
+        if is_system_id(space_id):
+            self._flush()
+            space = self._node.schema.space(space_id)
+            for raw in tuples:
+                self._node.dml.run_unchecked(self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
+            return
+        if self._space is None or self._space.id != space_id:
+            self._flush()
+            self._space = self._node.schema.space(space_id)
+        self._tuples += tuples
+
+    def add_run(self, run: TupleRun) -> None:
+        self.add(run.space_id, run.tuples)
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Rows as another instance sends them."""
+        block = b"".join([_INSERT_HEADER + row.body for row in rows if row.type == RequestType.INSERT])
+        for run in decode_tuples(block)[0]:
+            self.add_run(run)
+
+    def finish(self) -> None:
+        """Everything has been added."""
+        self._flush()
+
+    def _flush(self) -> None:
+        space, self._space = self._space, None
+        tuples, self._tuples = self._tuples, []
+        if space is not None and tuples and space.is_plain:
+            load_space(space, tuples)
+
+
+def load_space(space: Space, tuples: list[bytes]) -> None:
+    """Fill the empty indexes of a space. Raises what a wrong tuple raises, TUPLE_FOUND for a repeated unique key."""
+    if space.primary is None:
+        raise client_error(ErrorCode.NO_SUCH_INDEX_ID, 0, space.name)
+    validate = space.format.validate
+    pairs: list[list[tuple[Any, bytes]]] = [[] for _ in space.indexes]
+    adders = [
+        (index.key_of, index_pairs.append) for index, index_pairs in zip(space.indexes.values(), pairs, strict=True)
+    ]
+    if len(adders) == 1:
+        key_of = space.primary.key_of
+        pairs[0] = [(key_of(validate(raw)), raw) for raw in tuples]
+    else:
+        for raw in tuples:
+            fields = validate(raw)
+            for key_of, add in adders:
+                add((key_of(fields), raw))
+    for index, index_pairs in zip(space.indexes.values(), pairs, strict=True):
+        _load_index(space, index, index_pairs)
+
+
+def _load_index(space: Space, index: Index, pairs: list[tuple[Any, bytes]]) -> None:
+    if index is not space.primary and index.definition.type == "TREE":
+        pairs.sort(key=_key_of_pair)
+    index.load_sorted(pairs)
+    if len(index) != len(pairs):
+        raise _repeated(space, index, pairs)
+
+
+def _key_of_pair(pair: tuple[Any, bytes]) -> Any:
+    return pair[0]
+
+
+def _repeated(space: Space, index: Index, pairs: list[tuple[Any, bytes]]) -> BoxError:
+    seen: dict[Any, bytes] = {}
+    for key, raw in pairs:
+        if key in seen:
+            return duplicate(index, space, seen[key], raw)
+        seen[key] = raw
+    raise AssertionError(f"{index!r} lost entries")

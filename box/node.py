@@ -1,0 +1,343 @@
+"""One instance: owns every subsystem and its life cycle. Lua, consoles and servers are built on top of it.
+
+```
+status         what happened                                            takes changes
+unconfigured   constructed                                              no
+loading        `configure` was called: recovery, bootstrap or join      no
+orphan         started, but not in sync with a quorum of its peers      no
+running        started                                                  unless read_only or the limbo is foreign
+```
+
+A node takes its loop, clock, random source and disk as arguments and keeps no module-level state, so that a process
+may hold many and a test may replace each. Everything here runs on the loop's thread (the tx thread).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as random_module
+import time
+from collections.abc import Callable, Mapping
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from box.checkpoint import Checkpoints
+from box.config import OPTIONS, Config, synchro_quorum
+from box.errinj import ErrorInjections
+from box.errors import ErrorCode, client_error
+from box.iproto.server import Server
+from box.iproto.sessions import Sessions
+from box.iproto.stats import Stats
+from box.journal.journal import Journal
+from box.journal.storage import FileStorage, MemoryStorage, Storage
+from box.log import Log, log_level
+from box.reconfigure import Reconfiguration
+from box.replication.replicaset import ReplicaSet
+from box.replication.replication import Replication
+from box.replication.vclock import VClock
+from box.schema.schema import Schema
+from box.schema.system import initial_schema
+from box.startup import Startup, StartupJournal
+from box.txn.context import Context
+from box.txn.dml import Dml
+from box.txn.limbo import Limbo
+from box.txn.manager import TransactionManager
+from box.txn.mvcc import MvccStorage
+from box.txn.storage import Storage as TupleStorage
+from box.txn.synchro import SynchroQueue
+
+_NIL_UUID = UUID(int=0)
+
+PACKAGE_VERSION = "2.8.1-0-g0000000"
+"""What `box.info.version` and the log tell: the peer's version that this node behaves like."""
+
+INLINE_WRITES = 1
+"""A batch of up to this many transactions is written by the tx thread itself while the WAL thread is idle: waking
+that thread costs several times the write."""
+
+
+class Node:
+    """See the module's text.
+
+    `directory` is where relative paths of the configuration lead; None makes a node that lives in memory. `disk`
+    replaces both. `clock` gives seconds since the epoch, `random` the bytes for UUIDs and salts.
+    """
+
+    def __init__(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        clock: Callable[[], float] = time.time,
+        random: random_module.Random | None = None,
+        disk: Storage | None = None,
+    ) -> None:
+        self.loop = loop or asyncio.get_running_loop()
+        self.clock = clock
+        self.random = random or random_module.SystemRandom()
+        self.directory = None if directory is None else Path(fspath(directory)).absolute()
+        self.disk: Storage = disk or self._default_disk()
+        self.log = Log(clock)
+        self.config = Config()
+        self.errinj = ErrorInjections()
+        self.sessions = Sessions()
+        self.stats = Stats()
+        self.schema: Schema = initial_schema()
+        self.limbo = Limbo()
+        self.instance_uuid = _NIL_UUID
+        self.replicaset_uuid = _NIL_UUID
+        self.instance_id = 0
+        self.is_configured = False
+        self._is_ro = True
+        """Every reason but the limbo: asked at every write, so it is kept up to date by `on_ro_change`."""
+        self.is_loading = False
+        self.is_closed = False
+        self.functions: Any = None
+        """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
+        self.on_shutdown: list[Callable[[], Any]] = []
+        self._mode_waiters: list[tuple[bool, asyncio.Future[None]]] = []
+        self._startup_journal = StartupJournal()
+        self.journal: Any = self._startup_journal
+        self._build(TupleStorage())
+        self.replication = Replication(self)
+        self.checkpoints = Checkpoints(self)
+        self._watch_schema()
+        self.iproto: Server | None = None
+        self._reconfiguration = Reconfiguration(self)
+
+    def _default_disk(self) -> Storage:
+        return MemoryStorage() if self.directory is None else FileStorage(str(self.directory))
+
+    def _build(self, tuples: TupleStorage) -> None:
+        """Transactions over plain or versioned tuples: known only when `memtx_use_mvcc_engine` is."""
+        self.tuples = tuples
+        self.synchro = SynchroQueue(self.limbo, self._startup_journal, self.loop)
+        self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
+        self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
+        self.synchro.on_change = self.on_ro_change
+
+    def _watch_schema(self) -> None:
+        self.schema.on_replicaset_uuid.append(self._set_replicaset_uuid)
+        self.schema.on_cluster_change.append(self._on_cluster_change)
+
+    def _set_replicaset_uuid(self, uuid: UUID) -> None:
+        self.replicaset_uuid = uuid
+
+    def _on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
+        if is_registered:
+            self.replicaset.register(replica_id, uuid)
+            self.log.info(f"assigned id {replica_id} to replica {uuid}")
+        else:
+            self.replicaset.unregister(replica_id)
+        if uuid == self.instance_uuid:
+            self.set_instance_id(replica_id if is_registered else 0)
+        self.update_synchro_quorum()
+
+    # -- questions ------------------------------------------------------------------------------
+
+    @property
+    def status(self) -> str:
+        """See the module's text."""
+        if self.is_configured:
+            return "orphan" if self.replication.is_orphan else "running"
+        return "loading" if self.is_loading else "unconfigured"
+
+    @property
+    def is_ro(self) -> bool:
+        """Whether changes are refused, whatever the reason."""
+        return self._is_ro or self.limbo.is_read_only
+
+    @property
+    def vclock(self) -> VClock:
+        """The rows that are in the journal."""
+        vclock: VClock = self.journal.vclock
+        return vclock
+
+    @property
+    def replicaset(self) -> ReplicaSet:
+        return self.replication.replicaset
+
+    @property
+    def synchro_quorum(self) -> int:
+        """How many instances must have a synchronous transaction now."""
+        return synchro_quorum(self.config["replication_synchro_quorum"], max(1, len(self.replicaset.by_id)))
+
+    def check_writable(self) -> None:
+        """Raise READONLY unless the instance takes changes. Called for every write."""
+        if self._is_ro or self.limbo.is_read_only:
+            raise client_error(ErrorCode.READONLY)
+
+    def relative(self, path: str) -> str:
+        """A path of the configuration, seen from the node's directory: below `work_dir` if there is one."""
+        work_dir = self.config.values["work_dir"]
+        return f"{work_dir}/{path}" if work_dir and not path.startswith("/") else path
+
+    def resolve(self, path: str) -> str:
+        """A path of the configuration as the operating system knows it."""
+        return str((self.directory or Path()) / self.relative(path))
+
+    def new_context(self, session_type: str = "background") -> Context:
+        """A context of user admin in a session of its own."""
+        return Context(self.sessions.open(session_type, self.schema.admin))
+
+    def random_uuid(self) -> UUID:
+        """A version 4 UUID from the node's random source."""
+        return UUID(bytes=self.random.randbytes(16), version=4)
+
+    # -- configuration --------------------------------------------------------------------------
+
+    async def configure(self, options: Mapping[str, Any]) -> None:
+        """`box.cfg`: start the instance, or change options of a running one.
+
+        Raises CFG and RELOAD_CFG for wrong options, and whatever keeps the instance from starting; then the node is as
+        it was and `configure` may be called again.
+        """
+        if self.is_configured:
+            await self._reconfiguration.change(options)
+            return
+        if self.is_loading:
+            raise client_error(ErrorCode.LOADING)
+        self.config.load(options, self.log.warn)
+        self.is_loading = True
+        try:
+            await self._start()
+        except BaseException:
+            await self._abandon_start()
+            raise
+        finally:
+            self.is_loading = False
+
+    async def _start(self) -> None:
+        self._open_log()
+        if self.config["memtx_use_mvcc_engine"]:
+            self._build(MvccStorage())
+        self._reconfiguration.apply_initial()
+        self.iproto = Server(self, salt_source=self.random.randbytes)
+        self.stats.start(self.loop)
+        is_leader = await Startup(self).run()
+        self.is_configured = True
+        self.on_ro_change()
+        self.replication.follow()
+        self.log.info("ready to accept requests")
+        if is_leader:
+            self.replication.set_orphan(False)
+        else:
+            await self.replication.sync()
+        self.checkpoints.start()
+        self._log_changed_options()
+
+    async def listen(self, address: str | None) -> None:
+        """Serve the binary protocol at an address of `box.cfg.listen`, None for nowhere. CFG, SocketError."""
+        assert self.iproto is not None
+        await self.iproto.listen(address)
+
+    def open_journal(self, vclock: VClock) -> None:
+        """From now on changes go to the log, after `vclock`. SystemError for a directory that cannot be used."""
+        config = self.config
+        journal = Journal(
+            self.loop,
+            self.disk,
+            wal_dir=self.checkpoints.wal_dir,
+            wal_mode=config["wal_mode"],
+            wal_max_size=int(config["wal_max_size"]),
+            queue_max_size=int(config["wal_queue_max_size"]) or 2**63,
+            inline_limit=INLINE_WRITES,
+            errinj=self.errinj,
+            log=self.log,
+        )
+        journal.instance_id = self.instance_id
+        journal.start(vclock, self.instance_uuid)
+        self.journal = journal
+        self.txns.journal = journal
+        self.synchro.journal = journal
+
+    def set_instance_id(self, instance_id: int) -> None:
+        """The id under which `_cluster` knows this instance, 0 for none."""
+        self.instance_id = self.limbo.instance_id = self.schema.instance_id = instance_id
+        if isinstance(self.journal, Journal):
+            self.journal.instance_id = instance_id
+
+    def update_synchro_quorum(self) -> None:
+        """The option or the number of registered replicas has changed."""
+        self.synchro.set_quorum(self.synchro_quorum)
+
+    def _open_log(self) -> None:
+        self.log.level = log_level(self.config["log_level"])
+        self.log.format = self.config["log_format"]
+        if self.config["log"]:
+            self.log.open(self.config["log"], self.resolve)
+        self.log.crit(f"Tarantool {PACKAGE_VERSION}")
+        self.log.crit(f"log level {self.log.level}")
+
+    def _log_changed_options(self) -> None:
+        for name, value in sorted(self.config.values.items()):
+            if value != OPTIONS[name].default:
+                self._reconfiguration.log_option(name, value)
+
+    async def _abandon_start(self) -> None:
+        """Let go of everything a failed start has taken, so that the next attempt begins anew."""
+        await self._stop_parts()
+        self.schema = initial_schema()
+        self.limbo = Limbo()
+        self.instance_id, self.instance_uuid, self.replicaset_uuid = 0, _NIL_UUID, _NIL_UUID
+        self._startup_journal = StartupJournal()
+        self.journal = self._startup_journal
+        self._build(TupleStorage())
+        self.replication = Replication(self)
+        self.checkpoints = Checkpoints(self)
+        self._watch_schema()
+        self.iproto = None
+        self.config = Config()
+
+    async def snapshot(self) -> None:
+        """Write a checkpoint. CHECKPOINT_IN_PROGRESS, CHECKPOINT_ROLLBACK, SystemError."""
+        await self.checkpoints.make()
+
+    async def promote(self) -> None:
+        """Take over the limbo: `box.ctl.promote` and `box.ctl.clear_synchro_queue`."""
+        await self.synchro.promote()
+
+    # -- modes ----------------------------------------------------------------------------------
+
+    def on_ro_change(self) -> None:
+        """Wake those who wait for the instance to become writable or read-only."""
+        self._is_ro = not self.is_configured or bool(self.config.values["read_only"]) or self.replication.is_orphan
+        is_ro = self.is_ro
+        for wanted, future in self._mode_waiters:
+            if wanted == is_ro and not future.done():
+                future.set_result(None)
+        self._mode_waiters = [waiter for waiter in self._mode_waiters if not waiter[1].done()]
+
+    async def wait_mode(self, is_read_only: bool) -> None:
+        """Wait until the instance is read-only, or until it takes changes."""
+        while self.is_ro != is_read_only:
+            future: asyncio.Future[None] = self.loop.create_future()
+            self._mode_waiters.append((is_read_only, future))
+            await future
+
+    # -- the end --------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """Stop everything. Acknowledged changes are in the journal; no task, thread or descriptor is left behind."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for hook in self.on_shutdown:
+            outcome = hook()
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        await self._stop_parts()
+        self.log.close()
+
+    async def _stop_parts(self) -> None:
+        await self.replication.stop()
+        if self.iproto is not None:
+            await self.iproto.close()
+        self.stats.stop()
+        await self.checkpoints.stop()
+        self.synchro.stop()
+        if self.journal is not self._startup_journal:
+            await self.journal.stop()
+        self.checkpoints.unlock()

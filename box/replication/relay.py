@@ -1,0 +1,224 @@
+"""The relay: sends this instance's rows to another one (states in `box.replication.state`).
+
+Three kinds of stream, as the documents describe them:
+
+    initial join   response with the vclock of a read view, then its rows as INSERT without lsn
+    final join     the rows between that vclock and the vclock of the registration
+    subscribe      rows from the replica's vclock on for ever, heartbeats in between, acknowledgements back
+
+The journal gives the rows (files first, then what is written); `RowFilter` decides which of them travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Protocol
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode
+from box.iproto import messages
+from box.iproto.constants import GROUP_LOCAL, RequestType
+from box.iproto.row import Row, encode_packet
+from box.log import Log
+from box.replication.state import RelayState
+from box.replication.stream import RowStream
+from box.replication.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.journal.journal import Journal
+    from box.replication.replicaset import Replica
+
+_CHUNK_ROWS = 1000
+"""Rows of an initial join that are encoded between two looks at the peer's pace."""
+
+
+class RelayHost(Protocol):
+    """What a relay needs of its node."""
+
+    log: Log
+    errinj: ErrorInjections
+
+    @property
+    def journal(self) -> Journal: ...
+
+    @property
+    def instance_id(self) -> int: ...
+
+    @property
+    def vclock(self) -> VClock: ...
+
+    @property
+    def replication_timeout(self) -> float: ...
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def on_ack(self, replica: Replica, vclock: VClock) -> None: ...
+
+
+class RowFilter:
+    """Which rows of the journal a replica gets, and in what form.
+
+    Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
+    replica itself has made are not sent back, except those it has lost: written before it subscribed.
+    """
+
+    def __init__(self, replica_id: int, local_vclock_at_subscribe: VClock, id_filter: frozenset[int]) -> None:
+        self._replica_id = replica_id
+        self._at_subscribe = local_vclock_at_subscribe
+        self._id_filter = id_filter
+
+    def select(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            if row.group_id == GROUP_LOCAL:
+                if row.replica_id == 0:
+                    continue
+                row = Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
+            if row.replica_id in self._id_filter:
+                continue
+            if row.replica_id != self._replica_id or row.lsn <= self._at_subscribe[row.replica_id]:
+                yield row
+
+
+class Relay:
+    """The subscription of one replica, kept after its end for `box.info`."""
+
+    def __init__(self, host: RelayHost, loop: asyncio.AbstractEventLoop, replica: Replica) -> None:
+        self.host = host
+        self.replica = replica
+        self.state = RelayState.OFF
+        self.vclock = VClock()
+        """What the replica has acknowledged."""
+        self.last_row_time = loop.time()
+        self.error: BoxError | None = None
+        self._loop = loop
+        self._last_sent = loop.time()
+
+    @property
+    def is_following(self) -> bool:
+        return self.state is RelayState.FOLLOW
+
+    def __repr__(self) -> str:
+        return f"<Relay to {self.replica.uuid} {self.state.name}>"
+
+    async def subscribe(self, stream: RowStream, vclock: VClock, id_filter: frozenset[int]) -> None:
+        """Send rows after `vclock` until the connection breaks or the task is cancelled.
+
+        Raises what ended it, XLOG_GAP when rows after `vclock` are no longer in the journal.
+        """
+        self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
+        self.last_row_time = self._loop.time()
+        row_filter = RowFilter(self.replica.id, self.host.vclock.copy(), id_filter)
+        tasks = [
+            self._loop.create_task(self._send_rows(stream, vclock, row_filter), name=f"relay/{self.replica.uuid}"),
+            self._loop.create_task(self._send_heartbeats(stream), name=f"relay-heartbeat/{self.replica.uuid}"),
+            self._loop.create_task(self._read_acks(stream), name=f"relay-reader/{self.replica.uuid}"),
+        ]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except BoxError as error:
+            self.error = error
+            raise
+        finally:
+            self.state = RelayState.STOPPED
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _send_rows(self, stream: RowStream, vclock: VClock, row_filter: RowFilter) -> None:
+        self._send_heartbeat(stream)
+        values = self.host.errinj.values
+        async for rows in self.host.journal.follow(vclock):
+            if values["ERRINJ_RELAY_SEND_DELAY"]:
+                await self.host.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
+            if values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
+                rows = _break_lsn(rows, int(values["ERRINJ_RELAY_BREAK_LSN"]))
+            data = b"".join([encode_packet(row) for row in row_filter.select(rows)])
+            if data:
+                stream.write(data)
+                self._last_sent = self._loop.time()
+                await stream.drain()
+
+    def _send_heartbeat(self, stream: RowStream) -> None:
+        stream.write_rows([messages.heartbeat_row(self.host.instance_id, self.host.now())])
+        self._last_sent = self._loop.time()
+
+    async def _send_heartbeats(self, stream: RowStream) -> None:
+        while True:
+            left = self._last_sent + self.host.replication_timeout - self._loop.time()
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
+            if not self.host.errinj.values["ERRINJ_RELAY_REPORT_INTERVAL"]:
+                self._send_heartbeat(stream)
+            else:
+                self._last_sent = self._loop.time()
+
+    async def _read_acks(self, stream: RowStream) -> None:
+        while True:
+            rows = await stream.read_rows(self.host.replication_timeout * 4)
+            self.last_row_time = self._loop.time()
+            self.vclock = messages.decode_vclock(rows[-1])
+            self.host.on_ack(self.replica, self.vclock)
+
+
+def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
+    for row in rows:
+        if row.lsn == lsn:
+            row.lsn = row.tsn = lsn - 1
+    return rows
+
+
+async def send_read_view(
+    stream: RowStream, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, list[bytes]]]
+) -> None:
+    """The rows of an initial join: for each space the body's bytes before the tuple, and its tuples.
+
+    The response with `vclock` goes first; the caller sends what follows the data.
+    """
+    stream.write_rows([messages.vclock_row(vclock, sync=sync)])
+    header = encode_header_of_snapshot_row(sync)
+    for prefix, tuples in spaces:
+        for start in range(0, len(tuples), _CHUNK_ROWS):
+            stream.write(b"".join([_packet(header, prefix, raw) for raw in tuples[start : start + _CHUNK_ROWS]]))
+            await stream.drain()
+
+
+def encode_header_of_snapshot_row(sync: int) -> bytes:
+    """The header that every row of an initial join shares."""
+    packet = encode_packet(Row(RequestType.INSERT, sync=sync))
+    return packet[5:]
+
+
+def _packet(header: bytes, prefix: bytes, raw: bytes) -> bytes:
+    size = len(header) + len(prefix) + len(raw)
+    return b"\xce" + size.to_bytes(4, "big") + header + prefix + raw
+
+
+async def send_range(
+    journal: Journal, stream: RowStream, start: VClock, stop: VClock, on_rows: Callable[[], None] = lambda: None
+) -> None:
+    """The rows of a final join: those after `start` up to `stop`."""
+    row_filter = RowFilter(0, VClock(), frozenset())
+    reached = start.copy()
+    if reached.covers(stop, ignore_zero=True):
+        return
+    async for rows in journal.follow(start):
+        wanted = [row for row in rows if row.lsn <= stop[row.replica_id] or row.group_id == GROUP_LOCAL]
+        stream.write_rows(row_filter.select(wanted))
+        await stream.drain()
+        on_rows()
+        for row in rows:
+            if row.lsn > reached[row.replica_id]:
+                reached[row.replica_id] = row.lsn
+        if reached.covers(stop):
+            return
+
+
+def injected(errinj: ErrorInjections, name: str, text: str) -> None:
+    """Raise INJECTION `text` when the named injection is on."""
+    if errinj.values[name]:
+        raise BoxError(ErrorCode.INJECTION, f"Error injection '{text}'")

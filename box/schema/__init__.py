@@ -1,0 +1,35 @@
+"""Spaces, users, functions, sequences: the data dictionary and the triggers that keep it.
+
+`initial_schema()` makes the dictionary of an instance; the rows of a snapshot, or `bootstrap_rows()` of a new
+instance, applied to its system spaces complete it.
+"""
+
+from box.schema.access import Credentials, Privilege, User, check_session, check_universe, password_hash
+from box.schema.bootstrap import bootstrap_rows
+from box.schema.function import Function
+from box.schema.ids import SpaceId, UserId
+from box.schema.schema import Schema
+from box.schema.sequence import Sequence, fill_sequence
+from box.schema.space import NOTHING, Space, SpaceDef, Trigger
+from box.schema.system import initial_schema
+
+__all__ = [
+    "NOTHING",
+    "Credentials",
+    "Function",
+    "Privilege",
+    "Schema",
+    "Sequence",
+    "Space",
+    "SpaceDef",
+    "SpaceId",
+    "Trigger",
+    "User",
+    "UserId",
+    "bootstrap_rows",
+    "check_session",
+    "check_universe",
+    "fill_sequence",
+    "initial_schema",
+    "password_hash",
+]

@@ -1,0 +1,46 @@
+"""Triggers of the system spaces: every change of the dictionary is a change of a system space.
+
+Each is called as `trigger(schema, ctx, txn, stmt)` inside the changing transaction, right after the row is in the
+indexes: `ctx.credentials` tells who asks, `stmt.old` and `stmt.new` are the row before and after (None: there is
+none), `stmt.type` the request type, `stmt.row` the journal row; `txn.check_single_statement(what)` refuses work
+that must be alone in its transaction. A trigger raises before it changes anything, or changes the dictionary and
+appends to `stmt.on_rollback` how to take that back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from box.schema.ddl.access import on_replace_priv, on_replace_user
+from box.schema.ddl.cluster import on_replace_cluster, on_replace_schema
+from box.schema.ddl.collation import on_replace_collation
+from box.schema.ddl.function import on_replace_func
+from box.schema.ddl.index import on_replace_func_index, on_replace_index
+from box.schema.ddl.sequence import on_replace_sequence, on_replace_sequence_data, on_replace_space_sequence
+from box.schema.ddl.space import on_replace_space, on_replace_truncate
+from box.schema.ddl.sql import on_replace_ck_constraint, on_replace_fk_constraint, on_replace_trigger
+from box.schema.ids import SpaceId
+from box.schema.schema import Schema
+
+__all__ = ["TRIGGERS"]
+
+TRIGGERS: dict[int, Callable[[Schema, Any, Any, Any], None]] = {
+    SpaceId.SCHEMA: on_replace_schema,
+    SpaceId.COLLATION: on_replace_collation,
+    SpaceId.SPACE: on_replace_space,
+    SpaceId.TRUNCATE: on_replace_truncate,
+    SpaceId.SEQUENCE: on_replace_sequence,
+    SpaceId.SEQUENCE_DATA: on_replace_sequence_data,
+    SpaceId.SPACE_SEQUENCE: on_replace_space_sequence,
+    SpaceId.USER: on_replace_user,
+    SpaceId.FUNC: on_replace_func,
+    SpaceId.PRIV: on_replace_priv,
+    SpaceId.CLUSTER: on_replace_cluster,
+    SpaceId.TRIGGER: on_replace_trigger,
+    SpaceId.INDEX: on_replace_index,
+    SpaceId.FK_CONSTRAINT: on_replace_fk_constraint,
+    SpaceId.CK_CONSTRAINT: on_replace_ck_constraint,
+    SpaceId.FUNC_INDEX: on_replace_func_index,
+}
+"""By space id. Views and blackholes have none."""

@@ -1,0 +1,247 @@
+"""`_user` and `_priv`: users, roles and grants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.errors import BoxError, ErrorCode, access_denied, client_error
+from box.schema.access import (
+    ALL_PRIVILEGES,
+    EMPTY_PASSWORD,
+    HASH_SIZE,
+    UNIVERSE,
+    ObjectKey,
+    Privilege,
+    User,
+    check_ddl,
+    check_role_loop,
+    decode_hash,
+    privilege_name,
+    refresh,
+)
+from box.schema.fields import Fields
+from box.schema.identifier import check_identifier, too_long
+from box.schema.ids import NAME_MAX, USER_MAX, UserId
+from box.schema.schema import Grant, Schema
+
+_OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))
+_ENCODED_HASH_SIZE = 28
+"""Characters of a SHA-1 digest in base64."""
+
+
+# --- _user ---
+
+
+def on_replace_user(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Create, change or drop a user or a role."""
+    uid = Fields(stmt.old or stmt.new).u32(0)
+    user = schema.users.get(uid)
+    if stmt.new is None:
+        _drop_user(schema, ctx, stmt, schema.user(uid))
+    elif user is None:
+        _create_user(schema, ctx, stmt)
+    else:
+        _alter_user(schema, ctx, stmt, user)
+
+
+def _create_user(schema: Schema, ctx: Any, stmt: Any) -> None:
+    user = decode_user(stmt.new)
+    check_ddl(ctx.credentials, Privilege.C, (user.type, user.uid), user.name, user.owner)
+    if len(schema.users) >= USER_MAX:
+        raise client_error(ErrorCode.USER_MAX, USER_MAX)
+    schema.add_user(user)
+
+    def undo() -> None:
+        user.dropped = True
+        schema.remove_user(user)
+        refresh(user)
+
+    stmt.on_rollback.append(undo)
+
+
+def _drop_user(schema: Schema, ctx: Any, stmt: Any, user: User) -> None:
+    check_ddl(ctx.credentials, Privilege.D, (user.type, user.uid), user.name, user.owner)
+    if user.uid <= UserId.PUBLIC or user.uid == UserId.SUPER:
+        raise client_error(ErrorCode.DROP_USER, user.name, "the user or the role is a system")
+    if _has_objects(schema, user):
+        raise client_error(ErrorCode.DROP_USER, user.name, "the user has objects")
+    schema.remove_user(user)
+    user.dropped = True
+    refresh(user)
+
+    def undo() -> None:
+        user.dropped = False
+        schema.add_user(user)
+        refresh(user)
+
+    stmt.on_rollback.append(undo)
+
+
+def _has_objects(schema: Schema, user: User) -> bool:
+    """True if the user owns something, granted or was granted something, or is granted as a role."""
+    owned = (schema.spaces, schema.functions, schema.sequences)
+    return (
+        any(item.owner == user.uid for table in owned for item in table.values())
+        or any(user.uid in (grantee, grant.grantor) for (grantee, _), grant in schema.grants.items())
+        or bool(user.members)
+    )
+
+
+def _alter_user(schema: Schema, ctx: Any, stmt: Any, user: User) -> None:
+    changed = decode_user(stmt.new)
+    check_ddl(ctx.credentials, Privilege.A, (user.type, user.uid), changed.name, changed.uid)
+    saved = (user.name, user.owner, user.type, user.hash2)
+
+    def assign(name: str, owner: int, kind: str, hash2: bytes) -> None:
+        old_name = user.name
+        user.name, user.owner, user.type, user.hash2 = name, owner, kind, hash2
+        schema.rename_user(user, old_name)
+
+    assign(changed.name, changed.owner, changed.type, changed.hash2)
+    stmt.on_rollback.append(lambda: assign(*saved))
+
+
+def decode_user(raw: bytes) -> User:
+    """Decode and check a `_user` tuple."""
+    fields = Fields(raw)
+    name = fields.string(2)
+    encoded = name.encode("utf-8", "surrogateescape")
+    if len(encoded) > NAME_MAX:
+        raise too_long(encoded, ErrorCode.CREATE_USER, "user")
+    user = User(fields.u32(0), fields.u32(1), name, fields.string(3))
+    if user.type not in ("user", "role"):
+        raise client_error(ErrorCode.CREATE_USER, name, "unknown user type")
+    check_identifier(name)
+    if len(fields) > 4:
+        auth = fields.any(4)
+        if user.is_role and auth not in ({}, []):
+            raise client_error(ErrorCode.CREATE_ROLE, name, "authentication data can not be set for a role")
+        user.hash2 = _decode_auth(user, auth)
+    return user
+
+
+def _decode_auth(user: User, auth: Any) -> bytes:
+    """The password's hash. An array is an empty Lua table: no password, which nobody can log in with."""
+    if auth is None or isinstance(auth, list):
+        return bytes(HASH_SIZE)
+    if not isinstance(auth, dict):
+        text = "invalid password format, use box.schema.user.passwd() to reset password"
+        raise client_error(ErrorCode.CREATE_USER, user.name, text)
+    for mechanism, value in auth.items():
+        if isinstance(mechanism, str) and mechanism.lower() == "chap-sha1":
+            return _decode_password(user, value)
+    return bytes(HASH_SIZE)
+
+
+def _decode_password(user: User, value: Any) -> bytes:
+    def wrong() -> BoxError:
+        return client_error(ErrorCode.CREATE_USER, user.name, "invalid user password")
+
+    if not isinstance(value, str) or len(value) not in (0, _ENCODED_HASH_SIZE):
+        raise wrong()
+    if user.uid == UserId.GUEST and value not in ("", EMPTY_PASSWORD):
+        raise client_error(ErrorCode.GUEST_USER_PASSWORD)
+    if not value:
+        return bytes(HASH_SIZE)
+    try:
+        return decode_hash(value)
+    except ValueError:
+        raise wrong() from None
+
+
+# --- _priv ---
+
+
+def on_replace_priv(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Grant, change or revoke."""
+    action = Privilege.REVOKE if stmt.new is None else Privilege.GRANT
+    grantee_id, key, grant = decode_grant(stmt.new or stmt.old)
+    grantee = _check_grant(schema, ctx, grantee_id, key, grant, action)
+    slot = (grantee_id, key)
+    before = schema.grants.get(slot)
+    _set_grant(schema, grantee, key, None if stmt.new is None else grant)
+    stmt.on_rollback.append(lambda: _set_grant(schema, grantee, key, before))
+
+
+def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
+    """A `_priv` tuple as (grantee, object, grant). An empty string as object id means every object of the type."""
+    fields = Fields(raw)
+    grantor, grantee, object_type = fields.u32(0), fields.u32(1), fields.string(2)
+    object_id: int | None = None
+    is_entity = fields.any(3) == ""
+    if not is_entity:
+        object_id = fields.u32(3)
+    if object_type not in _OBJECT_TYPES or (is_entity and object_type == "universe"):
+        raise client_error(ErrorCode.UNKNOWN_SCHEMA_OBJECT, object_type)
+    return grantee, (object_type, object_id), Grant(grantor, fields.u32(4) & ALL_PRIVILEGES)
+
+
+def _check_grant(schema: Schema, ctx: Any, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege) -> User:
+    """Check that both users and the object exist and that the grantor may give it away; return the grantee."""
+    grantor, grantee = schema.user(grant.grantor), schema.user(grantee_id)
+    name = schema.object_name(key)
+    check_ddl(ctx.credentials, action, key, name, grantor.uid)
+    if not _may_give(schema, grantor, key, grant):
+        raise access_denied(privilege_name(action), key[0], name, grantor.name)
+    if key[0] == "role" and key[1] is not None:
+        check_role_loop(grantee, schema.users[key[1]])
+    if grant.mask == 0:
+        raise client_error(ErrorCode.GRANT, "the grant tuple has no privileges")
+    return grantee
+
+
+def _may_give(schema: Schema, grantor: User, key: ObjectKey, grant: Grant) -> bool:
+    """Admin may grant anything that exists, the owner of an object on it, and everyone the role public."""
+    object_type, object_id = key
+    if object_type == "collation":
+        return True
+    if object_type == "universe" or object_id is None:
+        return grantor.uid == UserId.ADMIN
+    found = _object(schema, object_type, object_id)
+    is_public = object_type == "role" and object_id == UserId.PUBLIC and grant.mask == Privilege.X
+    return bool(grantor.uid in (found.owner, UserId.ADMIN) or is_public)
+
+
+def _object(schema: Schema, object_type: str, object_id: int) -> Any:
+    """The object of a grant, or the error that it does not exist."""
+    if object_type == "space":
+        return schema.space(object_id)
+    if object_type == "sequence":
+        return schema.sequence(object_id)
+    if object_type == "function":
+        if object_id not in schema.functions:
+            raise client_error(ErrorCode.NO_SUCH_FUNCTION, str(object_id))
+        return schema.functions[object_id]
+    user = schema.users.get(object_id)
+    if user is None or user.type != object_type:
+        code = ErrorCode.NO_SUCH_ROLE if object_type == "role" else ErrorCode.NO_SUCH_USER
+        raise client_error(code, str(object_id) if user is None else user.name)
+    return user
+
+
+def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | None) -> None:
+    """Make the dictionary say that the grantee holds exactly this (None: nothing) on the object."""
+    mask = grant.mask if grant is not None else 0
+    if grantee.uid == UserId.ADMIN and key == UNIVERSE and mask != ALL_PRIVILEGES:
+        raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
+    if key[0] == "role" and key[1] is not None:
+        _set_role(grantee, schema.users[key[1]], bool(mask & Privilege.X))
+        mask &= ~Privilege.X
+    if mask:
+        grantee.granted[key] = mask
+    else:
+        grantee.granted.pop(key, None)
+    if grant is not None:
+        schema.grants[grantee.uid, key] = grant
+    else:
+        schema.grants.pop((grantee.uid, key), None)
+    refresh(grantee)
+
+
+def _set_role(grantee: User, role: User, is_granted: bool) -> None:
+    if is_granted:
+        grantee.roles.add(role)
+        role.members.add(grantee)
+    else:
+        grantee.roles.discard(role)
+        role.members.discard(grantee)

@@ -1,0 +1,64 @@
+"""`_schema` and `_cluster`: the replica set's UUID and its registered instances."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from box.errors import ErrorCode, client_error, unsupported
+from box.schema.fields import Fields
+from box.schema.ids import REPLICA_MAX
+from box.schema.schema import Schema
+
+
+def on_replace_schema(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Follow the replica set's UUID under the key `cluster`; other keys mean nothing here."""
+    fields = Fields(stmt.new or stmt.old)
+    if fields.string(0) != "cluster":
+        return
+    if stmt.new is None:
+        raise client_error(ErrorCode.REPLICASET_UUID_IS_RO)
+    before, schema.replicaset_uuid = schema.replicaset_uuid, fields.uuid(1)
+
+    def undo() -> None:
+        schema.replicaset_uuid = before
+
+    stmt.on_rollback.append(undo)
+    for hook in schema.on_replicaset_uuid:
+        hook(schema.replicaset_uuid)
+
+
+def on_replace_cluster(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Register or remove an instance; it counts when the transaction is committed."""
+    fields = Fields(stmt.new or stmt.old)
+    replica_id = fields.u32(0)
+    _check_replica_id(schema, replica_id)
+    uuid = fields.uuid(1)
+    if stmt.new is None:
+        stmt.on_commit.append(lambda: _set_replica(schema, replica_id, uuid, False))
+        return
+    if uuid.int == 0:
+        raise client_error(ErrorCode.INVALID_UUID, str(uuid))
+    if stmt.old is None:
+        stmt.on_commit.append(lambda: _set_replica(schema, replica_id, uuid, True))
+    elif Fields(stmt.old).uuid(1) != uuid:
+        # Appliers and relays know an instance by its UUID.
+        raise unsupported("Space _cluster", "updates of instance uuid")
+
+
+def _check_replica_id(schema: Schema, replica_id: int) -> None:
+    if replica_id == 0:
+        raise client_error(ErrorCode.REPLICA_ID_IS_RESERVED, replica_id)
+    if replica_id >= REPLICA_MAX:
+        raise client_error(ErrorCode.REPLICA_MAX, replica_id)
+    if replica_id == schema.instance_id and not schema.is_joining:
+        raise client_error(ErrorCode.LOCAL_INSTANCE_ID_IS_READ_ONLY, replica_id)
+
+
+def _set_replica(schema: Schema, replica_id: int, uuid: UUID, is_registered: bool) -> None:
+    if is_registered:
+        schema.replicas[replica_id] = uuid
+    else:
+        schema.replicas.pop(replica_id, None)
+    for hook in schema.on_cluster_change:
+        hook(replica_id, uuid, is_registered)

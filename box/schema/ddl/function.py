@@ -1,0 +1,66 @@
+"""`_func`: stored functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.schema.access import Privilege, check_ddl
+from box.schema.bootstrap import sql_function_names
+from box.schema.fields import Fields
+from box.schema.function import Function, decode_function
+from box.schema.schema import Schema
+
+_SQL_FUNCTIONS = sql_function_names()
+
+
+def on_replace_func(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Create or drop a function; an alter must not change anything."""
+    function_id = Fields(stmt.old or stmt.new).u32(0)
+    function = schema.functions.get(function_id)
+    if stmt.new is None:
+        if function is None:
+            raise client_error(ErrorCode.NO_SUCH_FUNCTION, str(function_id))
+        _drop_function(schema, ctx, stmt, function)
+    elif function is None:
+        _create_function(schema, ctx, stmt)
+    elif stmt.old is None or decode_function(stmt.old) != decode_function(stmt.new):
+        raise unsupported("function", "alter")
+
+
+def _create_function(schema: Schema, ctx: Any, stmt: Any) -> None:
+    definition = decode_function(stmt.new)
+    check_ddl(ctx.credentials, Privilege.C, ("function", definition.id), definition.name, definition.owner)
+    if definition.language == "SQL_BUILTIN" and definition.name not in _SQL_FUNCTIONS:
+        raise client_error(ErrorCode.CREATE_FUNCTION, definition.name, "given built-in is not predefined")
+    function = Function(definition)
+    if function.is_persistent and schema.load_function is not None:
+        schema.load_function(function)
+    schema.add_function(function)
+
+    def undo() -> None:
+        schema.remove_function(function)
+        _unload(schema, function)
+
+    stmt.on_rollback.append(undo)
+
+
+def _drop_function(schema: Schema, ctx: Any, stmt: Any, function: Function) -> None:
+    check_ddl(ctx.credentials, Privilege.D, ("function", function.id), function.name, function.owner)
+
+    def wrong(text: str) -> BoxError:
+        # The peer shows the owner's id where one expects the function's.
+        return client_error(ErrorCode.DROP_FUNCTION, function.owner, text)
+
+    if schema.has_grants("function", function.id):
+        raise wrong("function has grants")
+    if function.definition.language == "SQL_BUILTIN":
+        raise wrong("function is SQL built-in")
+    schema.remove_function(function)
+    stmt.on_commit.append(lambda: _unload(schema, function))
+    stmt.on_rollback.append(lambda: schema.add_function(function))
+
+
+def _unload(schema: Schema, function: Function) -> None:
+    if function.handle is not None and schema.unload_function is not None:
+        schema.unload_function(function)

@@ -1,0 +1,116 @@
+"""`_space` and `_truncate`: creating, altering, dropping and emptying spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import GROUP_LOCAL, RequestType
+from box.schema.access import Privilege, check_ddl
+from box.schema.ddl.alter import check_format, exchange, is_empty, make_format, make_index, make_space
+from box.schema.fields import Fields
+from box.schema.schema import Schema
+from box.schema.space import Layout, Space
+from box.schema.space_def import decode_space
+
+
+def on_replace_space(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Create, alter or drop a space.
+
+    Whether it exists is asked of the dictionary, not of the old tuple: the first system spaces exist before
+    their rows are read.
+    """
+    space_id = Fields(stmt.old or stmt.new).u32(0)
+    space = schema.spaces.get(space_id)
+    if stmt.new is None:
+        _drop_space(schema, ctx, stmt, schema.space(space_id))
+    elif space is None:
+        _create_space(schema, ctx, stmt)
+    else:
+        _alter_space(schema, ctx, txn, stmt, space)
+
+
+def _create_space(schema: Schema, ctx: Any, stmt: Any) -> None:
+    definition = decode_space(stmt.new, ErrorCode.CREATE_SPACE)
+    check_ddl(ctx.credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
+    space = make_space(schema, definition)
+    schema.add_space(space)
+    _changed(schema, space)
+
+    def undo() -> None:
+        schema.remove_space(space)
+        _changed(schema, space)
+
+    stmt.on_rollback.append(undo)
+
+
+def _changed(schema: Schema, space: Space) -> None:
+    schema.version += 1
+    schema.space_changed(space)
+
+
+def _drop_space(schema: Schema, ctx: Any, stmt: Any, space: Space) -> None:
+    check_ddl(ctx.credentials, Privilege.D, ("space", space.id), space.name, space.owner)
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.DROP_SPACE, space.name, text)
+
+    if space.indexes:
+        raise wrong("the space has indexes")
+    if schema.has_grants("space", space.id):
+        raise wrong("the space has grants")
+    if space.id in schema.truncated:
+        raise wrong("the space has truncate record")
+    schema.remove_space(space)
+    _changed(schema, space)
+
+    def undo() -> None:
+        schema.add_space(space)
+        _changed(schema, space)
+
+    stmt.on_rollback.append(undo)
+
+
+def _alter_space(schema: Schema, ctx: Any, txn: Any, stmt: Any, space: Space) -> None:
+    definition = decode_space(stmt.new, ErrorCode.ALTER_SPACE)
+    check_ddl(ctx.credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.ALTER_SPACE, space.name, text)
+
+    if definition.id != space.id:
+        raise wrong("space id is immutable")
+    if definition.engine != space.engine:
+        raise wrong("can not change space engine")
+    if definition.opts.group_id != space.definition.opts.group_id:
+        raise wrong("replication group is immutable")
+    new_format = make_format(schema, definition, (index.definition for index in space.indexes.values()))
+    if definition.opts.temporary != space.is_temporary and not is_empty(space):
+        raise wrong("can not switch temporary flag on a non-empty space")
+    check_format(schema, txn, space, new_format)
+    exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
+
+
+def on_replace_truncate(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+    """Empty a space. A first INSERT comes from a snapshot and only records the count; a delete goes with a drop."""
+    space_id = Fields(stmt.new or stmt.old).u32(0)
+    if stmt.new is None:
+        schema.truncated.discard(space_id)
+        stmt.on_rollback.append(lambda: schema.truncated.add(space_id))
+        return
+    space = schema.space(space_id)
+    if stmt.type != RequestType.INSERT:
+        _truncate(schema, ctx, stmt, space)
+    if space_id not in schema.truncated:
+        schema.truncated.add(space_id)
+        stmt.on_rollback.append(lambda: schema.truncated.discard(space_id))
+
+
+def _truncate(schema: Schema, ctx: Any, stmt: Any, space: Space) -> None:
+    if space.is_system:
+        raise client_error(ErrorCode.TRUNCATE_SYSTEM_SPACE, space.name)
+    space.check_access(ctx.credentials, Privilege.W)
+    if stmt.row is not None and (space.is_temporary or space.is_local):
+        stmt.row.group_id = GROUP_LOCAL  # other instances have no such tuples
+    indexes = {iid: make_index(schema, space, index.definition, index.primary) for iid, index in space.indexes.items()}
+    exchange(schema, stmt, space, Layout(space.definition, space.format, indexes), is_visible=False)

@@ -1,0 +1,34 @@
+"""Checks of names: spaces, indexes, fields, users, functions, sequences, collations."""
+
+from __future__ import annotations
+
+from unicodedata import category
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.schema.ids import NAME_MAX, SHOWN_NAME_MAX
+
+_FORBIDDEN = frozenset(("Cn", "Cc", "Zl", "Zp", "Cs"))
+"""Unassigned, control, line and paragraph separators; a surrogate stands for bytes that are not UTF-8."""
+
+
+def check_identifier(name: str) -> None:
+    """Raise ER_IDENTIFIER unless the name is non-empty and printable."""
+    if not name or any(category(char) in _FORBIDDEN or char == "\ufffd" for char in name):
+        raise client_error(ErrorCode.IDENTIFIER, name)
+
+
+def check_name(name: str, error_code: int, what: str) -> None:
+    """Check the length (in UTF-8 bytes), then the characters.
+
+    A too long name is reported as `error_code` with the text `<what> name is too long`.
+    """
+    raw = name.encode("utf-8", "surrogateescape")
+    if len(raw) > NAME_MAX:
+        raise too_long(raw, error_code, what)
+    check_identifier(name)
+
+
+def too_long(raw: bytes, error_code: int, what: str) -> BoxError:
+    """The error of a name that exceeds the limit; it shows the beginning of the name."""
+    shown = raw[:SHOWN_NAME_MAX].decode("utf-8", "surrogateescape")
+    return client_error(error_code, shown, f"{what} name is too long")

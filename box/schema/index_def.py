@@ -1,0 +1,255 @@
+"""From an `_index` tuple to an `IndexDef`: every check that needs only the space's definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.data.json_path import ANY_INDEX, Path, PathError, parse_path
+from box.data.keydef import PartDef
+from box.data.types import FieldType, type_name_of
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.index import IndexDef
+from box.schema.fields import Fields
+from box.schema.identifier import check_name
+from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX
+from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UNSIGNED, check_collation, check_options
+from box.schema.space import SpaceDef
+
+_OPTS_FIELD = 4
+_INDEX_OPTIONS = {
+    "unique": BOOLEAN,
+    "dimension": INTEGER,
+    "distance": ENUM,
+    "range_size": INTEGER,
+    "page_size": INTEGER,
+    "run_count_per_level": INTEGER,
+    "run_size_ratio": FLOAT,
+    "bloom_fpr": FLOAT,
+    "lsn": INTEGER,
+    "func": UNSIGNED,
+    "sql": LEGACY,
+    "hint": BOOLEAN,
+}
+_PART_OPTIONS = {
+    "type": ENUM,
+    "field": UNSIGNED,
+    "collation": UNSIGNED,
+    "is_nullable": BOOLEAN,
+    "nullable_action": ENUM,
+    "sort_order": ENUM,
+    "path": STRING,
+    "exclude_null": BOOLEAN,
+}
+_RECORD = "space id (unsigned), index id (unsigned), name (string), type (string), options (map), parts (array)"
+_RECORD_TYPES = ("unsigned", "unsigned", "string", "string", "map", "array")
+_SORT_ORDERS = frozenset(("asc", "desc", "undef"))
+_UNINDEXED_TYPES = frozenset(("any", "array", "map"))
+_BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
+
+
+def decode_index(raw: bytes, space: SpaceDef, collations: dict[int, Any]) -> IndexDef:
+    """Decode and check an `_index` tuple of the given space. `collations` holds the known collation ids."""
+    fields = Fields(raw)
+    _check_record(fields)
+    options = _decode_options(fields.map(_OPTS_FIELD))
+    name = fields.string(2)
+    check_index_name(name, space.name)
+    parts = _decode_parts(fields.array(5), space)
+    for number, part in enumerate(parts, 1):
+        check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
+    definition = IndexDef(
+        space_id=fields.u32(0),
+        iid=fields.u32(1),
+        name=name,
+        type=fields.string(3).upper(),
+        unique=options.pop("unique", True),
+        parts=parts,
+        opts=options,
+    )
+    _check_definition(definition, space.name)
+    if space.engine == "memtx":
+        _check_memtx(definition, space.name)
+    return definition
+
+
+def _check_record(fields: Fields) -> None:
+    types = tuple(type_name_of(value) for value in fields.values)
+    if types != _RECORD_TYPES:
+        raise client_error(ErrorCode.WRONG_INDEX_RECORD, ", ".join(types), _RECORD)
+
+
+def check_index_name(name: str, space_name: str) -> None:
+    """Check an index name. The text of a too long one names the space as well."""
+    try:
+        check_name(name, ErrorCode.CREATE_SPACE, "index")
+    except BoxError as error:
+        if error.code != ErrorCode.CREATE_SPACE:
+            raise
+        shown = name.encode("utf-8", "surrogateescape")[:64].decode("utf-8", "surrogateescape")
+        raise client_error(ErrorCode.MODIFY_INDEX, shown, space_name, "index name is too long") from None
+
+
+def _decode_options(raw: dict[Any, Any]) -> dict[str, Any]:
+    options = check_options(raw, _INDEX_OPTIONS, ErrorCode.WRONG_INDEX_OPTIONS, _OPTS_FIELD)
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.WRONG_INDEX_OPTIONS, _OPTS_FIELD, text)
+
+    if options.get("distance", "euclid").lower() not in ("euclid", "manhattan"):
+        raise wrong("distance must be either 'euclid' or 'manhattan'")
+    page_size, range_size = options.get("page_size", 8192), options.get("range_size", 0)
+    if page_size <= 0 or 0 < range_size < page_size:
+        raise wrong("page_size must be greater than 0 and less than or equal to range_size")
+    if options.get("run_count_per_level", 2) <= 0:
+        raise wrong("run_count_per_level must be greater than 0")
+    if options.get("run_size_ratio", 3.5) <= 1:
+        raise wrong("run_size_ratio must be greater than 1")
+    if not 0 < options.get("bloom_fpr", 0.05) <= 1:
+        raise wrong("bloom_fpr must be greater than 0 and less than or equal to 1")
+    return options
+
+
+def _decode_parts(items: list[Any], space: SpaceDef) -> tuple[PartDef, ...]:
+    """Parts as maps, or as the arrays {field number, type} that old versions wrote."""
+    if items and isinstance(items[0], list):
+        return tuple(_decode_old_part(item, space) for item in items)
+    return tuple(_decode_part(item, number) for number, item in enumerate(items, 1))
+
+
+def _decode_old_part(item: Any, space: SpaceDef) -> PartDef:
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.WRONG_INDEX_PARTS, text)
+
+    if not isinstance(item, list):
+        raise wrong("expected an array")
+    if not item:
+        raise wrong("expected a non-empty array")
+    if len(item) < 2:
+        raise wrong("a field type is missing")
+    fieldno, type_name = item[0], item[1]
+    if type(fieldno) is not int or fieldno < 0:
+        raise wrong("field id must be an integer")
+    if not isinstance(type_name, str):
+        raise wrong("field type must be a string")
+    field_type = FieldType.by_name(type_name)
+    if field_type is None:
+        raise wrong("unknown field type")
+    is_nullable = fieldno < len(space.fields) and space.fields[fieldno].is_nullable
+    return PartDef(fieldno=fieldno, type=field_type, is_nullable=is_nullable)
+
+
+def _decode_part(item: Any, number: int) -> PartDef:
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.WRONG_INDEX_OPTIONS, number, text)
+
+    if not isinstance(item, dict):
+        raise wrong("index part is expected to be a map")
+    options = check_options(item, _PART_OPTIONS, ErrorCode.WRONG_INDEX_OPTIONS, number)
+    field_type = FieldType.by_name(options.get("type", ""))
+    if field_type is None:
+        raise wrong("index part: unknown field type")
+    collation = options.get("collation", 0)
+    if collation and field_type not in (FieldType.STRING, FieldType.SCALAR):
+        raise wrong("collation is reasonable only for string and scalar parts")
+    is_nullable = options.get("is_nullable", False)
+    action = options.get("nullable_action", "none" if is_nullable else "default")
+    if is_nullable != (action == "none"):
+        raise wrong("index part: conflicting nullability and nullable action properties")
+    if options.get("sort_order", "asc") not in _SORT_ORDERS:
+        raise wrong("index part: unknown sort order")
+    path = options.get("path") or None
+    try:
+        _steps(path)
+    except PathError:
+        raise wrong("invalid path") from None
+    return PartDef(
+        fieldno=options.get("field", 0),
+        type=field_type,
+        is_nullable=is_nullable,
+        collation_id=collation or None,
+        path=path,
+        exclude_null=options.get("exclude_null", False),
+    )
+
+
+def _check_definition(definition: IndexDef, space_name: str) -> None:
+    """Rules of every engine."""
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.MODIFY_INDEX, definition.name, space_name, text)
+
+    parts = definition.parts
+    if definition.iid >= INDEX_MAX:
+        raise wrong("index id too big")
+    if definition.iid == 0 and not definition.unique:
+        raise wrong("primary key must be unique")
+    if not parts:
+        raise wrong("part count must be positive")
+    if len(parts) > INDEX_PART_MAX:
+        raise wrong("too many key parts")
+    if definition.iid == 0 and _has_multikey(parts):
+        raise wrong("primary key cannot be multikey")
+    if definition.iid == 0 and definition.opts.get("func"):
+        raise wrong("primary key can not use a function")
+    for number, part in enumerate(parts):
+        if part.fieldno > INDEX_FIELD_MAX:
+            raise wrong("field no is too big")
+        if any(part.fieldno == other.fieldno and _steps(part.path) == _steps(other.path) for other in parts[:number]):
+            raise wrong("same key part is indexed twice")
+
+
+def _has_multikey(parts: tuple[PartDef, ...]) -> bool:
+    return any(ANY_INDEX in _steps(part.path) for part in parts)
+
+
+def _steps(path: str | None) -> Path:
+    return parse_path(path) if path else ()
+
+
+def _check_memtx(definition: IndexDef, space_name: str) -> None:
+    """Rules of the in-memory engine, then what this product does not have yet."""
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.MODIFY_INDEX, definition.name, space_name, text)
+
+    parts, kind = definition.parts, definition.type
+    if any(part.is_nullable for part in parts):
+        if definition.iid == 0:
+            raise client_error(ErrorCode.NULLABLE_PRIMARY, space_name)
+        if kind != "TREE":
+            raise unsupported(kind, "nullable parts")
+    if kind == "HASH":
+        if not definition.unique:
+            raise wrong("HASH index must be unique")
+        if _has_multikey(parts):
+            raise wrong("HASH index cannot be multikey")
+        if definition.opts.get("func"):
+            raise wrong("HASH index can not use a function")
+    elif kind in ("RTREE", "BITSET"):
+        _check_geometric_or_bits(definition, wrong)
+        raise unsupported("Lunabox", f"{kind} indexes")
+    elif kind != "TREE":
+        raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
+    for part in parts:
+        if part.type.value in _UNINDEXED_TYPES:
+            raise wrong(f"field type '{part.type.value}' is not supported")
+    if definition.opts.get("func"):
+        raise unsupported("Lunabox", "functional indexes")
+    if _has_multikey(parts):
+        raise unsupported("Lunabox", "multikey indexes")
+
+
+def _check_geometric_or_bits(definition: IndexDef, wrong: Any) -> None:
+    kind, part = definition.type, definition.parts[0]
+    if len(definition.parts) != 1:
+        raise wrong(f"{kind} index key can not be multipart")
+    if definition.unique:
+        raise wrong("RTREE index can not be unique" if kind == "RTREE" else "BITSET can not be unique")
+    if kind == "RTREE" and part.type is not FieldType.ARRAY:
+        raise wrong("RTREE index field type must be ARRAY")
+    if kind == "BITSET" and part.type.value not in _BITSET_TYPES:
+        raise wrong("BITSET index field type must be NUM or STR or VARBINARY")
+    if _has_multikey(definition.parts):
+        raise wrong(f"{kind} index cannot be multikey")
+    if definition.opts.get("func"):
+        raise wrong(f"{kind} index can not use a function")

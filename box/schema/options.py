@@ -1,0 +1,66 @@
+"""Decoding of the option maps in system tuples: known names, types, and the peer's texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from box.data.collation import collation_by_id
+from box.errors import BoxError, client_error, unsupported
+
+Option = tuple[str, Callable[[Any], bool]]
+"""The type's name in a message, and the check."""
+
+
+def _is_int(value: Any) -> bool:
+    return type(value) is int
+
+
+BOOLEAN: Option = ("boolean", lambda value: isinstance(value, bool))
+UNSIGNED: Option = ("unsigned", lambda value: _is_int(value) and 0 <= value <= 0xFFFFFFFF)
+INTEGER: Option = ("integer", lambda value: _is_int(value) and value < 2**63)
+FLOAT: Option = ("float", lambda value: _is_int(value) or isinstance(value, float))
+STRING: Option = ("string", lambda value: isinstance(value, str))
+ENUM: Option = ("enum", lambda value: isinstance(value, str))
+LEGACY: Option = ("legacy", lambda value: True)
+"""Accepted whatever it holds, and ignored: old versions wrote it."""
+
+
+def check_options(
+    options: Mapping[Any, Any],
+    registry: Mapping[str, Option],
+    error_code: int,
+    field_no: int,
+    *,
+    skip_unknown: bool = False,
+    key_error: Callable[[], BoxError] | None = None,
+) -> dict[str, Any]:
+    """The known options of a map. Raises `error_code` with (field_no, text) for a wrong one.
+
+    `key_error` makes the error of a key that is no string where it differs from "key must be a string".
+    """
+    result: dict[str, Any] = {}
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise key_error() if key_error else client_error(error_code, field_no, "key must be a string")
+        option = registry.get(name)
+        if option is None:
+            if skip_unknown:
+                continue
+            raise client_error(error_code, field_no, f"unexpected option '{name}'")
+        type_name, is_valid = option
+        if not is_valid(value):
+            raise client_error(error_code, field_no, f"'{name}' must be {type_name}")
+        if option is not LEGACY:
+            result[name] = value
+    return result
+
+
+def check_collation(collation_id: int | None, known: Mapping[int, Any], error_code: int, field_no: int) -> None:
+    """Check that a collation exists and that keys can be made with it."""
+    if not collation_id:
+        return
+    if collation_id not in known:
+        raise client_error(error_code, field_no, "collation was not found by ID")
+    if collation_by_id(collation_id) is None:
+        raise unsupported("Lunabox", f"comparing by the user-defined collation '{known[collation_id].name}'")

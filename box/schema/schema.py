@@ -1,0 +1,265 @@
+"""The in-memory data dictionary: everything that the system spaces say, ready for use.
+
+System triggers (package `box.schema.ddl`) keep it in step with the system spaces, inside the transaction that
+changes them: the dictionary shows an uncommitted change at once, and the statement's rollback hooks take it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from box.data import codec
+from box.errors import ErrorCode, client_error
+from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
+from box.schema.function import Function
+from box.schema.ids import UserId
+from box.schema.sequence import Sequence
+from box.schema.service import SessionSettings
+from box.schema.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A decoded `_priv` tuple without its key (grantee, object)."""
+
+    grantor: int
+    mask: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collation:
+    """A decoded `_collation` tuple."""
+
+    id: int
+    name: str
+    owner: int
+    type: str
+    locale: str
+    options: dict[str, Any]
+
+
+def _entries(space: Space) -> Iterable[bytes]:
+    """Tuples of a space whose index entries are the tuples themselves."""
+    return space.primary.values_list() if space.primary is not None else ()
+
+
+class Schema:
+    """Spaces, users, functions, sequences and collations of one instance.
+
+    `version` grows with every change of a space or an index; clients re-read their schema when it differs.
+    Hooks are called in the tx thread, synchronously, and must not fail.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.spaces: dict[int, Space] = {}
+        self.users: dict[int, User] = {}
+        self.functions: dict[int, Function] = {}
+        self.sequences: dict[int, Sequence] = {}
+        self.collations: dict[int, Collation] = {}
+        self.grants: dict[tuple[int, ObjectKey], Grant] = {}
+        """All of `_priv` by (grantee, object)."""
+        self.truncated: set[int] = set()
+        """Ids of spaces that have a record in `_truncate`."""
+        self.sequence_rows: set[int] = set()
+        """Ids of sequences that have a record in `_sequence_data`."""
+        self._spaces_by_name: dict[str, Space] = {}
+        self._functions_by_name: dict[str, Function] = {}
+        self._users_by_name: dict[str, User] = {}
+        self._collations_by_name: dict[str, Collation] = {}
+
+        self.session_settings = SessionSettings()
+        """What `_session_settings` reads and changes."""
+        self.instance_id = 0
+        """Set by the node: its own record in `_cluster` is protected. 0 while it is not known."""
+        self.is_joining = False
+        """While a replica joins, its own record may still change."""
+        self.replicaset_uuid: UUID | None = None
+        self.replicas: dict[int, UUID] = {}
+        """Committed records of `_cluster`."""
+
+        self.on_alter_space: list[Callable[[Space], None]] = []
+        """A space was created, altered, truncated or dropped; see `has_space`."""
+        self.on_alter_function: list[Callable[[Function], None]] = []
+        self.on_alter_sequence: list[Callable[[Sequence], None]] = []
+        self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
+        """An instance was registered (True) or removed (False), after the commit: id, UUID."""
+        self.on_replicaset_uuid: list[Callable[[UUID], None]] = []
+        self.load_function: Callable[[Function], None] | None = None
+        """Compiles the body of a persistent function into its `handle`; may raise ER_LOAD_FUNCTION."""
+        self.unload_function: Callable[[Function], None] | None = None
+        """Releases the `handle` of a function that is gone for good."""
+        self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries
+        """The tuples that a format check or an index build goes through; versions are the transaction manager's."""
+
+        self._add_builtin_users()
+
+    def _add_builtin_users(self) -> None:
+        """guest and admin exist before `_user` is read: recovery itself runs as admin, with every right."""
+        self.add_user(User(int(UserId.GUEST), int(UserId.ADMIN), "guest"))
+        admin = User(int(UserId.ADMIN), int(UserId.ADMIN), "admin")
+        admin.granted[UNIVERSE] = ALL_PRIVILEGES
+        refresh(admin)
+        self.add_user(admin)
+
+    # Spaces
+
+    def space(self, space_id: int) -> Space:
+        """The space with this id. ER_NO_SUCH_SPACE."""
+        try:
+            return self.spaces[space_id]
+        except KeyError:
+            raise client_error(ErrorCode.NO_SUCH_SPACE, str(space_id)) from None
+
+    def space_by_name(self, name: str) -> Space:
+        """The space with this name. ER_NO_SUCH_SPACE."""
+        try:
+            return self._spaces_by_name[name]
+        except KeyError:
+            raise client_error(ErrorCode.NO_SUCH_SPACE, name) from None
+
+    def has_space(self, space_id: int) -> bool:
+        """True if the space exists (now, which includes uncommitted changes)."""
+        return space_id in self.spaces
+
+    def snapshot_spaces(self) -> list[Space]:
+        """Spaces that a snapshot stores, in its order: system spaces by id, then the others by id."""
+        stored = (space for space in self.spaces.values() if space.is_plain and not space.is_temporary)
+        return sorted(stored, key=lambda space: (not space.is_system, space.id))
+
+    def add_space(self, space: Space) -> None:
+        """Put a space into the dictionary."""
+        self.spaces[space.id] = space
+        self._spaces_by_name[space.name] = space
+
+    def remove_space(self, space: Space) -> None:
+        """Take a space out of the dictionary."""
+        del self.spaces[space.id]
+        del self._spaces_by_name[space.name]
+
+    def rename_space(self, space: Space, old_name: str) -> None:
+        """Follow a change of the name."""
+        if old_name != space.name:
+            del self._spaces_by_name[old_name]
+            self._spaces_by_name[space.name] = space
+
+    def space_changed(self, space: Space) -> None:
+        """Tell the listeners."""
+        for hook in self.on_alter_space:
+            hook(space)
+
+    # Users
+
+    @property
+    def admin(self) -> Credentials:
+        """Credentials of the user admin."""
+        return self.users[UserId.ADMIN].credentials
+
+    @property
+    def guest(self) -> Credentials:
+        """Credentials of the user guest."""
+        return self.users[UserId.GUEST].credentials
+
+    def user(self, uid: int) -> User:
+        """The user or role with this id. ER_NO_SUCH_USER."""
+        try:
+            return self.users[uid]
+        except KeyError:
+            raise client_error(ErrorCode.NO_SUCH_USER, str(uid)) from None
+
+    def user_by_name(self, name: str) -> User:
+        """The user (no role) with this name. ER_NO_SUCH_USER."""
+        user = self._users_by_name.get(name)
+        if user is None or user.is_role:
+            raise client_error(ErrorCode.NO_SUCH_USER, name)
+        return user
+
+    def add_user(self, user: User) -> None:
+        """Put a user or role into the dictionary."""
+        self.users[user.uid] = user
+        self._users_by_name[user.name] = user
+
+    def remove_user(self, user: User) -> None:
+        """Take a user or role out of the dictionary."""
+        del self.users[user.uid]
+        del self._users_by_name[user.name]
+
+    def rename_user(self, user: User, old_name: str) -> None:
+        """Follow a change of the name."""
+        if old_name != user.name:
+            del self._users_by_name[old_name]
+            self._users_by_name[user.name] = user
+
+    def has_grants(self, object_type: str, object_id: int) -> bool:
+        """True if somebody holds a privilege on the object."""
+        return any(key == (object_type, object_id) for _, key in self.grants)
+
+    def object_name(self, key: ObjectKey) -> str:
+        """The name of an object in a denial; '' for the universe, a whole type and what does not exist."""
+        object_type, object_id = key
+        if object_id is None or object_type == "universe":
+            return ""
+        tables: dict[str, dict[int, Any]] = {
+            "space": self.spaces,
+            "function": self.functions,
+            "sequence": self.sequences,
+            "user": self.users,
+            "role": self.users,
+            "collation": self.collations,
+        }
+        found = tables[object_type].get(object_id)
+        return found.name if found is not None else ""
+
+    # Functions, sequences, collations
+
+    def function_by_name(self, name: str) -> Function | None:
+        """The stored function with this name, if any."""
+        return self._functions_by_name.get(name)
+
+    def add_function(self, function: Function) -> None:
+        """Put a function into the dictionary and tell the listeners."""
+        self.functions[function.id] = function
+        self._functions_by_name[function.name] = function
+        for hook in self.on_alter_function:
+            hook(function)
+
+    def remove_function(self, function: Function) -> None:
+        """Take a function out of the dictionary and tell the listeners."""
+        del self.functions[function.id]
+        del self._functions_by_name[function.name]
+        for hook in self.on_alter_function:
+            hook(function)
+
+    def sequence(self, sequence_id: int) -> Sequence:
+        """The sequence with this id. ER_NO_SUCH_SEQUENCE."""
+        try:
+            return self.sequences[sequence_id]
+        except KeyError:
+            raise client_error(ErrorCode.NO_SUCH_SEQUENCE, str(sequence_id)) from None
+
+    def sequence_data(self) -> list[bytes]:
+        """The tuples of `_sequence_data` that a snapshot stores: the values now, not the rows in the space."""
+        started = sorted((item.id, item.value) for item in self.sequences.values() if item.value is not None)
+        return [codec.pack(list(row)) for row in started]
+
+    def sequence_changed(self, sequence: Sequence) -> None:
+        """Tell the listeners."""
+        for hook in self.on_alter_sequence:
+            hook(sequence)
+
+    def collation_by_name(self, name: str) -> Collation | None:
+        """The collation with this name, if any."""
+        return self._collations_by_name.get(name)
+
+    def add_collation(self, collation: Collation) -> None:
+        """Put a collation into the dictionary."""
+        self.collations[collation.id] = collation
+        self._collations_by_name[collation.name] = collation
+
+    def remove_collation(self, collation: Collation) -> None:
+        """Take a collation out of the dictionary."""
+        del self.collations[collation.id]
+        del self._collations_by_name[collation.name]

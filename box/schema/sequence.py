@@ -1,0 +1,211 @@
+"""Sequences: definitions, the next value, and the auto-increment field of a space.
+
+A value that was handed out is never given back: a rollback does not change the counter (only dropping a
+sequence is undone with its value). The values of sequences that only auto-increment fields use are not written to
+`_sequence_data` one by one: replaying the inserts restores them, and a snapshot takes them from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.data.json_path import follow, parse_path
+from box.data.types import FieldType
+from box.errors import BoxError, ErrorCode, client_error
+from box.schema.access import Credentials, Privilege, check_object
+from box.schema.fields import Fields
+from box.schema.identifier import check_name
+
+if TYPE_CHECKING:
+    from box.index import IndexDef
+    from box.schema.space import Space
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceDef:
+    """A decoded `_sequence` tuple."""
+
+    id: int
+    owner: int
+    name: str
+    step: int = 1
+    min: int = 1
+    max: int = INT64_MAX
+    start: int = 1
+    cache: int = 0
+    cycle: bool = False
+
+
+def decode_sequence(raw: bytes, error_code: int) -> SequenceDef:
+    """Decode and check a `_sequence` tuple; `error_code` is CREATE_SEQUENCE or ALTER_SEQUENCE."""
+    fields = Fields(raw)
+    name = fields.string(2)
+    check_name(name, error_code, "sequence")
+    definition = SequenceDef(
+        id=fields.u32(0),
+        owner=fields.u32(1),
+        name=name,
+        step=fields.i64(3),
+        min=fields.i64(4),
+        max=fields.i64(5),
+        start=fields.i64(6),
+        cache=fields.i64(7),
+        cycle=fields.boolean(8),
+    )
+    if definition.step == 0:
+        raise client_error(error_code, name, "step option must be non-zero")
+    if definition.min > definition.max:
+        raise client_error(error_code, name, "max must be greater than or equal to min")
+    if not definition.min <= definition.start <= definition.max:
+        raise client_error(error_code, name, "start must be between min and max")
+    return definition
+
+
+def check_sequence_part(index: IndexDef, field_no: int, path: str | None, space_name: str) -> None:
+    """Check that a field (0-based, with a path inside it) is an integer part of the primary index."""
+
+    def wrong(text: str) -> BoxError:
+        return client_error(ErrorCode.MODIFY_INDEX, index.name, space_name, text)
+
+    steps = parse_path(path) if path else ()
+    part = next((item for item in index.parts if item.fieldno == field_no and item.steps == steps), None)
+    if part is None:
+        raise wrong("sequence field must be a part of the index")
+    if part.type not in (FieldType.UNSIGNED, FieldType.INTEGER):
+        raise wrong("sequence cannot be used with a non-integer key")
+
+
+class Sequence:
+    """A sequence and its last value (None: not started)."""
+
+    __slots__ = ("definition", "is_generated", "value")
+
+    def __init__(self, definition: SequenceDef) -> None:
+        self.definition = definition
+        self.value: int | None = None
+        self.is_generated = False
+        """Made together with an index; it has the privileges of that space and cannot be attached elsewhere."""
+
+    @property
+    def id(self) -> int:
+        """The id in `_sequence`."""
+        return self.definition.id
+
+    @property
+    def name(self) -> str:
+        """The current name."""
+        return self.definition.name
+
+    @property
+    def owner(self) -> int:
+        """The owner's user id."""
+        return self.definition.owner
+
+    def next(self) -> int:
+        """Advance and return the value. ER_SEQUENCE_OVERFLOW at the bound of one that does not cycle."""
+        definition = self.definition
+        if self.value is None:
+            value = definition.start
+        elif definition.step > 0 and self.value < definition.min:
+            value = definition.min  # an alter moved the bounds past the value
+        elif definition.step < 0 and self.value > definition.max:
+            value = definition.max
+        else:
+            value = self.value + definition.step
+            if not definition.min <= value <= definition.max:
+                if not definition.cycle:
+                    raise client_error(ErrorCode.SEQUENCE_OVERFLOW, definition.name)
+                value = definition.min if definition.step > 0 else definition.max
+        self.value = value
+        return value
+
+    def current(self) -> int:
+        """The last value. ER_SEQUENCE_NOT_STARTED."""
+        if self.value is None:
+            raise client_error(ErrorCode.SEQUENCE_NOT_STARTED, self.name)
+        return self.value
+
+    def set(self, value: int) -> None:
+        """Assign the last value."""
+        self.value = value
+
+    def reset(self) -> None:
+        """Forget the value: the next one is the start."""
+        self.value = None
+
+    def advance_to(self, value: int) -> None:
+        """Take note of a value that somebody stored explicitly, if it is further on."""
+        last = self.value
+        if last is None or (value > last if self.definition.step > 0 else value < last):
+            self.value = value
+
+    def check_access(self, credentials: Credentials, privilege: int = Privilege.W) -> None:
+        """Require a privilege on the sequence; taking the next value needs write."""
+        check_object(credentials, privilege, "sequence", self.id, self.name, self.owner)
+
+    def __repr__(self) -> str:
+        return f"<sequence {self.id} {self.name!r} at {self.value}>"
+
+
+def fill_sequence(space: Space, credentials: Credentials, raw: bytes) -> bytes:
+    """The tuple to insert or replace: nil in the sequence's field becomes the next value.
+
+    A number in the field moves the sequence forward instead, so that a later nil does not collide with it; this
+    is also how recovery restores the value. Anything else is left to the format check.
+    """
+    sequence = space.sequence
+    if sequence is None:
+        return raw
+    if not sequence.is_generated:
+        sequence.check_access(credentials)
+    if space.primary is None:
+        return raw
+    if space.sequence_path is not None:
+        return _fill_by_path(sequence, space.sequence_field, space.sequence_path, raw)
+    start = _field_start(raw, space.sequence_field)
+    if start is None:
+        return raw
+    if raw[start] == 0xC0:
+        return raw[:start] + codec.pack(sequence.next()) + raw[start + 1 :]
+    _take_note(sequence, codec.unpack(raw[start : codec.skip(raw, start)]))
+    return raw
+
+
+def _take_note(sequence: Sequence, value: Any) -> None:
+    if type(value) is int and INT64_MIN <= value <= INT64_MAX:
+        sequence.advance_to(value)
+
+
+def _field_start(raw: bytes, field_no: int) -> int | None:
+    """Where a field (0-based) of a tuple begins; None when the tuple is shorter or no array."""
+    kind, count, position = codec.read_container(raw)
+    if kind != "array" or count <= field_no:
+        return None
+    for _ in range(field_no):
+        position = codec.skip(raw, position)
+    return position
+
+
+def _fill_by_path(sequence: Sequence, field_no: int, path: str, raw: bytes) -> bytes:
+    """The same for a field inside a document: the path leads there from the top-level field."""
+    fields = codec.unpack(raw)
+    if not isinstance(fields, list) or field_no >= len(fields):
+        return raw
+    *outer, last = parse_path(path)
+    holder = follow(fields[field_no], tuple(outer))
+    if isinstance(holder, dict):
+        found = last in holder
+    else:
+        found = isinstance(holder, list) and isinstance(last, int) and last < len(holder)
+    if not found:
+        return raw
+    if holder[last] is not None:
+        _take_note(sequence, holder[last])
+        return raw
+    holder[last] = sequence.next()
+    return codec.pack(fields)

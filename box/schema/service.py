@@ -1,0 +1,111 @@
+"""`_session_settings`: the only space of the `service` engine, one row a setting with the session's own value.
+
+Nothing is stored in an index: rows are made when they are read, from `session.storage`. Settings can be read and
+updated; all but `error_marshaling_enabled` belong to SQL and have no effect here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.index.base import IteratorType
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+
+ERROR_MARSHALING = "error_marshaling_enabled"
+"""Whether errors inside results travel as MessagePack extensions."""
+
+DEFAULTS: dict[str, bool | str] = {
+    ERROR_MARSHALING: False,
+    "sql_default_engine": "memtx",
+    "sql_defer_foreign_keys": False,
+    "sql_full_column_names": False,
+    "sql_full_metadata": False,
+    "sql_parser_debug": False,
+    "sql_recursive_triggers": True,
+    "sql_reverse_unordered_selects": False,
+    "sql_select_debug": False,
+    "sql_vdbe_debug": False,
+}
+"""Names, ascending, with the value of a new session."""
+
+_STORAGE_KEY = "settings"
+_ENGINES = ("memtx", "vinyl")
+_REVERSE = (IteratorType.REQ, IteratorType.LT, IteratorType.LE)
+
+
+class SessionSettings:
+    """Reads and updates settings of a session."""
+
+    __slots__ = ()
+
+    def value(self, session: Any, name: str) -> bool | str:
+        """A setting's value in a session. KeyError for an unknown name."""
+        value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
+        return value
+
+    def values(self, session: Any) -> dict[str, bool | str]:
+        """All settings of a session, names ascending."""
+        return {name: self.value(session, name) for name in DEFAULTS}
+
+    def set(self, session: Any, name: str, value: Any) -> None:
+        """Change a setting. NO_SUCH_SESSION_SETTING, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE."""
+        if name not in DEFAULTS:
+            raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, name)
+        expected = type(DEFAULTS[name])
+        if type(value) is not expected:
+            type_name = "boolean" if expected is bool else "string"
+            raise client_error(ErrorCode.SESSION_SETTING_INVALID_VALUE, name, type_name)
+        if isinstance(value, str) and value.lower() not in _ENGINES:
+            raise client_error(ErrorCode.NO_SUCH_ENGINE, value)
+        session.storage.setdefault(_STORAGE_KEY, {})[name] = value
+
+    def get(self, session: Any, key: list[Any]) -> bytes | None:
+        """The row with this key, if there is such a setting."""
+        name = self._name_of(key)
+        return self._row(session, name) if name in DEFAULTS else None
+
+    def select(self, session: Any, iterator: int, key: list[Any]) -> list[bytes]:
+        """Rows in the order of names, or backwards for REQ, LT and LE."""
+        names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
+        if key:
+            pivot = self._name_of(key)
+            names = [name for name in names if _matches(iterator, name, pivot)]
+        return [self._row(session, name) for name in names]
+
+    def update(self, space: Space, session: Any, key: list[Any], new: bytes) -> bytes:
+        """Take over an updated row (made from `get` by the update operations); returns it.
+
+        CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE.
+        """
+        name = self._name_of(key)
+        fields = codec.unpack(new)
+        if fields[0] != name:
+            raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, space.index(0).definition.name, space.name)
+        self.set(session, name, fields[1] if len(fields) > 1 else None)
+        return new
+
+    def refuse(self, operation: str) -> BoxError:
+        """The error of insert, replace, upsert and delete."""
+        return unsupported("_session_settings space", f"{'replace' if operation == 'insert' else operation}()")
+
+    def _name_of(self, key: list[Any]) -> str:
+        if not key:
+            raise client_error(ErrorCode.EXACT_MATCH, 1, 0)
+        if len(key) > 1 or not isinstance(key[0], str):
+            raise client_error(ErrorCode.KEY_PART_TYPE, 0, "string")
+        return key[0]
+
+    def _row(self, session: Any, name: str) -> bytes:
+        return codec.pack([name, self.value(session, name)])
+
+
+def _matches(iterator: int, name: str, pivot: str) -> bool:
+    if iterator in (IteratorType.EQ, IteratorType.REQ):
+        return name == pivot
+    if name == pivot:
+        return iterator in (IteratorType.GE, IteratorType.LE, IteratorType.ALL)
+    return name < pivot if iterator in _REVERSE else name > pivot

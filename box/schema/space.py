@@ -1,0 +1,206 @@
+"""Spaces as the data manipulation code sees them.
+
+A `Space` object lives from the space's creation to its drop. An alter changes it in place by installing another
+`Layout` (definition, tuple format, indexes), and a rollback installs the previous one again, so that whoever
+holds the object - a statement, a trigger, a handle in Lua - always sees the space as it is now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from box.data import codec
+from box.errors import ErrorCode, client_error
+from box.iproto.constants import Key, RequestType
+from box.schema.access import Credentials, check_object
+from box.schema.ids import GROUP_LOCAL, is_system_id
+
+if TYPE_CHECKING:
+    from box.data.format import FieldDef, TupleFormat
+    from box.index import Index
+    from box.schema.sequence import Sequence
+    from box.schema.service import SessionSettings
+
+    RowFilter = Callable[[Credentials, bytes], bool]
+    SystemTrigger = Callable[[Any, Any, Any], None]
+
+
+class _Nothing:
+    """The type of NOTHING."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING: Final = _Nothing()
+"""A trigger returned no value at all, which differs from returning nil."""
+
+
+class Trigger(Protocol):
+    """A user's on_replace or before_replace trigger."""
+
+    async def call(
+        self, ctx: Any, old: bytes | None, new: bytes | None, space_name: str, op: str
+    ) -> bytes | _Nothing | None:
+        """Run for one change. A before_replace trigger returns the tuple to use; on_replace's result is ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceOpts:
+    """The map in field 6 of a `_space` tuple."""
+
+    group_id: int = 0
+    temporary: bool = False
+    view: bool = False
+    is_sync: bool = False
+    sql: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceDef:
+    """A decoded `_space` tuple. `format` keeps the maps as stored, `fields` is what they mean."""
+
+    id: int
+    owner: int
+    name: str
+    engine: str = "memtx"
+    field_count: int = 0
+    opts: SpaceOpts = field(default_factory=SpaceOpts)
+    format: list[dict[str, Any]] = field(default_factory=list)
+    fields: tuple[FieldDef, ...] = ()
+
+
+class Layout(NamedTuple):
+    """What an alter replaces."""
+
+    definition: SpaceDef
+    format: TupleFormat
+    indexes: dict[int, Index]
+
+
+class Space:
+    """One space: definition, indexes, triggers. Attributes are plain; only this package assigns them."""
+
+    __slots__ = (
+        "before_replace",
+        "definition",
+        "engine",
+        "format",
+        "id",
+        "indexes",
+        "is_local",
+        "is_plain",
+        "is_sync",
+        "is_system",
+        "is_temporary",
+        "key_prefix",
+        "name",
+        "on_replace",
+        "owner",
+        "primary",
+        "row_filter",
+        "run_triggers",
+        "sequence",
+        "sequence_field",
+        "sequence_path",
+        "service",
+        "system_trigger",
+        "tuple_prefix",
+    )
+
+    name: str
+    owner: int
+    definition: SpaceDef
+    format: TupleFormat
+    indexes: dict[int, Index]
+    """By index id, ascending. Never changed in place: an alter installs another dictionary."""
+    primary: Index | None
+    is_sync: bool
+    is_local: bool
+    is_temporary: bool
+
+    def __init__(self, layout: Layout) -> None:
+        definition = layout.definition
+        self.id = definition.id
+        self.engine = definition.engine
+        self.is_system = is_system_id(definition.id)
+        self.is_plain = definition.engine == "memtx"
+        """True where the tuples are in `indexes`; otherwise see `engine`, `row_filter` and `service`."""
+        self.before_replace: list[Trigger] = []
+        self.on_replace: list[Trigger] = []
+        self.run_triggers = True
+        self.system_trigger: SystemTrigger | None = None
+        self.row_filter: RowFilter | None = None
+        """Views of system spaces: whether the reader may see a tuple."""
+        self.service: SessionSettings | None = None
+        self.sequence: Sequence | None = None
+        self.sequence_field = 0
+        self.sequence_path: str | None = None
+        space_id = codec.pack(definition.id)
+        self.tuple_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.TUPLE,))
+        """The request map up to the tuple of an INSERT or a REPLACE: {0x10: id, 0x21: <tuple>}."""
+        self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
+        """The request map up to the key of a DELETE: {0x10: id, 0x20: <key>}."""
+        self.install(layout)
+
+    @property
+    def layout(self) -> Layout:
+        """The current layout, to be installed again by a rollback."""
+        return Layout(self.definition, self.format, self.indexes)
+
+    def install(self, layout: Layout) -> None:
+        """Take over a definition, a format and indexes; everything cached from them follows."""
+        self.definition = definition = layout.definition
+        self.format = layout.format
+        self.indexes = layout.indexes
+        self.primary = layout.indexes.get(0)
+        self.name = definition.name
+        self.owner = definition.owner
+        self.is_sync = definition.opts.is_sync
+        self.is_local = definition.opts.group_id == GROUP_LOCAL
+        self.is_temporary = definition.opts.temporary
+        for index in layout.indexes.values():
+            index.space_name = definition.name
+
+    def attach_sequence(self, sequence: Sequence | None, field_no: int = 0, path: str | None = None) -> None:
+        """Use a sequence for a field (0-based, with a path inside it), or none.
+
+        Counts as a change of the layout: whoever remembers facts about the space compares its parts.
+        """
+        self.sequence, self.sequence_field, self.sequence_path = sequence, field_no, path
+        self.install(self.layout._replace(indexes=dict(self.indexes)))
+
+    @property
+    def has_triggers(self) -> bool:
+        """True if a change must run user triggers, which may wait."""
+        return bool(self.on_replace or self.before_replace) and self.run_triggers
+
+    def index(self, iid: int) -> Index:
+        """The index with this id. ER_NO_SUCH_INDEX_ID."""
+        try:
+            return self.indexes[iid]
+        except KeyError:
+            raise client_error(ErrorCode.NO_SUCH_INDEX_ID, iid, self.name) from None
+
+    def index_by_name(self, name: str) -> Index:
+        """The index with this name. ER_NO_SUCH_INDEX_NAME."""
+        for index in self.indexes.values():
+            if index.definition.name == name:
+                return index
+        raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, name, self.name)
+
+    def check_access(self, credentials: Credentials, privilege: int) -> None:
+        """Require a privilege on the space; quick when the universe grants it."""
+        if (privilege | 16) & ~credentials.universal:
+            check_object(credentials, privilege, "space", self.id, self.name, self.owner)
+
+    def body_prefix(self, request_type: int) -> bytes:
+        """The beginning of a journal row's body: INSERT and REPLACE go on with the tuple, DELETE with the key."""
+        return self.key_prefix if request_type == RequestType.DELETE else self.tuple_prefix
+
+    def __repr__(self) -> str:
+        return f"<space {self.id} {self.name!r} {self.engine} indexes {list(self.indexes)}>"

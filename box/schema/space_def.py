@@ -1,0 +1,139 @@
+"""From a `_space` tuple to a `SpaceDef`: every check that needs no other space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.data.format import FieldDef
+from box.data.types import FieldType
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.schema.fields import Fields
+from box.schema.identifier import check_identifier, check_name
+from box.schema.ids import ENGINE_NAME_MAX, GROUP_DEFAULT, GROUP_LOCAL, NAME_MAX, SPACE_ID_MAX, SpaceId
+from box.schema.options import BOOLEAN, ENUM, LEGACY, STRING, UNSIGNED, check_options
+from box.schema.space import SpaceDef, SpaceOpts
+
+ENGINES = ("memtx", "blackhole", "sysview", "service")
+_OPTS_FIELD = 5
+_SPACE_OPTIONS = {
+    "group_id": UNSIGNED,
+    "temporary": BOOLEAN,
+    "view": BOOLEAN,
+    "is_sync": BOOLEAN,
+    "sql": STRING,
+    "checks": LEGACY,
+}
+_FIELD_OPTIONS = {
+    "name": STRING,
+    "type": ENUM,
+    "is_nullable": BOOLEAN,
+    "nullable_action": ENUM,
+    "collation": UNSIGNED,
+    "default": STRING,
+}
+NULLABLE_ACTIONS = frozenset(("none", "rollback", "abort", "fail", "ignore", "replace", "default"))
+_COLLATED_TYPES = frozenset(("string", "scalar", "any"))
+
+
+def decode_space(raw: bytes, error_code: int) -> SpaceDef:
+    """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE."""
+    fields = Fields(raw)
+    name = fields.string(2)
+    check_name(name, error_code, "space")
+    space_id = fields.u32(0)
+    if space_id > SPACE_ID_MAX:
+        raise client_error(error_code, name, "space id is too big")
+    if space_id == 0:
+        raise client_error(error_code, name, "space id 0 is reserved")
+    owner, field_count = fields.u32(1), fields.u32(4)
+    engine = fields.string(3)
+    if len(engine.encode("utf-8", "surrogateescape")) > ENGINE_NAME_MAX:
+        raise client_error(error_code, name, "space engine name is too long")
+    check_identifier(engine)
+    options, space_format = fields.map(_OPTS_FIELD), fields.array(6)
+    field_defs = decode_format(space_format, name, error_code)
+    if 0 < field_count < len(field_defs):
+        raise client_error(error_code, name, "exact_field_count must be either 0 or >= formatted field count")
+    opts = _decode_opts(options, name, error_code)
+    _check_duplicates(field_defs)
+    _check_engine(engine, space_id)
+    return SpaceDef(space_id, owner, name, engine, field_count, opts, space_format, field_defs)
+
+
+def _decode_opts(options: dict[Any, Any], name: str, error_code: int) -> SpaceOpts:
+    opts = SpaceOpts(**check_options(options, _SPACE_OPTIONS, ErrorCode.WRONG_SPACE_OPTIONS, _OPTS_FIELD))
+    if opts.group_id not in (GROUP_DEFAULT, GROUP_LOCAL):
+        raise client_error(ErrorCode.NO_SUCH_GROUP, str(opts.group_id))
+    if opts.view and not opts.sql:
+        raise client_error(ErrorCode.VIEW_MISSING_SQL)
+    if opts.is_sync and opts.group_id == GROUP_LOCAL:
+        raise client_error(error_code, name, "local space can't be synchronous")
+    if opts.view:
+        raise unsupported("Lunabox", "SQL views")
+    return opts
+
+
+def _check_engine(engine: str, space_id: int) -> None:
+    if engine == "vinyl":
+        raise unsupported("Lunabox", "the vinyl engine")
+    if engine not in ENGINES:
+        raise client_error(ErrorCode.NO_SUCH_ENGINE, engine)
+    if engine == "service" and space_id != SpaceId.SESSION_SETTINGS:
+        raise unsupported("Tarantool", "non-system space with 'service' engine.")
+
+
+def decode_format(items: list[Any], space_name: str, error_code: int) -> tuple[FieldDef, ...]:
+    """The field definitions of a format: a list of maps with `name`, `type`, `is_nullable`, `collation`."""
+    return tuple(_decode_field(item, number, space_name, error_code) for number, item in enumerate(items, 1))
+
+
+def _check_duplicates(field_defs: tuple[FieldDef, ...]) -> None:
+    names: set[str | None] = set()
+    for field_def in field_defs:
+        if field_def.name in names:
+            raise client_error(ErrorCode.SPACE_FIELD_IS_DUPLICATE, field_def.name)
+        names.add(field_def.name)
+
+
+def _decode_field(item: Any, number: int, space_name: str, error_code: int) -> FieldDef:
+    def wrong(text: str) -> BoxError:
+        return client_error(error_code, space_name, text)
+
+    if not isinstance(item, dict):
+        raise wrong(f"field {number} is not map")
+    options = check_options(
+        item,
+        _FIELD_OPTIONS,
+        ErrorCode.WRONG_SPACE_FORMAT,
+        number,
+        skip_unknown=True,
+        key_error=lambda: wrong(f"field {number} format is not map with string keys"),
+    )
+    name = options.get("name")
+    if not name:
+        raise wrong(f"field {number} name is not specified")
+    if len(name.encode("utf-8", "surrogateescape")) > NAME_MAX:
+        raise wrong(f"field {number} name is too long")
+    check_identifier(name)
+    type_name = options.get("type", "any")
+    field_type = FieldType.by_name(type_name)
+    if field_type is None:
+        raise wrong(f"field {number} has unknown field type")
+    is_nullable = options.get("is_nullable", False)
+    action = options.get("nullable_action", "none" if is_nullable else "default")
+    if action not in NULLABLE_ACTIONS:
+        raise wrong(f"field {number} has unknown field on conflict nullable action")
+    if is_nullable != (action == "none"):
+        raise wrong(f"field {number} has conflicting nullability and nullable action properties")
+    collation = options.get("collation", 0)
+    if collation and field_type.value not in _COLLATED_TYPES:
+        raise wrong("collation is reasonable only for string, scalar and any fields")
+    if "default" in options:
+        raise unsupported("Lunabox", "SQL default values")
+    return FieldDef(
+        name=name,
+        type=field_type,
+        is_nullable=is_nullable,
+        collation_id=collation or None,
+        nullable_action=action,
+    )

@@ -1,0 +1,95 @@
+"""Who is asking: the session of a connection and the context of one line of execution.
+
+A `Context` stands for one fiber of the peer: a Lua fiber, a request of a binary connection, an applier or the
+embedding program. It carries the open transaction from call to call; nothing in the core is looked up globally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from box.errors import BoxError
+    from box.schema.access import Credentials
+    from box.txn.transaction import Commit, Transaction
+
+SESSION_TYPES = frozenset({"binary", "console", "repl", "applier", "relay", "background"})
+"""The values of `box.session.type()`."""
+
+
+class Session:
+    """One connection, console or daemon. `credentials` are those of the authenticated user.
+
+    `id` grows by one a session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the request
+    that is running, `push` sends an out-of-band message (None where the transport has none).
+    """
+
+    __slots__ = ("credentials", "fd", "id", "on_disconnect", "peer", "push", "storage", "sync", "type")
+
+    def __init__(
+        self,
+        session_id: int,
+        session_type: str,
+        credentials: Credentials,
+        *,
+        peer: str | None = None,
+        fd: int = -1,
+        push: Callable[[bytes, int], None] | None = None,
+    ) -> None:
+        if session_type not in SESSION_TYPES:
+            raise AssertionError(f"unknown session type {session_type!r}")
+        self.id = session_id
+        self.type = session_type
+        self.credentials = credentials
+        self.peer = peer
+        self.fd = fd
+        self.sync = 0
+        self.push = push
+        self.on_disconnect: list[Callable[[], Any]] = []
+        self.storage: dict[str, Any] = {}
+        """What Python code keeps for the life of the session; Lua's `box.session.storage` lives in Lua."""
+
+    @property
+    def uid(self) -> int:
+        """The id of the session's user."""
+        return self.credentials.uid
+
+    @property
+    def user(self) -> str:
+        """The name of the session's user."""
+        return self.credentials.user.name
+
+    def __repr__(self) -> str:
+        return f"<session {self.id} {self.type} of {self.user!r}>"
+
+
+class Context:
+    """One line of execution: at most one open transaction, one effective user, one last error.
+
+    `credentials` are the effective ones: `box.session.su` and setuid functions change them, the session's stay.
+    `pending` is the commit that an autocommit request or `commit` started and that is not complete yet; who made the
+    call takes it, sets the slot back to None and waits for it (`Commit.on_done`, `Commit.wait`).
+    """
+
+    __slots__ = ("credentials", "error", "pending", "session", "txn")
+
+    def __init__(self, session: Session, credentials: Credentials | None = None) -> None:
+        self.session = session
+        self.credentials = session.credentials if credentials is None else credentials
+        self.txn: Transaction | None = None
+        self.pending: Commit | None = None
+        self.error: BoxError | None = None
+
+    @classmethod
+    def admin(cls, credentials: Credentials, session_type: str = "background", session_id: int = 0) -> Context:
+        """A context for the node's own work, in a session of its own; `credentials` are those of the user admin."""
+        return cls(Session(session_id, session_type, credentials))
+
+    def take_pending(self) -> Commit | None:
+        """The commit that the last call started, if it is not complete; the slot is empty afterwards."""
+        pending, self.pending = self.pending, None
+        return pending
+
+    def __repr__(self) -> str:
+        return f"<context {self.session!r} {self.txn!r}>"

@@ -1,0 +1,561 @@
+"""Changing data: insert, replace, update, upsert, delete, with everything that has a say in them.
+
+```
+read-only?  ->  transaction  ->  access  ->  statement  ->  sequence  ->  before_replace triggers
+            ->  indexes      ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
+```
+
+An error undoes the statement, and without an open transaction the implicit one as well. The synchronous methods
+never wait: spaces with user triggers, which may, go through `execute`. Outside a transaction a change starts its
+commit; if that is not complete on return, it is in `ctx.pending` (see `box.txn.context`).
+
+The usual request, a replace or insert of a space with one index and nothing special, takes a short cut
+(`_store_quick`) with the same effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack
+from box.data.update import apply_update, apply_upsert, check_operations
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
+from box.iproto.row import Row
+from box.schema.access import Privilege
+from box.schema.sequence import fill_sequence
+from box.schema.space import NOTHING, Space
+from box.txn.reads import Reader
+from box.txn.request import Request, decode_request
+from box.txn.storage import Mode, duplicate
+from box.txn.transaction import Commit
+
+if TYPE_CHECKING:
+    from box.index import Index
+    from box.journal.entry import JournalEntry
+    from box.schema.schema import Schema
+    from box.txn.context import Context
+    from box.txn.manager import TransactionManager
+    from box.txn.transaction import Statement, Transaction
+
+TUPLE_OVERHEAD: Final = 14
+"""Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
+_OFFSET_SIZE: Final = 4
+_WRITE: Final = int(Privilege.W | Privilege.U)
+_INSERT: Final = int(RequestType.INSERT)
+_REPLACE: Final = int(RequestType.REPLACE)
+
+
+class QuickWrite(Commit):
+    """A transaction of one statement that took the short cut."""
+
+    __slots__ = ("index", "key", "old")
+
+    def __init__(
+        self, row: Row, index: Index, key: Any, old: bytes | None, on_complete: Callable[[JournalEntry], None]
+    ) -> None:
+        self.rows = [row]
+        self.error = None
+        self.size = 0
+        self.on_complete = on_complete
+        self.done = False
+        self._callbacks = None
+        self.index = index
+        self.key = key
+        self.old = old
+
+
+class _Plan:
+    """What the short cut needs to know about one layout of a space."""
+
+    __slots__ = (
+        "find",
+        "format",
+        "group_id",
+        "index",
+        "indexes",
+        "is_quick",
+        "key_of",
+        "max_size",
+        "prefix",
+        "replace",
+        "validate",
+    )
+
+    def __init__(self, space: Space, max_tuple_size: int, *, quick_allowed: bool) -> None:
+        index = space.primary
+        self.indexes = space.indexes
+        self.format = space.format
+        self.max_size = max_tuple_size - TUPLE_OVERHEAD - _OFFSET_SIZE * _offset_count(space)
+        self.validate = space.format.validate
+        self.prefix = space.tuple_prefix
+        self.group_id = GROUP_LOCAL if space.is_local else GROUP_DEFAULT
+        self.is_quick = (
+            quick_allowed
+            and index is not None
+            and len(space.indexes) == 1
+            and space.is_plain
+            and space.system_trigger is None
+            and space.sequence is None
+            and not (space.is_sync or space.is_local or space.is_temporary or space.definition.opts.view)
+        )
+        if index is not None:
+            self.index = index
+            self.key_of = index.key_of
+            self.find = index.find
+            self.replace = index.replace
+
+
+def _offset_count(space: Space) -> int:
+    """How many field offsets the peer stores in a tuple: for key fields that do not simply follow each other."""
+    places = set()
+    for index in space.indexes.values():
+        parts = index.definition.parts
+        if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
+            continue
+        places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}
+    return len(places)
+
+
+class Dml(Reader):
+    """All requests of one node. `check_writable` raises READONLY while replicated spaces must not change."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        txns: TransactionManager,
+        *,
+        check_writable: Callable[[], None],
+        max_tuple_size: int = 1048576,
+    ) -> None:
+        super().__init__(txns)
+        self._schema = schema
+        self._check_writable = check_writable
+        self._limbo = txns.synchro.limbo
+        self._plans: dict[int, _Plan] = {}
+        self._max_tuple_size = max_tuple_size
+        self._on_quick_written = _quick_written  # one object for all writes
+
+    @property
+    def max_tuple_size(self) -> int:
+        """`memtx_max_tuple_size`, bytes."""
+        return self._max_tuple_size
+
+    @max_tuple_size.setter
+    def max_tuple_size(self, size: int) -> None:
+        self._max_tuple_size = size
+        self._plans.clear()
+
+    # -- requests
+
+    def insert(self, ctx: Context, space: Space, raw: bytes) -> bytes:
+        """Add a tuple and return it (with the sequence's value where a nil was).
+
+        READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND, ...
+        """
+        return self._store(ctx, space, raw, _INSERT)
+
+    def replace(self, ctx: Context, space: Space, raw: bytes) -> bytes:
+        """Add a tuple or replace the one with the same primary key; returns the new one. Errors as `insert`."""
+        return self._store(ctx, space, raw, _REPLACE)
+
+    def update(
+        self, ctx: Context, space: Space, iid: int, key: list[Any], ops: list[Any], index_base: int = 1
+    ) -> bytes | None:
+        """Change the tuple with a full unique key; None if there is none. CANT_UPDATE_PRIMARY_KEY, ..."""
+        request = Request(RequestType.UPDATE, space.id, index_id=iid, key=key, ops=ops, index_base=index_base)
+        return self.run(ctx, space, request)
+
+    def upsert(self, ctx: Context, space: Space, raw: bytes, ops: list[Any], index_base: int = 1) -> None:
+        """Insert a tuple, or change the one with the same primary key."""
+        self.run(ctx, space, Request(RequestType.UPSERT, space.id, tuple=raw, ops=ops, index_base=index_base))
+
+    def delete(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """Remove the tuple with a full unique key and return it; None if there is none."""
+        return self.run(ctx, space, Request(RequestType.DELETE, space.id, index_id=iid, key=key))
+
+    async def execute(self, ctx: Context, op: str, space: Space, *args: Any) -> bytes | None:
+        """The same by name - insert, replace, update, upsert, delete - for spaces with triggers that may wait."""
+        return await self.run_waiting(ctx, space, _request(op, space, *args))
+
+    # -- the short cut
+
+    def _store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
+        plan = self._plans.get(space.id)
+        if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
+            plan = self._new_plan(space)
+        if not plan.is_quick or ctx.txn is not None or space.on_replace or space.before_replace or self._limbo.entries:
+            result = self.run(ctx, space, Request(request_type, space.id, tuple=raw))
+            assert result is not None
+            return result
+        self._check_writable()
+        if _WRITE & ~ctx.credentials.universal:
+            space.check_access(ctx.credentials, Privilege.W)
+        return self._store_quick(ctx, space, plan, raw, request_type)
+
+    def _store_quick(self, ctx: Context, space: Space, plan: _Plan, raw: bytes, request_type: int) -> bytes:
+        key = plan.key_of(plan.validate(raw))
+        if len(raw) > plan.max_size:
+            raise self._too_large(plan, raw)
+        if request_type == _INSERT and (present := plan.find(key)) is not None:
+            raise duplicate(plan.index, space, present, raw)
+        write = QuickWrite(
+            Row(request_type, body=plan.prefix + raw),
+            plan.index,
+            key,
+            plan.replace(key, raw),
+            self._on_quick_written,
+        )
+        self.counters[request_type] += 1
+        try:
+            self.txns.journal.submit(write)
+        except BoxError:
+            _undo_quick(write)
+            raise
+        if not write.done:
+            ctx.pending = write
+        elif write.error is not None:
+            raise write.error
+        return raw
+
+    def _new_plan(self, space: Space) -> _Plan:
+        plan = _Plan(space, self._max_tuple_size, quick_allowed=not self._is_versioned)
+        self._plans[space.id] = plan
+        return plan
+
+    def _too_large(self, plan: _Plan, raw: bytes) -> BoxError:
+        total = len(raw) + self._max_tuple_size - plan.max_size
+        return client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, total)
+
+    # -- the whole way
+
+    def run(self, ctx: Context, space: Space, request: Request) -> bytes | None:
+        """Execute a request that came from a user; the space has no user triggers."""
+        if not (space.is_temporary or space.is_local):
+            self._check_writable()
+        return self.run_unchecked(ctx, space, request)
+
+    def run_unchecked(self, ctx: Context, space: Space, request: Request) -> bytes | None:
+        """The same for requests from the log and from other instances, which a read-only instance takes as well."""
+        if space.has_triggers:
+            raise AssertionError(f"{space!r} has triggers: use the waiting form")
+        txn, autocommit = self._enter(ctx, request)
+        try:
+            statement = self._begin(ctx, txn, space, request)
+            try:
+                result = self._apply(ctx, txn, space, statement, request)
+                self._finish(ctx, txn, space, statement, request)
+            except BaseException:
+                self.txns.cancel_statement(txn)
+                raise
+        except BaseException:
+            if autocommit:
+                self.txns.rollback_open(ctx, txn)
+            raise
+        if autocommit:
+            self.txns.commit(ctx)
+        return result
+
+    async def run_waiting(
+        self, ctx: Context, space: Space, request: Request, *, check_writable: bool = True
+    ) -> bytes | None:
+        """Execute a request with the user's triggers."""
+        if check_writable and not (space.is_temporary or space.is_local):
+            self._check_writable()
+        txn, autocommit = self._enter(ctx, request)
+        try:
+            statement = self._begin(ctx, txn, space, request)
+            try:
+                await self._before_replace(ctx, txn, space, statement, request)
+                result = self._apply(ctx, txn, space, statement, request)
+                self._add_row(space, statement, request)
+                await self._on_replace(ctx, txn, space, statement)
+                self._run_system_trigger(ctx, txn, space, statement)
+                txn.nesting.pop()
+            except BaseException:
+                self.txns.cancel_statement(txn)
+                raise
+        except BaseException:
+            if autocommit:
+                self.txns.rollback_open(ctx, txn)
+            raise
+        if autocommit:
+            self.txns.commit(ctx)
+        return result
+
+    async def apply_row(self, ctx: Context, row: Row) -> None:
+        """Execute a row of an applier inside the transaction that is open; its origin, lsn and flags stay.
+
+        A read-only instance does so as well. NO_SUCH_SPACE, INVALID_MSGPACK, MISSING_REQUEST_FIELD, and what the
+        request itself raises.
+        """
+        if row.type == RequestType.NOP:
+            self.run_nop(ctx, row)
+            return
+        request = decode_request(row)
+        space = self._schema.space(request.space_id)
+        if space.has_triggers:
+            await self.run_waiting(ctx, space, request, check_writable=False)
+        else:
+            self.run_unchecked(ctx, space, request)
+
+    def run_nop(self, ctx: Context, row: Row) -> None:
+        """A row without effect, which only moves the vclock. A transaction is open."""
+        txn = ctx.txn
+        assert txn is not None
+        statement = self.txns.begin_statement(txn, None, RequestType.NOP)
+        statement.row = row
+        txn.nesting.pop()
+
+    def _enter(self, ctx: Context, request: Request) -> tuple[Transaction, bool]:
+        self.counters[request.type] += 1
+        if ctx.txn is None:
+            return self.txns.begin(ctx), True
+        return ctx.txn, False
+
+    def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> Statement:
+        if _WRITE & ~ctx.credentials.universal:
+            space.check_access(ctx.credentials, Privilege.W)
+        statement = self.txns.begin_statement(txn, space, request.type)
+        statement.requires_old = request.type != RequestType.REPLACE or space.has_triggers
+        try:
+            if space.sequence is not None and request.type in (_INSERT, _REPLACE):
+                self._fill_sequence(ctx, space, request)
+        except BaseException:
+            self.txns.cancel_statement(txn)
+            raise
+        return statement
+
+    def _fill_sequence(self, ctx: Context, space: Space, request: Request) -> None:
+        filled = fill_sequence(space, ctx.credentials, request.tuple)
+        if filled is not request.tuple:
+            request.tuple = filled
+            request.refresh_row()
+
+    def _finish(self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
+        self._add_row(space, statement, request)
+        self._run_system_trigger(ctx, txn, space, statement)
+        txn.nesting.pop()
+
+    def _add_row(self, space: Space, statement: Statement, request: Request) -> None:
+        if space.is_temporary:
+            return
+        row = request.row
+        if row is None:
+            row = Row(request.type, body=request.body())
+        row.group_id = GROUP_LOCAL if space.is_local else GROUP_DEFAULT
+        statement.row = row
+
+    def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
+        if space.system_trigger is None or (statement.old is None and statement.new is None):
+            return
+        with self._storage.alteration(txn):
+            space.system_trigger(ctx, txn, statement)
+
+    # -- changing the indexes
+
+    def _apply(
+        self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request
+    ) -> bytes | None:
+        if request.type == RequestType.NOP:
+            return None
+        if not space.is_plain:
+            return self._apply_elsewhere(ctx, space, statement, request)
+        if request.type in (_INSERT, _REPLACE):
+            mode = Mode.INSERT if request.type == _INSERT else Mode.REPLACE
+            self._store_tuple(txn, space, statement, request.tuple, mode)
+            return statement.new
+        if request.type == RequestType.UPSERT:
+            self._upsert(txn, space, statement, request)
+            return None
+        old = self._find_old(txn, space, request)
+        if old is None:
+            return None
+        if request.type == RequestType.UPDATE:
+            new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
+            self._store_tuple(txn, space, statement, new, Mode.UPDATE, old)
+        else:
+            self._storage.drop(txn, space, statement, old)
+        if request.index_id:
+            self._bind_to_primary(space, request, old if statement.new is None else statement.new)
+        return old if statement.new is None else statement.new
+
+    def _store_tuple(
+        self,
+        txn: Transaction,
+        space: Space,
+        statement: Statement,
+        raw: bytes,
+        mode: Mode,
+        old: bytes | None = None,
+    ) -> None:
+        plan = self._plans.get(space.id)
+        if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
+            plan = self._new_plan(space)
+        fields = plan.validate(raw)
+        if len(raw) > plan.max_size:
+            raise self._too_large(plan, raw)
+        self._storage.store(txn, space, statement, raw, fields, mode, old)
+
+    def _find_old(self, txn: Transaction, space: Space, request: Request) -> bytes | None:
+        """The tuple that an update or delete is about, by a full key of a unique index."""
+        index = _unique_index(space, request.index_id)
+        return self._storage.find(txn, index, index.key_def.parse(request.key, True))
+
+    def _bind_to_primary(self, space: Space, request: Request, found: bytes) -> None:
+        """Other instances find the tuple by its primary key: theirs may lag behind in the secondary one."""
+        request.key = space.index(0).key_def.extract_values(unpack(found))
+        request.index_id = 0
+        request.refresh_row()
+
+    def _upsert(self, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
+        raw, ops = request.tuple, request.ops
+        fields = space.format.validate(raw)
+        primary = _unique_index(space, 0)
+        key = primary.key_of(fields)
+        old = self._storage.find(txn, primary, key)
+        if old is None:
+            check_operations(ops, fmt=space.format, index_base=request.index_base)
+            self._store_tuple(txn, space, statement, raw, Mode.INSERT)
+            return
+        new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
+        if primary.key_of(space.format.validate(new)) != key:
+            return  # the peer logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+        self._store_tuple(txn, space, statement, new, Mode.UPDATE, old)
+
+    def _apply_elsewhere(self, ctx: Context, space: Space, statement: Statement, request: Request) -> bytes | None:
+        """Engines that keep no tuples."""
+        name = RequestType(request.type).name.lower()
+        if space.engine == "blackhole":
+            if request.type not in (_INSERT, _REPLACE):
+                raise unsupported("Blackhole", f"{name}()")
+            space.format.validate(request.tuple)
+            statement.new = request.tuple
+            return request.tuple
+        service = space.service
+        if service is None:
+            raise client_error(ErrorCode.VIEW_IS_RO, space.name)
+        if request.type != RequestType.UPDATE:
+            raise service.refuse(name)
+        old = service.get(ctx.session, request.key)
+        if old is None:
+            return None
+        new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
+        return service.update(space, ctx.session, request.key, new)
+
+    # -- user triggers
+
+    async def _before_replace(
+        self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request
+    ) -> None:
+        """Let the triggers see the change and put another outcome in its place."""
+        if not (space.before_replace and space.run_triggers):
+            return
+        preview = self._preview(txn, space, request)
+        if preview is None:
+            return
+        old, new = preview
+        outcome = new
+        op = RequestType(request.type).name
+        for trigger in list(space.before_replace):
+            returned = await trigger.call(ctx, old, outcome, space.name, op)
+            _check_not_yielded(txn)
+            if returned is None or isinstance(returned, bytes):
+                outcome = returned
+            elif returned is not NOTHING:
+                raise AssertionError(f"a trigger returned {returned!r}")
+        if outcome == new:
+            return
+        if old is not None and outcome is not None:
+            _check_same_primary_key(space, old, outcome)
+        if outcome == old:
+            request.become(RequestType.NOP)
+        elif outcome is not None:
+            request.become(RequestType.REPLACE, tuple=outcome)
+        else:
+            assert old is not None
+            request.become(RequestType.DELETE, key=space.index(0).key_def.extract_values(unpack(old)))
+
+    def _preview(self, txn: Transaction, space: Space, request: Request) -> tuple[bytes | None, bytes | None] | None:
+        """The tuples before and after a request, without doing it; None: it would not change anything."""
+        if request.type in (RequestType.UPDATE, RequestType.DELETE):
+            old = self._find_old(txn, space, request)
+            if old is None:
+                return None
+            if request.type == RequestType.DELETE:
+                return old, None
+            return old, apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
+        raw = request.tuple
+        old = None
+        if space.primary is not None:
+            key_def = space.primary.key_def
+            old = self._storage.find(txn, space.primary, key_def.parse(key_def.extract_values(_fields(raw)), True))
+        if request.type != RequestType.UPSERT:
+            return old, raw
+        if old is None:
+            check_operations(request.ops, fmt=space.format, index_base=request.index_base)
+            return None, raw
+        return old, apply_upsert(old, request.ops, fmt=space.format, index_base=request.index_base)
+
+    async def _on_replace(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
+        if not space.run_triggers or (statement.old is None and statement.new is None):
+            return
+        op = RequestType(statement.type).name
+        for trigger in list(space.on_replace):
+            await trigger.call(ctx, statement.old, statement.new, space.name, op)
+            _check_not_yielded(txn)
+
+
+def _check_not_yielded(txn: Transaction) -> None:
+    """A trigger that waited has cost the transaction all its changes, unless versions protect it."""
+    if txn.aborted_by_yield:
+        raise client_error(ErrorCode.TRANSACTION_YIELD)
+
+
+def _check_same_primary_key(space: Space, old: bytes, new: bytes) -> None:
+    primary = space.primary
+    if primary is not None and primary.key_of(unpack(old)) != primary.key_of(space.format.validate(new)):
+        raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
+
+
+def _fields(raw: bytes) -> list[Any]:
+    fields = unpack(raw)
+    if type(fields) is not list:
+        raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+    return fields
+
+
+def _unique_index(space: Space, iid: int) -> Index:
+    index = space.index(iid)
+    if not index.is_unique:
+        raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
+    return index
+
+
+def _quick_written(entry: JournalEntry) -> None:
+    assert isinstance(entry, QuickWrite)
+    if entry.error is not None:
+        _undo_quick(entry)
+    entry.finish()
+
+
+def _undo_quick(write: QuickWrite) -> None:
+    if write.old is None:
+        write.index.remove(write.key)
+    else:
+        write.index.put(write.key, write.old)
+
+
+def _request(op: str, space: Space, *args: Any) -> Request:
+    """The request of a method's name and its arguments after the space."""
+    if op in ("insert", "replace"):
+        return Request(_INSERT if op == "insert" else _REPLACE, space.id, tuple=args[0])
+    if op == "delete":
+        return Request(RequestType.DELETE, space.id, index_id=args[0], key=args[1])
+    index_base = args[3] if op == "update" and len(args) > 3 else args[2] if op == "upsert" and len(args) > 2 else 1
+    if op == "update":
+        return Request(RequestType.UPDATE, space.id, index_id=args[0], key=args[1], ops=args[2], index_base=index_base)
+    if op == "upsert":
+        return Request(RequestType.UPSERT, space.id, tuple=args[0], ops=args[1], index_base=index_base)
+    raise AssertionError(f"no such request: {op}")

@@ -1,0 +1,293 @@
+"""The limbo: synchronous transactions that are written to the WAL and not confirmed yet.
+
+```
+state          event                                        what happens                              next
+EMPTY          append                                       the origin becomes the owner              WAITING
+WAITING        quorum of acks, on the owner                 decide: write CONFIRM(lsn)                CONFIRMING
+WAITING        the first entry's deadline, on the owner     decide: write ROLLBACK(lsn)               ROLLING_BACK
+WAITING        promote()                                    decide: write PROMOTE(lsn)                ROLLING_BACK
+any            a row of another instance goes to the WAL    nothing yet                               CONFIRMING or
+                                                                                                      ROLLING_BACK
+CONFIRMING     the row is in the WAL                        entries up to lsn are committed           WAITING or EMPTY
+ROLLING_BACK   the row is in the WAL                        entries from lsn on are rolled back,      WAITING or EMPTY
+                                                            newest first
+ROLLING_BACK   append                                       refused: SYNC_ROLLBACK                    same
+CONFIRMING,    the row could not be written                 entries stay as they are                  WAITING or EMPTY
+ROLLING_BACK
+WAITING        append from another origin                   refused: UNCOMMITTED_FOREIGN_SYNC_TXNS    same
+```
+
+A pure state machine: no clock, no files, no waiting. `decide` says which row to write, `begin` and `end` frame the
+write, `process` returns what became of the entries; box.txn.synchro acts on it.
+
+An acknowledgement is the lsn of the owner's rows that an instance has in its WAL. The quorum counts instances, the
+owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
+
+Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
+Source: the replication documents of the 2.8 line, seed 002 and the peer's behaviour.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from box.errors import ErrorCode, client_error
+from box.iproto.constants import RequestType
+
+if TYPE_CHECKING:
+    from box.iproto.messages import SynchroRequest
+    from box.txn.transaction import Transaction
+
+NO_LSN: Final = -1
+"""The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""
+
+
+class LimboState(Enum):
+    """See the table above."""
+
+    EMPTY = auto()
+    WAITING = auto()
+    CONFIRMING = auto()
+    ROLLING_BACK = auto()
+
+
+class LimboEntry:
+    """One transaction in the queue. `wait_ack`: it is synchronous; the others only wait for those before them."""
+
+    __slots__ = ("lsn", "since", "txn", "wait_ack", "waits")
+
+    def __init__(self, txn: Transaction, wait_ack: bool) -> None:
+        self.txn = txn
+        self.wait_ack = wait_ack
+        self.lsn = NO_LSN
+        self.waits = False
+        """Somebody on this instance waits for the outcome, so the timeout counts."""
+        self.since: float | None = None
+        """When the wait began, seconds of the loop's clock; None before the WAL write and when nobody waits."""
+
+    def __repr__(self) -> str:
+        return f"<entry {'sync' if self.wait_ack else 'async'} lsn {self.lsn}>"
+
+
+class Decision(NamedTuple):
+    """A row to write: its type and the lsn it is about."""
+
+    type: int
+    lsn: int
+
+
+class Outcome(NamedTuple):
+    """What became of entries: committed oldest first, rolled back newest first."""
+
+    committed: list[LimboEntry]
+    rolled_back: list[LimboEntry]
+
+
+class Limbo:
+    """See the module's text. `instance_id` is 0 until the instance is registered."""
+
+    def __init__(self, quorum: int = 1, timeout: float = 5.0) -> None:
+        self.instance_id = 0
+        self.owner_id = 0
+        """Whose transactions are in the queue, or were last; 0: nobody's yet."""
+        self.quorum = quorum
+        self.timeout = timeout
+        """Seconds from the WAL write of the first entry to its rollback."""
+        self.confirmed_lsn = 0
+        """What the owner confirmed, from the moment the CONFIRM row is on its way."""
+        self.rollback_count = 0
+        """Grows by one for every entry that is rolled back: a checkpoint compares it before and after."""
+        self.greatest_term = 0
+        self.entries: deque[LimboEntry] = deque()
+        """Oldest first. For reading; only this class changes it."""
+        self._acks: dict[int, int] = {}
+        self._terms: dict[int, int] = {}
+        self._writing: Decision | None = None
+        self._confirmed_before = 0
+
+    # -- questions
+
+    @property
+    def state(self) -> LimboState:
+        """The state by the table above."""
+        if self._writing is not None:
+            confirming = self._writing.type == RequestType.CONFIRM
+            return LimboState.CONFIRMING if confirming else LimboState.ROLLING_BACK
+        return LimboState.WAITING if self.entries else LimboState.EMPTY
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no transaction waits."""
+        return not self.entries
+
+    @property
+    def is_rolling_back(self) -> bool:
+        """True while a ROLLBACK or PROMOTE row is being written: the whole queue is lost already."""
+        return self._writing is not None and self._writing.type != RequestType.CONFIRM
+
+    @property
+    def is_read_only(self) -> bool:
+        """True while transactions of another instance wait here: writing would collide with them."""
+        return bool(self.entries) and self.owner_id != self.instance_id
+
+    @property
+    def last_synchro_lsn(self) -> int:
+        """The lsn of the newest synchronous entry, NO_LSN if there is none or it is not written yet."""
+        return next((entry.lsn for entry in reversed(self.entries) if entry.wait_ack), NO_LSN)
+
+    @property
+    def last(self) -> LimboEntry | None:
+        """The newest entry."""
+        return self.entries[-1] if self.entries else None
+
+    def replica_term(self, replica_id: int) -> int:
+        """The greatest term in which the instance wrote a PROMOTE row."""
+        return self._terms.get(replica_id, 0)
+
+    def is_outdated(self, replica_id: int) -> bool:
+        """True if another instance was promoted in a later term: with elections on, its rows become NOPs."""
+        return self.replica_term(replica_id) < self.greatest_term
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[LimboEntry]:
+        return iter(self.entries)
+
+    # -- transactions
+
+    def check_append(self, origin_id: int) -> None:
+        """Raise what `append` of a transaction of this instance would raise (0: our own)."""
+        if self.is_rolling_back:
+            raise client_error(ErrorCode.SYNC_ROLLBACK)
+        if self.entries and self.owner_id != (origin_id or self.instance_id):
+            raise client_error(ErrorCode.UNCOMMITTED_FOREIGN_SYNC_TXNS, self.owner_id)
+
+    def append(self, txn: Transaction, origin_id: int, wait_ack: bool) -> LimboEntry:
+        """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
+        self.check_append(origin_id)
+        owner_id = origin_id or self.instance_id
+        if self.owner_id != owner_id:
+            self.owner_id = owner_id
+            self.confirmed_lsn = 0
+        entry = LimboEntry(txn, wait_ack)
+        self.entries.append(entry)
+        return entry
+
+    def abort(self, entry: LimboEntry) -> None:
+        """Take out an entry whose WAL write failed: always the newest one, because rollbacks go backwards."""
+        if self.entries[-1] is not entry:
+            raise AssertionError(f"{entry!r} is not the last of {self!r}")
+        self.entries.pop()
+        self.rollback_count += 1
+
+    # -- acknowledgements
+
+    def acknowledge(self, replica_id: int, lsn: int) -> None:
+        """An instance has the owner's rows up to `lsn` in its WAL."""
+        if lsn > self._acks.get(replica_id, 0):
+            self._acks[replica_id] = lsn
+
+    def decide(self, now: float) -> Decision | None:
+        """The row that this instance must write now; None: nothing, or a row is on its way already."""
+        if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
+            return None
+        lsn = self._quorum_lsn()
+        if lsn > self.confirmed_lsn:
+            return Decision(RequestType.CONFIRM, lsn)
+        deadline = self.deadline
+        if deadline is not None and now >= deadline:
+            return Decision(RequestType.ROLLBACK, self.entries[0].lsn)
+        return None
+
+    @property
+    def deadline(self) -> float | None:
+        """When the first entry times out; None if it cannot now."""
+        if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
+            return None
+        first = self.entries[0]
+        return None if first.since is None or not first.wait_ack else first.since + self.timeout
+
+    def _quorum_lsn(self) -> int:
+        """The newest synchronous entry that a quorum has, 0 if none."""
+        acknowledged = sorted(self._acks.values(), reverse=True)
+        if len(acknowledged) < self.quorum:
+            return 0
+        limit = acknowledged[self.quorum - 1]
+        found = 0
+        for entry in self.entries:
+            if entry.wait_ack:
+                if entry.lsn == NO_LSN or entry.lsn > limit:
+                    break
+                found = entry.lsn
+        return found
+
+    def begin(self, decision: Decision) -> None:
+        """A row, our own or another instance's, is handed to the WAL."""
+        self._writing = decision
+        self._confirmed_before = self.confirmed_lsn
+        if decision.type == RequestType.CONFIRM and self.owner_id == self.instance_id:
+            self.confirmed_lsn = max(self.confirmed_lsn, decision.lsn)
+
+    def end(self, *, written: bool) -> None:
+        """The row is in the WAL (its outcome comes from `process`), or it could not be written."""
+        self._writing = None
+        if not written:
+            self.confirmed_lsn = self._confirmed_before
+
+    # -- outcomes
+
+    def confirm(self, lsn: int) -> Outcome:
+        """Commit the synchronous entries up to `lsn` and the others between and right after them."""
+        committed = []
+        while self.entries:
+            entry = self.entries[0]
+            if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):
+                break
+            committed.append(self.entries.popleft())
+        return Outcome(committed, [])
+
+    def roll_back(self, lsn: int) -> Outcome:
+        """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
+        oldest = None
+        for entry in reversed(self.entries):
+            if entry.wait_ack:
+                if entry.lsn < lsn:
+                    break
+                oldest = entry
+        rolled_back: list[LimboEntry] = []
+        while oldest is not None and (not rolled_back or rolled_back[-1] is not oldest):
+            rolled_back.append(self.entries.pop())
+        self.rollback_count += len(rolled_back)
+        return Outcome([], rolled_back)
+
+    def process(self, request: SynchroRequest) -> Outcome:
+        """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""
+        if request.term > self.replica_term(request.origin_id):
+            self._terms[request.origin_id] = request.term
+            if request.term > self.greatest_term:
+                self.greatest_term = request.term
+            elif request.type == RequestType.PROMOTE:
+                return Outcome([], [])  # somebody else was promoted in a later term
+        lsn = request.lsn
+        if request.replica_id not in (0, self.owner_id):
+            if request.type != RequestType.PROMOTE:
+                return Outcome([], [])  # about transactions that are no longer here
+            lsn = 0  # the new owner did not have what is queued here
+        if request.type == RequestType.CONFIRM:
+            return self.confirm(lsn)
+        if request.type == RequestType.ROLLBACK:
+            return self.roll_back(lsn)
+        committed = self.confirm(lsn).committed
+        rolled_back = self.roll_back(lsn + 1).rolled_back
+        self.owner_id = request.origin_id
+        self.confirmed_lsn = 0
+        return Outcome(committed, rolled_back)
+
+    def __repr__(self) -> str:
+        return (
+            f"<limbo {self.state.name} of {self.owner_id}, {len(self.entries)} entries, confirmed {self.confirmed_lsn}>"
+        )

@@ -1,0 +1,349 @@
+"""The transaction manager: begin, commit, rollback, savepoints, and the way through journal and limbo.
+
+```
+commit      prepare (MVCC conflicts, order)  ->  rows  ->  limbo entry if needed  ->  journal
+journal ok  no limbo entry: committed        else the limbo decides
+journal bad undo, WAL_IO                     the journal fails the newest entry first, so undoing is always exact
+```
+
+Everything up to the journal's queue happens without a switch, so that the order of the changes in the indexes, of
+the limbo's entries and of the rows in the log is the same. Nothing is reported as done before it is in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
+from box.iproto.row import Row
+from box.txn.transaction import SUB_STMT_MAX, Savepoint, Statement, Transaction, TransactionHook, TxnState
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+    from box.journal.entry import JournalEntry
+    from box.schema.space import Space
+    from box.txn.context import Context
+    from box.txn.storage import Storage
+    from box.txn.synchro import SynchroQueue
+
+_BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
+"""Engines without transactions: they neither bind a transaction nor forbid it to yield."""
+
+
+class JournalSink(Protocol):
+    """What takes entries: the journal, or the recovery's stand-in that completes them at once."""
+
+    @property
+    def vclock(self) -> Mapping[int, int]:
+        """What is written."""
+
+    def submit(self, entry: JournalEntry) -> None:
+        """Queue an entry. Raises WAL_IO when it can not even be queued."""
+
+
+class TransactionManager:
+    """One per node. `journal` is exchanged by the node when recovery ends."""
+
+    def __init__(self, journal: JournalSink, storage: Storage, synchro: SynchroQueue, loop: AbstractEventLoop) -> None:
+        self.journal = journal
+        self.storage = storage
+        self.synchro = synchro
+        self._loop = loop
+        self._next_id = 0
+        self._last_psn = 0
+        self._hook_tasks: set[Any] = set()
+        synchro.on_committed = self._succeed
+        synchro.on_rolled_back = self._fail
+
+    # -- begin, commit, rollback
+
+    def begin(self, ctx: Context) -> Transaction:
+        """Open a transaction. ER_ACTIVE_TRANSACTION."""
+        if ctx.txn is not None:
+            raise client_error(ErrorCode.ACTIVE_TRANSACTION)
+        self._next_id += 1
+        ctx.txn = txn = Transaction(self._next_id, ctx, self._on_written)
+        return txn
+
+    def commit(self, ctx: Context) -> None:
+        """Commit the open transaction, if there is one.
+
+        Returns at once: when `ctx.pending` is set, the outcome is still to come (see `Context`). Raises
+        COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, TRANSACTION_CONFLICT,
+        TRANSACTION_YIELD, WAL_IO, SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS.
+        """
+        txn = ctx.txn
+        if txn is None:
+            return
+        if txn.nesting:
+            raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
+        self.commit_open(ctx, txn)
+        if not txn.done:
+            ctx.pending = txn
+
+    def commit_open(self, ctx: Context, txn: Transaction, *, waits: bool = True) -> None:
+        """Hand the transaction over to journal and limbo; raises what stopped it before, or at once.
+
+        `waits`: somebody waits for the outcome, so the limbo's timeout counts. Appliers and recovery do not wait:
+        transactions of other instances stay in the limbo until their owner decides.
+        """
+        try:
+            self._prepare(txn)
+            rows = _collect_rows(txn)
+            if rows:
+                self._enter_limbo(txn, rows, waits)
+        except BoxError as error:
+            self._abandon(ctx, txn, error)
+            raise
+        ctx.txn = txn.ctx = None
+        if not rows:
+            self._succeed(txn)
+            return
+        txn.rows = rows
+        try:
+            self.journal.submit(txn)
+        except BoxError as error:
+            self._fail_write(txn, error)
+            raise
+        if txn.done and txn.error is not None:
+            raise txn.error
+
+    def rollback(self, ctx: Context) -> None:
+        """Roll back the open transaction, if there is one. ER_ROLLBACK_IN_SUB_STMT."""
+        txn = ctx.txn
+        if txn is None:
+            return
+        if txn.nesting:
+            raise client_error(ErrorCode.ROLLBACK_IN_SUB_STMT)
+        self.rollback_open(ctx, txn)
+
+    def rollback_open(self, ctx: Context, txn: Transaction) -> None:
+        """Roll back whatever state of nesting the transaction is in: its fiber ended or a statement failed."""
+        txn.nesting.clear()
+        self._abandon(ctx, txn, None)
+
+    def fiber_stopped(self, ctx: Context) -> None:
+        """The fiber ended; a transaction that it left open is rolled back."""
+        if ctx.txn is not None:
+            self.rollback_open(ctx, ctx.txn)
+
+    def is_in_txn(self, ctx: Context) -> bool:
+        """True between begin and the start of commit or rollback."""
+        return ctx.txn is not None
+
+    def on_yield(self, ctx: Context) -> None:
+        """The fiber that has a transaction open is about to wait for something.
+
+        Without MVCC others would see the changes, so they are undone at once and the commit will fail with
+        TRANSACTION_YIELD.
+        """
+        txn = ctx.txn
+        if txn is None or txn.may_yield or txn.aborted_by_yield:
+            return
+        self.undo_to(txn, 0)
+        txn.aborted_by_yield = True
+
+    # -- savepoints
+
+    def savepoint(self, ctx: Context) -> Savepoint:
+        """Mark the current place. ER_NO_TRANSACTION."""
+        if ctx.txn is None:
+            raise client_error(ErrorCode.NO_TRANSACTION)
+        return Savepoint(ctx.txn)
+
+    def rollback_to_savepoint(self, ctx: Context, savepoint: Savepoint) -> None:
+        """Undo the statements after the savepoint. ER_NO_TRANSACTION, ER_NO_SUCH_SAVEPOINT."""
+        txn = ctx.txn
+        if txn is None:
+            raise client_error(ErrorCode.NO_TRANSACTION)
+        if not savepoint.is_valid_in(txn):
+            raise client_error(ErrorCode.NO_SUCH_SAVEPOINT)
+        self.undo_to(txn, savepoint.length)
+
+    # -- statements
+
+    def begin_statement(self, txn: Transaction, space: Space | None, request_type: int) -> Statement:
+        """Open a statement, possibly inside another one's trigger.
+
+        ER_SUB_STMT_MAX, ER_TRANSACTION_CONFLICT, ER_CROSS_ENGINE_TRANSACTION.
+        """
+        if len(txn.nesting) > SUB_STMT_MAX:
+            raise client_error(ErrorCode.SUB_STMT_MAX)
+        txn.check_alive()
+        if space is not None:
+            self.use_engine(txn, space)
+        statement = Statement(space, request_type)
+        txn.nesting.append(len(txn.statements))
+        txn.statements.append(statement)
+        return statement
+
+    def use_engine(self, txn: Transaction, space: Space) -> None:
+        """Bind the transaction to the space's engine, as the first statement and the first read do."""
+        if txn.engine is None:
+            if space.engine not in _BYPASS_ENGINES:
+                txn.engine = space.engine
+                txn.may_yield = self.storage.allows_yield
+        elif txn.engine != space.engine and space.engine not in _BYPASS_ENGINES:
+            raise client_error(ErrorCode.CROSS_ENGINE_TRANSACTION)
+
+    def cancel_statement(self, txn: Transaction) -> None:
+        """Undo the innermost open statement and what its triggers did."""
+        self.undo_to(txn, txn.nesting.pop())
+
+    def undo_to(self, txn: Transaction, length: int) -> None:
+        """Undo statements, newest first, until `length` are left."""
+        undone = txn.statements[length:]
+        del txn.statements[length:]
+        self._undo_all(txn, undone)
+
+    def _undo_all(self, txn: Transaction, statements: list[Statement]) -> None:
+        """Newest change first. A statement nested in a before_replace trigger changed the indexes before the outer."""
+        for statement in sorted(statements, key=_when_applied, reverse=True):
+            self._undo(txn, statement)
+
+    def _undo(self, txn: Transaction, statement: Statement) -> None:
+        if statement.applied:
+            self.storage.undo(txn, statement)
+            statement.applied = 0
+        while statement.on_rollback:
+            statement.on_rollback.pop()()
+
+    # -- the way of a commit
+
+    def _prepare(self, txn: Transaction) -> None:
+        self._last_psn += 1
+        txn.psn = self._last_psn
+        if txn.aborted_by_yield:
+            raise client_error(ErrorCode.TRANSACTION_YIELD)
+        if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.statements):
+            raise client_error(ErrorCode.TRANSACTION_CONFLICT)
+        self.storage.prepare(txn)
+        txn.state = TxnState.PREPARED
+
+    def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
+        """Decide whether the commit has to wait for a quorum, and queue it if so."""
+        if txn.force_async or all(row.type == RequestType.NOP for row in rows):
+            return
+        if any(_is_synchronous(statement) for statement in txn.statements):
+            txn.wait_sync = txn.wait_ack = True
+        elif not self.synchro.limbo.is_empty:
+            txn.wait_sync = True
+        else:
+            return
+        self.synchro.append(txn, rows, waits=waits)
+        rows[-1].flags |= Flag.WAIT_SYNC | (Flag.WAIT_ACK if txn.wait_ack else 0)
+
+    def next_psn(self) -> int:
+        """The next place in the order of commits, for a write that bypasses `commit`."""
+        self._last_psn += 1
+        return self._last_psn
+
+    def _on_written(self, entry: JournalEntry) -> None:
+        """The journal is done with a transaction: written, or failed with everything behind it undone already."""
+        assert isinstance(entry, Transaction)
+        if entry.error is not None:
+            self._fail_write(entry, entry.error)
+            return
+        entry.written = True
+        for hook in entry.on_wal_write:
+            hook(entry)
+        if entry.wait_sync:
+            self.synchro.written(entry)
+        else:
+            self._succeed(entry)
+
+    def _fail_write(self, txn: Transaction, error: BoxError) -> None:
+        if txn.limbo_entry is not None and txn.wait_sync:
+            self.synchro.abort(txn)
+        self._fail(txn, error)
+
+    def _abandon(self, ctx: Context, txn: Transaction, error: BoxError | None) -> None:
+        ctx.txn = txn.ctx = None
+        self._fail(txn, error)
+
+    def _succeed(self, txn: Transaction) -> None:
+        txn.state = TxnState.COMMITTED
+        self.storage.commit(txn)
+        for statement in txn.statements:
+            for hook in statement.on_commit:
+                hook()
+        self._finish(txn, txn.on_commit)
+
+    def _fail(self, txn: Transaction, error: BoxError | None) -> None:
+        txn.state = TxnState.ABORTED
+        self._undo_all(txn, txn.statements)
+        self.storage.forget(txn)
+        txn.error = error
+        self._finish(txn, txn.on_rollback[::-1])
+
+    def _finish(self, txn: Transaction, hooks: list[TransactionHook]) -> None:
+        """Run the triggers; those that wait are finished before anybody learns of the outcome."""
+        if not hooks:
+            txn.finish()
+            return
+        waiting = [outcome for hook in hooks if (outcome := self._call(hook, txn)) is not None]
+        if not waiting:
+            txn.finish()
+            return
+        task = self._loop.create_task(_run_all(waiting, txn.finish))
+        self._hook_tasks.add(task)
+        task.add_done_callback(self._hook_tasks.discard)
+
+    def _call(self, hook: TransactionHook, txn: Transaction) -> Awaitable[None] | None:
+        """A trigger's error comes too late to change the outcome."""
+        try:
+            return hook(txn.statements)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": f"a trigger of {txn!r} failed", "exception": error})
+            return None
+
+
+async def _run_all(waiting: list[Awaitable[None]], then: Callable[[], None]) -> None:
+    try:
+        for outcome in waiting:
+            await outcome
+    finally:
+        then()
+
+
+def _collect_rows(txn: Transaction) -> list[Row]:
+    """The rows of the journal entry: those of other instances first, then our own.
+
+    When the last one is local to this instance and others are not, a NOP closes the transaction for the replicas.
+    """
+    rows = [statement.row for statement in txn.statements if statement.row is not None]
+    if len(rows) > 1:
+        rows.sort(key=_is_own)
+        if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
+            rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
+        for row in rows:
+            row.is_commit = False
+        rows[-1].is_commit = True
+    return rows
+
+
+def _when_applied(statement: Statement) -> int:
+    return statement.applied
+
+
+def _is_synchronous(statement: Statement) -> bool:
+    space, row = statement.space, statement.row
+    return space is not None and space.is_sync and row is not None and row.type != RequestType.NOP
+
+
+def _is_own(row: Row) -> bool:
+    return row.replica_id == 0
+
+
+def _is_local(row: Row) -> bool:
+    return row.replica_id == 0 and row.group_id == GROUP_LOCAL
+
+
+def statements_of(txn: Transaction) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    """Old tuple, new tuple and space id of every change, as the iterator of an on_commit trigger gives them."""
+    for statement in txn.statements:
+        if statement.space is not None:
+            yield statement.old, statement.new, statement.space.id

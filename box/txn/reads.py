@@ -1,0 +1,157 @@
+"""Reading: get, select, count, min, max, random, len and cursors.
+
+Order of checks, as the peer has it: iterator type, read access to the space, index, key. Views of system spaces
+show the tuples that the reader may see, `_session_settings` the settings of the reader's session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from box.errors import ErrorCode, client_error, illegal_params
+from box.iproto.constants import TYPE_STAT_MAX, RequestType
+from box.schema.access import Privilege
+
+if TYPE_CHECKING:
+    from box.index import Index
+    from box.schema.space import Space
+    from box.schema.sysview import ViewIndex
+    from box.txn.context import Context
+    from box.txn.manager import TransactionManager
+
+_ITERATOR_MAX: Final = 12
+_READ: Final = int(Privilege.R | Privilege.U)
+
+
+class Reader:
+    """The reading half of `box.txn.dml.Dml`. Tuples are bytes, keys are lists of decoded values."""
+
+    def __init__(self, txns: TransactionManager) -> None:
+        self.txns = txns
+        self._storage = txns.storage
+        self._is_versioned = txns.storage.allows_yield
+        self.counters = [0] * TYPE_STAT_MAX
+        """Requests by request type, for `box.stat()`."""
+
+    def get(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """The tuple with a full key of a unique index.
+
+        ACCESS_DENIED, NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE.
+        """
+        if _READ & ~ctx.credentials.universal:
+            space.check_access(ctx.credentials, Privilege.R)
+        index = space.indexes.get(iid)
+        self.counters[RequestType.SELECT] += 1
+        if index is None or ctx.txn is not None or self._is_versioned or not space.is_plain:
+            return self._get(ctx, space, space.index(iid), key)
+        found: bytes | None = index.get(key)
+        return found
+
+    def _get(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
+        if not index.is_unique:
+            raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
+        if space.service is not None:
+            return space.service.get(ctx.session, key)
+        index = self._open(ctx, space, index)
+        found = self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
+        if found is not None and space.row_filter is not None and not space.row_filter(ctx.credentials, found):
+            return None
+        return found
+
+    def select(
+        self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
+    ) -> list[bytes]:
+        """At most `limit` tuples of an iteration, the first `offset` left out.
+
+        ILLEGAL_PARAMS (iterator), ACCESS_DENIED, NO_SUCH_INDEX_ID, KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY,
+        UNSUPPORTED_INDEX_FEATURE.
+        """
+        self.counters[RequestType.SELECT] += 1
+        index = self._checked_index(ctx, space, iid, iterator)
+        if space.is_plain:
+            if ctx.txn is not None:
+                self.txns.use_engine(ctx.txn, space)
+            return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
+        return list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit))
+
+    def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """An iteration step by step; each step sees the index as it is then. Errors as `select`, raised at once."""
+        self.counters[RequestType.SELECT] += 1
+        index = self._checked_index(ctx, space, iid, iterator)
+        return self._rows(ctx, space, index, iterator, key)
+
+    def count(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> int:
+        """The number of tuples of an iteration; errors as `select`."""
+        index = self._checked_index(ctx, space, iid, iterator)
+        if not space.is_plain:
+            return sum(1 for _ in self._rows(ctx, space, index, iterator, key))
+        return self._storage.count(ctx.txn, self._open(ctx, space, index), iterator, key)
+
+    def min(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """The least tuple whose key begins with `key`; TREE only (UNSUPPORTED_INDEX_FEATURE)."""
+        index = self._ordered(ctx, space, iid, "min()")
+        return self._storage.least(ctx.txn, self._open(ctx, space, index), key)
+
+    def max(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """The greatest tuple whose key begins with `key`; TREE only (UNSUPPORTED_INDEX_FEATURE)."""
+        index = self._ordered(ctx, space, iid, "max()")
+        return self._storage.greatest(ctx.txn, self._open(ctx, space, index), key)
+
+    def random(self, ctx: Context, space: Space, iid: int, seed: int) -> bytes | None:
+        """Some tuple, the same for the same seed and contents."""
+        space.check_access(ctx.credentials, Privilege.R)
+        return self._storage.random(ctx.txn, space.index(iid), seed)
+
+    def len(self, ctx: Context, space: Space, iid: int = 0) -> int:
+        """The number of tuples. UNSUPPORTED_INDEX_FEATURE for views."""
+        space.check_access(ctx.credentials, Privilege.R)
+        return self._storage.size(ctx.txn, space.index(iid))
+
+    def bsize(self, space: Space) -> int:
+        """Bytes of all tuples of a space, counted anew."""
+        return sum(map(len, self._storage.read_view(space))) if space.is_plain else 0
+
+    def read_view(self, space: Space) -> list[bytes]:
+        """All tuples in the order of the primary index, for a checkpoint or a join.
+
+        What is on its way to the log is in the view, open transactions are not. The caller waits until the log
+        and the limbo have settled (`Journal.sync`, `SynchroQueue.wait_confirm`) before it trusts the view.
+        Settings and the values of generated sequences are not stored anywhere, so they are not in it.
+        """
+        return self._storage.read_view(space) if space.is_plain else []
+
+    # -- helpers
+
+    def _checked_index(self, ctx: Context, space: Space, iid: int, iterator: int) -> Index:
+        if not 0 <= iterator < _ITERATOR_MAX:
+            raise illegal_params("Invalid iterator type")
+        if _READ & ~ctx.credentials.universal:
+            space.check_access(ctx.credentials, Privilege.R)
+        return space.index(iid)
+
+    def _ordered(self, ctx: Context, space: Space, iid: int, feature: str) -> Index:
+        space.check_access(ctx.credentials, Privilege.R)
+        index = space.index(iid)
+        if index.definition.type.upper() != "TREE" or not space.is_plain:
+            raise index.unsupported_feature(feature)
+        return index
+
+    def _open(self, ctx: Context, space: Space, index: Index) -> Index:
+        """Bind an open transaction to the engine; the index that really holds the tuples."""
+        if ctx.txn is not None:
+            self.txns.use_engine(ctx.txn, space)
+        return index if space.row_filter is None else cast("ViewIndex", index).source
+
+    def _rows(self, ctx: Context, space: Space, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        if space.service is not None:
+            return iter(space.service.select(ctx.session, iterator, key))
+        rows = self._storage.scan(ctx.txn, self._open(ctx, space, index), iterator, key)
+        visible = space.row_filter
+        return rows if visible is None else (raw for raw in rows if visible(ctx.credentials, raw))
+
+
+def key_of_tuple(index: Index, fields: list[Any]) -> list[Any]:
+    """The key of a decoded tuple as a user would pass it; fields that are missing are nil."""
+    return index.key_def.extract_values(fields)

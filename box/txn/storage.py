@@ -1,0 +1,201 @@
+"""Changes of a space's indexes, and how to take them back.
+
+`Storage` keeps plain tuples: a change is visible to everybody at once, and undoing it puts the previous tuple back.
+`box.txn.mvcc.MvccStorage` keeps versions instead; it replaces the few methods that look into index entries.
+
+One tuple is in all indexes of its space or in none: every check comes before the first change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from box.data.codec import unpack
+from box.data.show import tuple_str
+from box.errors import BoxError, ErrorCode, client_error
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.index import Index
+    from box.schema.space import Space
+    from box.txn.transaction import Statement, Transaction
+
+
+class Mode(Enum):
+    """What a tuple with the same primary key means to `Storage.store`."""
+
+    INSERT = auto()
+    """It must not exist."""
+    REPLACE = auto()
+    """It is replaced if it exists."""
+    UPDATE = auto()
+    """It must be the tuple that is being changed."""
+
+
+def duplicate(index: Index, space: Space, old: bytes, new: bytes) -> BoxError:
+    """The error of two tuples with the same unique key."""
+    return client_error(ErrorCode.TUPLE_FOUND, index.name, space.name, tuple_str(old), tuple_str(new))
+
+
+class Storage:
+    """Indexes without versions."""
+
+    allows_yield: ClassVar[bool] = False
+    """Whether an open transaction may wait for something: others would see its changes."""
+
+    # -- reading
+
+    def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
+        """The tuple with this full key, as the transaction sees it."""
+        found: bytes | None = index.find(key)
+        return found
+
+    def peek(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
+        """The same, where the outcome of the statement does not depend on the answer."""
+        found: bytes | None = index.find(key)
+        return found
+
+    def scan(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """The visible tuples of an iteration; `key` is the user's, maybe partial. Checks the key at once."""
+        return index.scan(iterator, key)
+
+    def select(
+        self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
+    ) -> list[bytes]:
+        """The tuples of an iteration from number `offset` on, at most `limit`."""
+        found: list[bytes] = index.cursor(iterator, key).fetch(offset + limit)
+        return found[offset:] if offset else found
+
+    def count(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> int:
+        """The number of tuples of an iteration."""
+        return index.count(iterator, key)
+
+    def least(self, txn: Transaction | None, index: Index, key: list[Any]) -> bytes | None:
+        """The least tuple whose key begins with `key`."""
+        found: bytes | None = index.min(key)
+        return found
+
+    def greatest(self, txn: Transaction | None, index: Index, key: list[Any]) -> bytes | None:
+        """The greatest tuple whose key begins with `key`."""
+        found: bytes | None = index.max(key)
+        return found
+
+    def size(self, txn: Transaction | None, index: Index) -> int:
+        """The number of visible tuples."""
+        return len(index)
+
+    def random(self, txn: Transaction | None, index: Index, seed: int) -> bytes | None:
+        """Some tuple."""
+        found: bytes | None = index.random(seed)
+        return found
+
+    def read_view(self, space: Space) -> list[bytes]:
+        """All tuples in the order of the primary index, as of now; changes on their way to the log are in it."""
+        return [] if space.primary is None else space.primary.values_list()
+
+    # -- changing
+
+    def store(
+        self,
+        txn: Transaction,
+        space: Space,
+        statement: Statement,
+        new: bytes,
+        fields: list[Any],
+        mode: Mode,
+        old: bytes | None = None,
+    ) -> None:
+        """Put `new` into all indexes in place of `old`, which UPDATE has and the other modes look up.
+
+        Sets the statement's tuples. ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND,
+        ER_CANT_UPDATE_PRIMARY_KEY.
+        """
+        primary = space.index(0)
+        indexes = space.indexes
+        key = primary.key_of(fields)
+        look_up = self.find if statement.requires_old else self.peek
+        present = look_up(txn, primary, key)
+        if mode is Mode.REPLACE:
+            old = present
+        elif present is not None:
+            if present != old:
+                raise duplicate(primary, space, present, new)
+        elif mode is Mode.UPDATE:
+            raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
+        keys = [key]
+        if len(indexes) > 1:
+            keys += self._secondary_keys(txn, space, old, new, fields)
+        statement.old, statement.new = old, new
+        self._write(txn, space, statement, keys)
+        txn.changes = statement.applied = txn.changes + 1
+
+    def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:
+        """Take a tuple out of all indexes."""
+        statement.old = old
+        self._write(txn, space, statement, [])
+        txn.changes = statement.applied = txn.changes + 1
+
+    def _secondary_keys(
+        self, txn: Transaction, space: Space, old: bytes | None, new: bytes, fields: list[Any]
+    ) -> list[SortKey]:
+        keys = []
+        for index in space.indexes.values():
+            if index is space.primary:
+                continue
+            key = index.key_of(fields)
+            if index.is_unique:
+                present = self.find(txn, index, key)
+                if present is not None and present != old:
+                    raise duplicate(index, space, present, new)
+            keys.append(key)
+        return keys
+
+    def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
+        """Change the indexes from `statement.old` to `statement.new`, whose keys are given."""
+        _exchange(space, statement.old, statement.new, keys)
+
+    def undo(self, txn: Transaction, statement: Statement) -> None:
+        """Take an applied statement back. Nothing newer may have changed the same tuple."""
+        space, old = statement.space, statement.old
+        assert space is not None
+        keys = [] if old is None else _keys_of(space, old)
+        _exchange(space, statement.new, old, keys)
+
+    # -- the life of a transaction
+
+    def prepare(self, txn: Transaction) -> None:
+        """The transaction takes its place in the order of commits."""
+
+    def commit(self, txn: Transaction) -> None:
+        """The transaction is committed."""
+
+    def forget(self, txn: Transaction) -> None:
+        """The transaction was rolled back."""
+
+    def alteration(self, txn: Transaction) -> AbstractContextManager[None]:
+        """Surrounds the system trigger of a statement, which may give spaces other indexes."""
+        return nullcontext()
+
+
+def _keys_of(space: Space, raw: bytes) -> list[SortKey]:
+    fields = unpack(raw)
+    return [index.key_of(fields) for index in space.indexes.values()]
+
+
+def _exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[SortKey]) -> None:
+    """Replace `old` by `new` (with its `keys`, one an index) in the indexes."""
+    indexes = space.indexes
+    if new is None:
+        assert old is not None
+        for index, key in zip(indexes.values(), _keys_of(space, old), strict=True):
+            index.remove(key)
+        return
+    if old is not None and len(indexes) > 1:
+        for index, key, old_key in zip(indexes.values(), keys, _keys_of(space, old), strict=True):
+            if old_key != key:
+                index.remove(old_key)
+    for index, key in zip(indexes.values(), keys, strict=True):
+        index.put(key, new)

@@ -1,0 +1,336 @@
+"""What keeps the limbo moving: journal writes, acknowledgements, timeouts, promotion.
+
+The decisions are `box.txn.limbo`'s. This module writes the rows that it asks for and tells the transactions what
+became of them. A CONFIRM, ROLLBACK or PROMOTE row, our own or another instance's, takes effect when it is in the
+WAL, not before: until then a restart would bring its transactions back unconfirmed.
+
+While such a row is being written, the latch is held by a writer. Appliers read-lock it for the length of a
+transaction (`enter`, `leave`), so no transaction of another origin meets a limbo that is about to change hands.
+Transactions of this instance need no lock: they are queued without a wait between check and journal, and are refused
+outright while the limbo is rolling back or belongs to another instance.
+
+A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
+write succeeds. (The peer gives up the whole process here.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.iproto.constants import RequestType
+from box.iproto.messages import SynchroRequest, decode_synchro, synchro_row
+from box.journal.entry import JournalEntry
+from box.txn.latch import RWLatch
+from box.txn.limbo import NO_LSN, Decision, Limbo, Outcome
+
+if TYPE_CHECKING:
+    from box.iproto.row import Row
+    from box.txn.manager import JournalSink
+    from box.txn.transaction import Transaction
+
+RETRY_DELAY: Final = 1.0
+"""Seconds until a row that could not be written is tried again."""
+
+
+def _no_hook(*_: Any) -> None:
+    """Until somebody listens."""
+
+
+class SynchroQueue:
+    """One per node. `journal` is exchanged when recovery ends; `limbo.instance_id` is set when it is known."""
+
+    def __init__(self, limbo: Limbo, journal: JournalSink, loop: asyncio.AbstractEventLoop) -> None:
+        self.limbo = limbo
+        self.journal = journal
+        self.latch = RWLatch()
+        self.term = 1
+        """The term that a PROMOTE row carries; with elections off it never changes."""
+        self.on_committed: Callable[[Transaction], None] = _no_hook
+        self.on_rolled_back: Callable[[Transaction, BoxError], None] = _no_hook
+        self.on_change: Callable[[], None] = _no_hook
+        """The limbo became empty or got entries: whether the instance is read-only may have changed."""
+        self.on_write_error: Callable[[BoxError], None] = _no_hook
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_requested = False
+        self._is_promoting = False
+        self._is_stopped = False
+        self._waiters: list[asyncio.Future[None]] = []
+        """Who wants to look again after a change of the queue, of options or of acknowledgements."""
+        self._acks: dict[int, Mapping[int, int]] = {}
+
+    def info(self) -> dict[str, Any]:
+        """`box.info.synchro`."""
+        return {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
+
+    # -- transactions
+
+    def append(self, txn: Transaction, rows: list[Row], *, waits: bool) -> None:
+        """Queue a transaction that is about to be written. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
+        was_read_only = self.limbo.is_read_only
+        entry = self.limbo.append(txn, rows[0].replica_id, txn.wait_ack)
+        entry.waits = waits
+        txn.limbo_entry = entry
+        if txn.wait_ack and not waits:
+            entry.lsn = next((row.lsn for row in reversed(rows) if row.replica_id), NO_LSN)
+        if self.limbo.is_read_only != was_read_only:
+            self.on_change()
+
+    def written(self, txn: Transaction) -> None:
+        """A queued transaction is in the WAL: this instance has it, others may have acknowledged it already."""
+        entry, limbo = txn.limbo_entry, self.limbo
+        assert entry is not None
+        if entry.wait_ack and entry.lsn == NO_LSN:
+            entry.lsn = txn.rows[-1].lsn
+        if entry.waits:
+            entry.since = self._loop.time()
+            if entry.wait_ack:
+                limbo.acknowledge(limbo.instance_id, entry.lsn)
+        self._go_on()
+
+    def abort(self, txn: Transaction) -> None:
+        """The WAL write of a queued transaction failed; it is the newest one."""
+        assert txn.limbo_entry is not None
+        self.limbo.abort(txn.limbo_entry)
+        self._changed()
+
+    def try_enter(self) -> bool:
+        """Lock the limbo's owner for an applier's transaction, if that needs no wait."""
+        return self.latch.try_read()
+
+    async def enter(self) -> None:
+        """Lock the limbo's owner for an applier's transaction."""
+        await self.latch.wait_read()
+
+    def leave(self) -> None:
+        """The transaction is handed to the journal, or failed."""
+        self.latch.release_read()
+
+    # -- acknowledgements and options
+
+    def acknowledge(self, replica_id: int, lsn: int) -> None:
+        """An instance has our rows up to `lsn` in its WAL."""
+        self.limbo.acknowledge(replica_id, lsn)
+        self._go_on()
+
+    def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
+        """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
+        self._acks[replica_id] = dict(vclock)
+        if self.limbo.owner_id == self.limbo.instance_id:
+            self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
+        self._go_on()
+        self._wake()
+
+    def forget_follower(self, replica_id: int) -> None:
+        """A relay stopped: what it has acknowledged does not count for a promotion that begins later."""
+        self._acks.pop(replica_id, None)
+
+    def set_quorum(self, quorum: int) -> None:
+        """`replication_synchro_quorum`, evaluated; what has enough acknowledgements now is confirmed."""
+        self.limbo.quorum = quorum
+        self._go_on()
+        self._wake()
+
+    def set_timeout(self, timeout: float) -> None:
+        """`replication_synchro_timeout`, seconds; counts for those who wait already as well."""
+        self.limbo.timeout = timeout
+        self._go_on()
+        self._wake()
+
+    # -- rows of other instances
+
+    async def apply(self, row: Row) -> None:
+        """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. WAL_IO, INVALID_MSGPACK."""
+        request = decode_synchro(row)
+        await self.latch.wait_write()
+        await self._write(row, request)
+
+    def recover(self, row: Row) -> None:
+        """Act on a row that comes from the log. INVALID_MSGPACK."""
+        self._settle(self.limbo.process(decode_synchro(row)))
+
+    # -- our own rows
+
+    def _go_on(self) -> None:
+        """Write what the limbo asks for, or wait for the first deadline."""
+        if self._is_requested or self._is_stopped:
+            return
+        if self.limbo.decide(self._loop.time()) is None:
+            self._arm()
+            return
+        self._is_requested = True
+        self.latch.when_writable(self._write_decision)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline = self.limbo.deadline
+        if deadline is not None:
+            self._timer = self._loop.call_at(deadline, self._go_on)
+
+    def _write_decision(self) -> None:
+        """The latch is ours; the reason to ask for it may have gone."""
+        self._is_requested = False
+        limbo = self.limbo
+        decision = limbo.decide(self._loop.time())
+        if decision is None or self._is_stopped:
+            self.latch.release_write()
+            self._arm()
+            return
+        request = SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id)
+        self._submit(synchro_row(request), request, self._on_decision_written)
+
+    def _on_decision_written(self, error: BoxError | None) -> None:
+        if error is None:
+            self._go_on()
+            return
+        self.on_write_error(error)
+        if not self._is_stopped:
+            self._timer = self._loop.call_later(RETRY_DELAY, self._go_on)
+
+    async def _write(self, row: Row, request: SynchroRequest) -> None:
+        """Write a row while the latch is ours; the latch is given back when it is settled, waited for or not."""
+        future: asyncio.Future[BoxError | None] = self._loop.create_future()
+
+        def written(error: BoxError | None) -> None:
+            if not future.done():
+                future.set_result(error)
+
+        self._submit(row, request, written)
+        error = await future
+        if error is not None:
+            raise error
+
+    def _submit(self, row: Row, request: SynchroRequest, on_end: Callable[[BoxError | None], None]) -> None:
+        def completed(entry: JournalEntry) -> None:
+            self._finish(request, entry.error)
+            on_end(entry.error)
+
+        self.limbo.begin(Decision(request.type, request.lsn))
+        try:
+            self.journal.submit(JournalEntry([row], completed))
+        except BoxError as error:
+            self._finish(request, error)
+            on_end(error)
+
+    def _finish(self, request: SynchroRequest, error: BoxError | None) -> None:
+        self.limbo.end(written=error is None)
+        if error is None:
+            timed_out = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
+            self._settle(self.limbo.process(request), timed_out=timed_out)
+        self.latch.release_write()
+
+    def _settle(self, outcome: Outcome, *, timed_out: bool = False) -> None:
+        """Tell transactions what became of them. One that is not written yet learns it by its own write."""
+        for entry in outcome.committed:
+            txn = entry.txn
+            txn.wait_sync = txn.wait_ack = False
+            if txn.written:
+                self.on_committed(txn)
+        for entry in outcome.rolled_back:
+            txn = entry.txn
+            txn.wait_sync = txn.wait_ack = False
+            is_first = entry is outcome.rolled_back[-1]
+            code = ErrorCode.SYNC_QUORUM_TIMEOUT if timed_out and is_first else ErrorCode.SYNC_ROLLBACK
+            self.on_rolled_back(txn, client_error(code))
+        self._changed()
+
+    def _changed(self) -> None:
+        self.on_change()
+        self._wake()
+
+    # -- waiting
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _wait_change(self, deadline: float) -> bool:
+        """Wait for something to change; False at the deadline."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        done, _ = await asyncio.wait({waiter}, timeout=max(0.0, deadline - self._loop.time()))
+        if not done:
+            waiter.cancel()
+        return bool(done)
+
+    async def wait_confirm(self) -> None:
+        """Wait until everything that is in the limbo now is committed, as checkpoints and joins need it.
+
+        SYNC_QUORUM_TIMEOUT after `replication_synchro_timeout`, SYNC_ROLLBACK if it was rolled back.
+        """
+        last = self.limbo.last
+        if last is None:
+            return
+        start = self._loop.time()
+        last.txn.on_done(lambda _txn: self._wake())
+        while not last.txn.done:
+            if not await self._wait_change(start + self.limbo.timeout) and not last.txn.done:
+                raise client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
+        if last.txn.error is not None:
+            raise client_error(ErrorCode.SYNC_ROLLBACK)
+
+    # -- promotion
+
+    async def promote(self) -> None:
+        """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
+
+        UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO.
+        """
+        if self._is_promoting:
+            raise unsupported("box.ctl.promote", "simultaneous invocations")
+        self._is_promoting = True
+        try:
+            former = self.limbo.owner_id
+            lsn = await self._promotable_lsn(former)
+            await self.latch.wait_write()
+            request = SynchroRequest(RequestType.PROMOTE, former, lsn, self.term, self.limbo.instance_id)
+            await self._write(synchro_row(request), request)
+        finally:
+            self._is_promoting = False
+
+    async def _promotable_lsn(self, former: int) -> int:
+        """Up to where the former owner's transactions can be confirmed, once a quorum has all of them."""
+        limbo = self.limbo
+        if not len(limbo):
+            return limbo.confirmed_lsn
+        deadline = self._loop.time() + 2 * limbo.timeout
+        while len(limbo) and await self._wait_change(deadline):
+            pass
+        if limbo.owner_id != former:
+            raise client_error(ErrorCode.INTERFERING_PROMOTE, limbo.owner_id)
+        if not len(limbo):
+            return limbo.confirmed_lsn
+        quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
+        await self._wait_quorum(former, lsn, quorum)
+        if quorum < limbo.quorum:
+            raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")
+        if lsn < limbo.last_synchro_lsn:
+            raise client_error(ErrorCode.QUORUM_WAIT, quorum, "new synchronous transactions appeared")
+        return lsn
+
+    async def _wait_quorum(self, origin_id: int, lsn: int, quorum: int) -> None:
+        """Wait until so many instances, this one included, have the origin's rows up to `lsn`."""
+        timeout = self.limbo.timeout
+        deadline = self._loop.time() + timeout
+        while self._holders(origin_id, lsn) < quorum:
+            if not await self._wait_change(deadline) and (count := self._holders(origin_id, lsn)) < quorum:
+                text = f"timeout after {timeout:.2f} seconds, collected {count} acks"
+                raise client_error(ErrorCode.QUORUM_WAIT, quorum, text)
+
+    def _holders(self, origin_id: int, lsn: int) -> int:
+        own = self.journal.vclock.get(origin_id, 0) >= lsn
+        return own + sum(vclock.get(origin_id, 0) >= lsn for vclock in self._acks.values())
+
+    def stop(self) -> None:
+        """The node closes: nothing is written any more."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,235 @@
+"""Transactions, statements and savepoints: the state that one transaction carries.
+
+```
+state         event                                          next
+INPROGRESS    a writer prepared a change of what it read     IN_READ_VIEW (nothing written yet) or CONFLICTED
+INPROGRESS    prepared: conflicts checked, order fixed       PREPARED
+IN_READ_VIEW  prepared without statements                    PREPARED (with statements: TRANSACTION_CONFLICT)
+CONFLICTED    any statement, commit                          TRANSACTION_CONFLICT
+PREPARED      WAL write and, in the limbo, CONFIRM           COMMITTED
+any           rollback, failed WAL write, ROLLBACK row       ABORTED
+```
+
+A transaction is its own journal entry: `rows`, `error` and `on_complete` come from `JournalEntry`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.journal.entry import JournalEntry
+
+if TYPE_CHECKING:
+    from box.iproto.row import Row
+    from box.schema.space import Space
+    from box.txn.context import Context
+    from box.txn.limbo import LimboEntry
+    from box.txn.mvcc import ReadSet, Write
+
+SUB_STMT_MAX: Final = 3
+"""Statements may nest this deep below the first one: triggers that write from triggers."""
+
+StatementHook = Callable[[], None]
+"""Undo or finish of a DDL statement. Must not fail."""
+TransactionHook = Callable[[list["Statement"]], Awaitable[None] | None]
+"""An on_commit or on_rollback trigger; it may return an awaitable, which is finished before the commit returns."""
+
+
+class TxnState(Enum):
+    """See the table above."""
+
+    INPROGRESS = auto()
+    IN_READ_VIEW = auto()
+    CONFLICTED = auto()
+    PREPARED = auto()
+    COMMITTED = auto()
+    ABORTED = auto()
+
+
+class Commit(JournalEntry):
+    """A commit that may be in progress. `error` is valid once `done` is true: None, or why it was rolled back."""
+
+    __slots__ = ("_callbacks", "done")
+
+    done: bool
+    _callbacks: list[Callable[[Any], None]] | None
+
+    def on_done(self, callback: Callable[[Any], None]) -> None:
+        """Call back once with this object when the commit is complete; at once if it is already."""
+        if self.done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = [callback]
+        else:
+            self._callbacks.append(callback)
+
+    async def wait(self) -> None:
+        """Wait for the end of the commit; raises its error. Cancelling the waiter does not cancel the commit."""
+        if not self.done:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.on_done(lambda _commit: _wake(future))
+            await future
+        if self.error is not None:
+            raise self.error
+
+    def finish(self) -> None:
+        """Mark the commit as complete and tell those who wait for it."""
+        self.done = True
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is not None:
+            for callback in callbacks:
+                callback(self)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class Statement:
+    """One change of one space. `old` and `new` are the tuples before and after; None where there was or is none.
+
+    `row` is the journal row, None for temporary spaces and before the statement ends. `writes` are the version
+    records of a statement under MVCC. `applied` is the number of the change within the transaction, 0 while the indexes
+    are untouched. `requires_old` says whether the outcome depends on the tuple that was there before.
+    """
+
+    __slots__ = ("applied", "new", "old", "on_commit", "on_rollback", "requires_old", "row", "space", "type", "writes")
+
+    def __init__(self, space: Space | None, request_type: int) -> None:
+        self.space = space
+        self.type = request_type
+        self.old: bytes | None = None
+        self.new: bytes | None = None
+        self.row: Row | None = None
+        self.applied = 0
+        self.requires_old = False
+        self.writes: list[Write] | None = None
+        self.on_commit: list[StatementHook] = []
+        """Run when the transaction is committed, in the order of the statements."""
+        self.on_rollback: list[StatementHook] = []
+        """Run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
+
+    def __repr__(self) -> str:
+        where = self.space.name if self.space is not None else "nowhere"
+        return f"<statement type {self.type} in {where!r}: {self.old!r} -> {self.new!r}>"
+
+
+class Savepoint:
+    """A place between two statements of one transaction."""
+
+    __slots__ = ("last", "length", "sub_statement", "txn_id")
+
+    def __init__(self, txn: Transaction) -> None:
+        self.txn_id = txn.id
+        self.length = len(txn.statements)
+        self.last = txn.statements[-1] if txn.statements else None
+        self.sub_statement = len(txn.nesting)
+
+    def is_valid_in(self, txn: Transaction) -> bool:
+        """False if it belongs to another transaction, to another nesting level or was itself rolled back."""
+        if txn.id != self.txn_id or len(txn.nesting) != self.sub_statement or len(txn.statements) < self.length:
+            return False
+        return self.length == 0 or txn.statements[self.length - 1] is self.last
+
+
+class Transaction(Commit):
+    """An open, committing or finished transaction."""
+
+    __slots__ = (
+        "aborted_by_yield",
+        "changes",
+        "ctx",
+        "engine",
+        "force_async",
+        "id",
+        "limbo_entry",
+        "may_yield",
+        "nesting",
+        "on_commit",
+        "on_rollback",
+        "on_wal_write",
+        "psn",
+        "read_view",
+        "reads",
+        "state",
+        "statements",
+        "wait_ack",
+        "wait_sync",
+        "written",
+    )
+
+    def __init__(self, txn_id: int, ctx: Context, on_complete: Callable[[JournalEntry], None]) -> None:
+        self.rows = []
+        self.error = None
+        self.size = 0
+        self.on_complete = on_complete
+        self.done = False
+        self._callbacks = None
+        self.id = txn_id
+        self.ctx: Context | None = ctx
+        """Who has the transaction open; None once the commit started."""
+        self.statements: list[Statement] = []
+        self.nesting: list[int] = []
+        """For every open statement, outermost first, the number of statements before it."""
+        self.changes = 0
+        """How many statements have changed the indexes so far."""
+        self.state = TxnState.INPROGRESS
+        self.engine: str | None = None
+        """The engine that the first statement or read chose."""
+        self.may_yield = True
+        self.aborted_by_yield = False
+        self.psn = 0
+        """Place in the order of prepared transactions, 0 before that."""
+        self.read_view = 0
+        """With IN_READ_VIEW: changes with this psn and later ones are invisible."""
+        self.reads: ReadSet | None = None
+        self.force_async = False
+        """Never wait in the limbo: rows of a snapshot are confirmed already."""
+        self.wait_sync = False
+        self.wait_ack = False
+        self.written = False
+        """The WAL write succeeded."""
+        self.limbo_entry: LimboEntry | None = None
+        self.on_commit: list[TransactionHook] = []
+        self.on_rollback: list[TransactionHook] = []
+        self.on_wal_write: list[Callable[[Transaction], None]] = []
+
+    @property
+    def current(self) -> Statement:
+        """The innermost open statement. Statements nested in it may stand behind it in `statements`."""
+        return self.statements[self.nesting[-1]]
+
+    @property
+    def in_statement(self) -> bool:
+        """True inside a statement, that is in one of its triggers."""
+        return bool(self.nesting)
+
+    @property
+    def is_distributed(self) -> bool:
+        """True if rows of another instance made triggers write rows here which other instances would get."""
+        foreign = any(s.row is not None and s.row.replica_id for s in self.statements)
+        own = any(s.row is not None and not s.row.replica_id and not s.row.group_id for s in self.statements)
+        return foreign and own
+
+    def check_single_statement(self, what: str) -> None:
+        """Refuse an operation that must be alone in its transaction. ER_MULTISTATEMENT_TRANSACTION."""
+        if len(self.statements) > 1:
+            raise client_error(ErrorCode.MULTISTATEMENT_TRANSACTION, what)
+
+    def check_alive(self) -> None:
+        """Refuse a statement after a conflict. ER_TRANSACTION_CONFLICT."""
+        if self.state is TxnState.CONFLICTED:
+            raise client_error(ErrorCode.TRANSACTION_CONFLICT)
+
+    def fail(self, error: BoxError) -> None:
+        """Remember why the transaction was rolled back; the first reason stays."""
+        if self.error is None:
+            self.error = error
+
+    def __repr__(self) -> str:
+        return f"<transaction {self.id} {self.state.name} {len(self.statements)} statements>"

@@ -1,0 +1,88 @@
+"""`lunabox-test PATH...`: run suites and print what came of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shlex
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from console.suite.config import SuiteError
+from console.suite.runner import Outcome, Report, Settings, TestCase, discover, is_debug, run_case
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run."""
+    options = _parser().parse_args(arguments)
+    try:
+        cases = [case for path in options.paths for case in discover(path)]
+    except (SuiteError, OSError) as error:
+        print(f"lunabox-test: {error}", file=sys.stderr)
+        return 2
+    if options.filter:
+        cases = [case for case in cases if options.filter in case.name]
+    if not cases:
+        print("lunabox-test: no tests", file=sys.stderr)
+        return 2
+    settings = Settings(timeout=options.timeout, long=options.long, keep=options.keep)
+    if options.executable:
+        settings = replace(settings, executable=tuple(shlex.split(options.executable)))
+    return asyncio.run(_run_all(cases, settings, options.jobs))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lunabox-test", description="Run .test.lua suites.")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or a directory of suites")
+    parser.add_argument("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
+    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="so many tests of parallel suites at a time")
+    parser.add_argument("--executable", metavar="COMMAND", help="run this instead of lunabox")
+    parser.add_argument("--timeout", type=float, default=Settings().timeout, metavar="SECONDS", help="for one command")
+    parser.add_argument("--long", action="store_true", help="run the tests that a suite marks as long too")
+    parser.add_argument("--keep", action="store_true", help="keep the directories of the nodes")
+    return parser
+
+
+async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:
+    try:
+        settings = replace(settings, debug=await is_debug(settings.executable))
+    except OSError as error:
+        print(f"lunabox-test: cannot run {settings.executable[0]}: {error.strerror}", file=sys.stderr)
+        return 2
+    counts: Counter[Outcome] = Counter()
+    started = time.monotonic()
+    slots = asyncio.Semaphore(max(1, jobs))
+
+    async def run(case: TestCase) -> None:
+        async with slots:
+            begun = time.monotonic()
+            report = await run_case(case, settings)
+        counts[report.outcome] += 1
+        _print_report(case, report, time.monotonic() - begun)
+
+    parallel = [case for case in cases if jobs > 1 and case.suite.is_parallel]
+    for case in cases:
+        if case not in parallel:
+            await run(case)
+    await asyncio.gather(*(run(case) for case in parallel))
+    print(_summary(counts, time.monotonic() - started))
+    return 1 if counts[Outcome.FAILED] else 0
+
+
+def _print_report(case: TestCase, report: Report, seconds: float) -> None:
+    text = f": {report.text}" if report.outcome in (Outcome.SKIPPED, Outcome.NEW) else ""
+    print(f"{case.name}  {report.outcome.value}{text}  ({seconds:.2f} s)", flush=True)
+    if report.outcome is Outcome.FAILED:
+        print(report.text, flush=True)
+
+
+def _summary(counts: Counter[Outcome], seconds: float) -> str:
+    parts = [f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]]
+    return f"{', '.join(parts)} in {seconds:.1f} s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""suite.ini and suite.cfg: what a suite directory says about its tests."""
+
+from __future__ import annotations
+
+import configparser
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Params = dict[str, Any]
+_TRUE = {"1", "true", "yes", "on"}
+
+
+class SuiteError(Exception):
+    """A suite directory that cannot be used: no suite.ini, a wrong option, a broken suite.cfg."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """One directory with a suite.ini. `root` is its parent: scripts are named relative to it."""
+
+    path: Path
+    core: str
+    script: Path | None
+    description: str = ""
+    disabled: frozenset[str] = frozenset()
+    release_disabled: frozenset[str] = frozenset()
+    long_run: frozenset[str] = frozenset()
+    lua_libs: tuple[Path, ...] = ()
+    is_parallel: bool = False
+    unix_sockets: bool = True
+    unix_sockets_iproto: bool = True
+    configurations: dict[str, dict[str, Params]] = field(default_factory=dict)
+
+    @property
+    def root(self) -> Path:
+        return self.path.parent
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    def runs_of(self, test_name: str) -> Iterator[tuple[str | None, Params]]:
+        """(configuration name, parameters) of each run of a test; the name is None without any."""
+        runs = self.configurations.get(test_name, self.configurations.get("*", {}))
+        if not runs:
+            yield None, {}
+        for name, params in runs.items():
+            yield name, params
+
+    def find_script(self, name: str) -> Path:
+        """A file named relative to the suite's parent, or else to the suite itself."""
+        for base in (self.root, self.path):
+            if (base / name).is_file():
+                return base / name
+        raise SuiteError(f"no such script: {name}")
+
+
+def load_suite(path: Path) -> Suite:
+    """Read path/suite.ini. Raises SuiteError."""
+    path = path.resolve()
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        with (path / "suite.ini").open() as file:
+            parser.read_file(file)
+        section = parser["default"]
+    except OSError as error:
+        raise SuiteError(f"{path}: no suite.ini: {error.strerror}") from error
+    except (configparser.Error, KeyError) as error:
+        raise SuiteError(f"{path}/suite.ini: {error}") from error
+    return _suite_of(path, section)
+
+
+def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
+    def words(key: str) -> list[str]:
+        return section.get(key, "").split()
+
+    def flag(key: str, default: bool) -> bool:
+        value = section.get(key)
+        return default if value is None else value.strip().lower() in _TRUE
+
+    core = section.get("core", "tarantool")
+    if core not in ("tarantool", "app"):
+        raise SuiteError(f"{path}/suite.ini: unsupported core: {core}")
+    script = section.get("script")
+    return Suite(
+        path=path,
+        core=core,
+        script=path / script if script else None,
+        description=section.get("description", ""),
+        disabled=frozenset(words("disabled")),
+        release_disabled=frozenset(words("release_disabled")),
+        long_run=frozenset(words("long_run")),
+        lua_libs=tuple(path / name for name in words("lua_libs")),
+        is_parallel=flag("is_parallel", False),
+        unix_sockets=flag("use_unix_sockets", True),
+        unix_sockets_iproto=flag("use_unix_sockets_iproto", False),
+        configurations=_load_configurations(path / config) if (config := section.get("config")) else {},
+    )
+
+
+def _load_configurations(path: Path) -> dict[str, dict[str, Params]]:
+    try:
+        loaded = json.loads(path.read_text())
+    except OSError:
+        return {}
+    except ValueError as error:
+        raise SuiteError(f"{path}: {error}") from error
+    if not isinstance(loaded, dict) or not all(isinstance(runs, dict) for runs in loaded.values()):
+        raise SuiteError(f"{path}: expected test name -> configuration name -> parameters")
+    return loaded

@@ -1,0 +1,42 @@
+"""Regular expressions that a test pushes over its own output."""
+
+from __future__ import annotations
+
+import re
+
+
+class Filters:
+    """Substitutions for every line of output, applied in the order in which they were pushed."""
+
+    def __init__(self) -> None:
+        self._rules: list[tuple[re.Pattern[str], str]] = []
+
+    def push(self, pattern: str, replacement: str) -> None:
+        """Raises ValueError if `pattern` is not a regular expression."""
+        try:
+            self._rules.append((re.compile(pattern), replacement))
+        except re.error as error:
+            raise ValueError(f"bad filter {pattern!r}: {error}") from error
+
+    def pop(self) -> None:
+        """Raises ValueError without a filter to pop."""
+        if not self._rules:
+            raise ValueError("no filter to pop")
+        self._rules.pop()
+
+    def clear(self) -> None:
+        self._rules.clear()
+
+    def apply(self, text: str) -> str:
+        """`text` with every line filtered; a line that becomes blank is dropped."""
+        if not self._rules:
+            return text
+        return "".join(self._apply_line(line) for line in text.splitlines(keepends=True))
+
+    def _apply_line(self, line: str) -> str:
+        blank_before = not line.strip()
+        for pattern, replacement in self._rules:
+            line = pattern.sub(replacement, line)
+            if not blank_before and not line.strip():
+                return ""
+        return line

@@ -1,0 +1,147 @@
+"""The inspector's commands, from text to values. Pure.
+
+    create server N with script="..", rpl_master=M          stop server N with signal=KILL
+    switch N            eval N "<expr>"                     push filter 'regex' to 'text'
+
+Words are lexed as a shell would; `with` opens a list of `name=value` pairs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+Option = str | bool
+
+
+class CommandError(Exception):
+    """A command that the inspector does not understand or cannot carry out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`verb` is one of VERBS; `names` are its operands in the order of the text."""
+
+    verb: str
+    names: tuple[str, ...] = ()
+    options: dict[str, Option] = field(default_factory=dict)
+
+
+def parse(text: str) -> Command:
+    """Raises CommandError for an unknown command or a wrong number of words."""
+    words = _split(text)
+    for verb, pattern in _GRAMMAR:
+        names = _match(pattern, words)
+        if names is not None:
+            operands, options = names
+            return Command(verb, operands, options)
+    raise CommandError(f"unknown command: {text}")
+
+
+def _split(text: str) -> list[str]:
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=",=")
+    lexer.whitespace_split = False
+    lexer.commenters = ""
+    lexer.wordchars += "-.:/~*?+@%!$&|^;<>[]{}()\\#"
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise CommandError(f"cannot read command: {text}: {error}") from error
+
+
+# A pattern is a list of literal words, NAME (one operand), NAMES (operands between commas),
+# REST (one operand, optional) and OPTIONS (`with name=value, ...`, optional).
+NAME, NAMES, MAYBE, OPTIONS = "<name>", "<names>", "<maybe>", "<options>"
+
+_SERVER_VERBS = ("create", "start", "stop", "restart", "cleanup", "delete", "deploy")
+
+_GRAMMAR: tuple[tuple[str, tuple[str, ...]], ...] = (
+    *((verb, (verb, "server", NAME, OPTIONS)) for verb in _SERVER_VERBS),
+    ("setopt", ("setopt", NAME, NAME)),
+    ("setopt", ("setopt", NAME, "=", NAME)),
+    ("switch", ("switch", NAME)),
+    ("eval", ("eval", NAME, NAME)),
+    ("get_iproto_uri", ("get_iproto_uri", "server", NAME)),
+    ("get_log", ("get_log", "server", NAME)),
+    ("create_connection", ("create", "connection", NAME, "to", NAME)),
+    ("drop_connection", ("drop", "connection", NAME)),
+    ("set_connection", ("set", "connection", NAMES)),
+    ("set_variable", ("set", "variable", NAME, "to", NAME)),
+    ("config", ("config", MAYBE)),
+    ("push_filter", ("push", "filter", NAME, "to", NAME)),
+    ("pop_filter", ("pop", "filter")),
+    ("clear_filter", ("clear", "filter")),
+)
+
+VERBS = frozenset(verb for verb, _ in _GRAMMAR)
+
+_Taken = tuple[tuple[str, ...], int]
+
+
+def _match(pattern: Sequence[str], words: list[str]) -> tuple[tuple[str, ...], dict[str, Option]] | None:
+    names: list[str] = []
+    options: dict[str, Option] = {}
+    position = 0
+    for part in pattern:
+        if part == OPTIONS:
+            options = _read_options(words[position:])
+            position = len(words)
+            continue
+        taker = _TAKERS.get(part)
+        taken = taker(words, position) if taker else _take_literal(part, words, position)
+        if taken is None:
+            return None
+        names.extend(taken[0])
+        position = taken[1]
+    return (tuple(names), options) if position == len(words) else None
+
+
+def _take_literal(part: str, words: list[str], position: int) -> _Taken | None:
+    if position < len(words) and words[position] == part:
+        return (), position + 1
+    return None
+
+
+def _take_name(words: list[str], position: int) -> _Taken | None:
+    return ((words[position],), position + 1) if position < len(words) else None
+
+
+def _take_maybe(words: list[str], position: int) -> _Taken:
+    return _take_name(words, position) or ((), position)
+
+
+def _take_names(words: list[str], position: int) -> _Taken | None:
+    names = words[position::2]
+    if not names or any(word != "," for word in words[position + 1 :: 2]):
+        return None
+    return tuple(names), len(words)
+
+
+_TAKERS: dict[str, Callable[[list[str], int], _Taken | None]] = {
+    NAME: _take_name,
+    NAMES: _take_names,
+    MAYBE: _take_maybe,
+}
+
+
+def _read_options(words: list[str]) -> dict[str, Option]:
+    if not words:
+        return {}
+    if words[0] != "with" or len(words) == 1:
+        raise CommandError(f"expected options, got: {' '.join(words)}")
+    options: dict[str, Option] = {}
+    rest = words[1:]
+    while rest:
+        if len(rest) < 3 or rest[1] != "=":
+            raise CommandError(f"expected name=value, got: {' '.join(rest)}")
+        options[rest[0]] = _option_value(rest[2])
+        if len(rest) > 3 and rest[3] != ",":
+            raise CommandError(f"expected a comma, got: {rest[3]}")
+        rest = rest[4:]
+    return options
+
+
+def _option_value(text: str) -> Option:
+    lowered = text.lower()
+    return lowered == "true" if lowered in ("true", "false") else text

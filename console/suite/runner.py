@@ -1,0 +1,240 @@
+"""Runs one test of a suite and compares its output with the result file."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import SimpleNamespace
+
+import lua
+from console.suite.app import run_app
+from console.suite.config import Params, Suite, load_suite
+from console.suite.inspector import Inspector
+from console.suite.script import Run, ScriptReader, result_version
+from console.suite.server import Server, ServerError, Surroundings
+from console.suite.session import DEFAULT, TestSession
+from console.suite.wire import WireError
+
+SUFFIX = ".test.lua"
+DEFAULT_TIMEOUT = 240.0    # seconds without output from a command
+TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "test_run.lua"
+
+
+class Outcome(Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`text` explains what is not a pass: a diff, a crash, the reason of a skip."""
+
+    outcome: Outcome
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of a whole run. `debug` executables have error injections."""
+
+    executable: tuple[str, ...] = (sys.executable, "-m", "console")
+    timeout: float = DEFAULT_TIMEOUT
+    debug: bool = True
+    long: bool = False
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    """One run of one script with one configuration."""
+
+    __test__ = False
+
+    suite: Suite
+    path: Path
+    configuration: str | None
+    params: Params
+
+    @property
+    def name(self) -> str:
+        suffix = f"[{self.configuration}]" if self.configuration else ""
+        return f"{self.suite.name}/{self.path.name}{suffix}"
+
+    @property
+    def result(self) -> Path:
+        return self.path.with_name(self.path.name.removesuffix(SUFFIX) + ".result")
+
+    @property
+    def reject(self) -> Path:
+        return self.result.with_suffix(".reject")
+
+
+def discover(path: Path) -> list[TestCase]:
+    """Test cases of a script, of a suite directory, or of all suites below a directory.
+
+    Raises SuiteError for a broken suite, FileNotFoundError where there is no such path.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"no such file or directory: {path}")
+    path = path.resolve()
+    if path.is_file():
+        return _cases(load_suite(path.parent), [path])
+    cases: list[TestCase] = []
+    for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):
+        cases += _cases(load_suite(directory), sorted(directory.glob(f"*{SUFFIX}")))
+    return cases
+
+
+def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
+    return [
+        TestCase(suite, path, name, params)
+        for path in paths
+        for name, params in suite.runs_of(path.name)
+    ]
+
+
+async def run_case(case: TestCase, settings: Settings) -> Report:
+    """Run a case in a directory of its own, which is removed afterwards."""
+    reason = _skip_reason(case, settings)
+    if reason:
+        return Report(Outcome.SKIPPED, reason)
+    # Short: the path of a unix socket has at most 107 bytes.
+    directory = Path(tempfile.mkdtemp(prefix="lb-"))
+    try:
+        _install_libraries(case.suite, directory)
+        if case.suite.core == "app":
+            return await _run_app(case, settings, directory)
+        return await _run_script(case, settings, directory)
+    finally:
+        if not settings.keep:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _skip_reason(case: TestCase, settings: Settings) -> str | None:
+    name, suite = case.path.name, case.suite
+    if name in suite.disabled:
+        return "disabled"
+    if name in suite.release_disabled and not settings.debug:
+        return "needs a debug build"
+    if name in suite.long_run and not settings.long:
+        return "long run"
+    condition = case.path.with_name(name.removesuffix(SUFFIX) + ".skipcond")
+    if condition.exists():
+        test = SimpleNamespace(skip=False, name=name, suite=suite, conf_name=case.configuration)
+        exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
+        if test.skip:
+            return f"skipped by {condition.name}"
+    return None
+
+
+def _install_libraries(suite: Suite, directory: Path) -> None:
+    target = directory / "lua"
+    target.mkdir()
+    for library in (TEST_RUN_MODULE, *suite.lua_libs):
+        shutil.copy(library, target / library.name)
+
+
+async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
+    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0))
+    server = Server("app", case.path, around)
+    expected = case.result.read_text() if case.result.exists() else None
+    problem = await run_app(server, settings.timeout, expected)
+    return Report(Outcome.FAILED, problem) if problem else Report(Outcome.PASSED)
+
+
+async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Report:
+    inspector = Inspector()
+    await inspector.start()
+    expected = case.result.read_text(errors="surrogateescape") if case.result.exists() else None
+    reader = ScriptReader(result_version(expected))
+    around = Surroundings(case.suite, settings.executable, directory, inspector.address)
+    session = TestSession(around, case.params, reader)
+    inspector.session = session
+    output: list[str] = [reader.header()]
+    problem: str | None = None
+    try:
+        if case.suite.script is None:
+            raise ServerError(f"{case.suite.path}/suite.ini names no script")
+        await session.start_default(Server(DEFAULT, case.suite.script, around))
+        await _play(case.path, reader, session, inspector, output, settings.timeout)
+    except TimeoutError:
+        problem = f"no answer within {settings.timeout:g} s"
+    except (ServerError, WireError, OSError) as error:
+        problem = str(error)
+    finally:
+        failures = session.failures()
+        await inspector.close()
+        await session.close()
+    return _compare(case, "".join(output), expected, problem, failures, _tails(session))
+
+
+async def _play(
+    path: Path, reader: ScriptReader, session: TestSession, inspector: Inspector, output: list[str], timeout: float
+) -> None:
+    source = path.read_text(errors="surrogateescape")
+    lines = source.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    for line in lines:
+        for action in reader.feed(line):
+            if isinstance(action, Run):
+                async with asyncio.timeout(timeout):
+                    reply = await session.execute(action.command)
+                    # A command that restarts its own node ends before the inspector does.
+                    await inspector.idle()
+                output.append(session.filters.apply(reader.reply(reply)))
+            else:
+                output.append(session.filters.apply(action.text))
+            if session.failures():
+                return
+    output.extend(session.filters.apply(action.text) for action in reader.finish() if not isinstance(action, Run))
+
+
+def _tails(session: TestSession) -> str:
+    parts = [f"--- log of {server.name}\n{server.tail()}\n" for server in session.servers.values()]
+    return "".join(parts)
+
+
+def _compare(
+    case: TestCase, output: str, expected: str | None, problem: str | None, failures: list[str], logs: str
+) -> Report:
+    notes = [note for note in (problem, *failures) if note]
+    if expected is None and not notes:
+        case.result.write_text(output, errors="surrogateescape")
+        return Report(Outcome.NEW, f"new result: {case.result.name}")
+    if output == expected and not notes:
+        case.reject.unlink(missing_ok=True)
+        return Report(Outcome.PASSED)
+    _write_reject(case.reject, output, notes)
+    difference = "".join(
+        difflib.unified_diff(
+            (expected or "").splitlines(keepends=True),
+            output.splitlines(keepends=True),
+            case.result.name,
+            case.reject.name,
+        )
+    )
+    return Report(Outcome.FAILED, "\n".join([*notes, difference, logs]))
+
+
+def _write_reject(path: Path, output: str, notes: list[str]) -> None:
+    try:
+        path.write_text(output, errors="surrogateescape")
+    except OSError as error:
+        notes.append(f"cannot write {path}: {error.strerror}")
+
+
+async def is_debug(executable: tuple[str, ...]) -> bool:
+    """Whether `EXE --version` tells of a debug build. Raises OSError if it cannot be run."""
+    process = await asyncio.create_subprocess_exec(*executable, "--version", stdout=asyncio.subprocess.PIPE)
+    stdout, _ = await process.communicate()
+    return any(line.startswith(b"Target:") and b"Debug" in line for line in stdout.splitlines())
+

@@ -1,0 +1,114 @@
+"""A test script line by line: what is echoed to the result and what is sent to the node. Pure.
+
+    version  ScriptReader.version: 2 (replies are prefixed by ` | `) or 1 (replies stand raw)
+    echo     lines that were read and not yet written to the result
+    command  text collected for the next command
+    delimiter  ends a command if it is set (`setopt delimiter`), else every line is a command
+
+Source: the rules 1-6 of the runner's contract ("From test file to result file").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RESULT_HEADER = "-- test-run result file version "
+REPLY_PREFIX = " | "
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Put `text` into the result."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Send `command` and put its reply into the result."""
+
+    command: str
+
+
+Action = Write | Run
+
+
+class ScriptReader:
+    """Turns source lines into actions. `delimiter` may change between two lines."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.delimiter = ""
+        self._echo = ""
+        self._command = ""
+
+    def header(self) -> str:
+        """What a result file of this version begins with."""
+        return f"{RESULT_HEADER}{self.version}\n" if self.version >= 2 else ""
+
+    def feed(self, line: str) -> Iterator[Action]:
+        """Actions for one source line, given without its line end."""
+        if line.startswith("-- tags:"):
+            return
+        if not line.strip() or line.startswith("--"):
+            yield from self._feed_comment(line)
+            return
+        if not self._collect(line):
+            return
+        yield from self._flush_echo()
+        command, self._command = self._command, ""
+        yield Run(command)
+
+    def finish(self) -> Iterator[Action]:
+        """Actions after the last line: an unfinished command is echoed, never sent."""
+        yield from self._flush_echo()
+
+    def reply(self, text: str) -> str:
+        """The result's form of a reply."""
+        if self.version < 2:
+            return text
+        lines = text.rstrip("\n").split("\n")
+        return "".join(f"{REPLY_PREFIX}{line}\n" for line in lines)
+
+    def _feed_comment(self, line: str) -> Iterator[Action]:
+        if self.version >= 2:
+            self._echo += line + "\n"
+            yield from self._flush_echo()
+        elif line.strip():
+            yield Write(line + "\n")
+        elif self._echo:
+            self._echo += line + "\n"
+
+    def _collect(self, line: str) -> bool:
+        """Add a line of code; true if the command is complete."""
+        self._echo += line + "\n"
+        if self.delimiter:
+            complete = line.endswith(self.delimiter)
+            self._command += line[: -len(self.delimiter)] if complete else line + " "
+            return complete
+        if line.endswith("\\"):
+            self._command += line[:-1] + " "
+            return False
+        self._command += line + "\n"
+        return True
+
+    def _flush_echo(self) -> Iterator[Action]:
+        if self._echo:
+            echo, self._echo = self._echo, ""
+            yield Write(echo)
+
+
+def result_version(result: str | None) -> int:
+    """Version of a result file's text; None (no file yet) is the newest, 2."""
+    if result is None:
+        return 2
+    first = result.partition("\n")[0]
+    if first.startswith(RESULT_HEADER):
+        return int(first[len(RESULT_HEADER) :])
+    return 1
+
+
+def wire_command(command: str) -> bytes:
+    """A command as the console's text protocol takes it: one line."""
+    return command.replace("\n", " ").encode(errors="surrogateescape") + b"\n"

@@ -1,0 +1,316 @@
+"""A node as a process: start, readiness, stop, and what it left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from console.suite.config import Suite
+from console.suite.wire import Address, ConsoleClient, WireError
+
+READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
+READY_STATUSES = {"running", "hot_standby", "orphan"}
+CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}    # any other, or an exit code, is a crash
+STOP_TIMEOUT = 5.0    # seconds from the signal to SIGKILL
+POLL = 0.02           # seconds between two looks at a log or a status
+
+
+class ServerError(Exception):
+    """A node that could not be started, or that is not in the state that a command needs."""
+
+
+class State(Enum):
+    STOPPED = "stopped"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all nodes of one test share."""
+
+    suite: Suite
+    executable: tuple[str, ...]
+    directory: Path
+    inspector: tuple[str, int]
+    start_timeout: float = 60.0
+
+
+@dataclass(slots=True)
+class StartOptions:
+    """Of one start: `wait` for anything at all, `wait_load` for box.cfg too."""
+
+    arguments: list[str] = field(default_factory=list)
+    wait: bool = True
+    wait_load: bool = True
+    crash_expected: bool = False
+
+
+class Server:
+    """The process of one instance. Its files are NAME/ (work directory), NAME.log, NAME.c, NAME.i."""
+
+    def __init__(
+        self,
+        name: str,
+        script: Path,
+        around: Surroundings,
+        *,
+        master: Server | None = None,
+        workdir: str | None = None,
+    ) -> None:
+        self.name = name
+        self.script = script
+        self.master = master
+        self._around = around
+        self.workdir = around.directory / (workdir or name)
+        self.log = around.directory / f"{name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._crash_expected = False
+        self._log_start = 0
+        self.crash: str | None = None
+        self.admin, self.listen = self._addresses()
+
+    def __repr__(self) -> str:
+        return f"<Server {self.name} {self.state.value}>"
+
+    @property
+    def state(self) -> State:
+        running = self._process is not None and self._process.returncode is None
+        return State.RUNNING if running else State.STOPPED
+
+    @property
+    def admin_uri(self) -> str:
+        return _uri(self.admin)
+
+    @property
+    def listen_uri(self) -> str:
+        return _uri(self.listen)
+
+    @property
+    def master_uri(self) -> str:
+        return self.master.listen_uri if self.master else ""
+
+    async def start(self, options: StartOptions) -> None:
+        """Raises ServerError if the node does not become ready."""
+        if self.state is State.RUNNING:
+            raise ServerError(f"server {self.name} is already running")
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        self._crash_expected = options.crash_expected
+        self.crash = None
+        with self.log.open("ab") as log:
+            log.write(f"Starting instance {self.name}...\n".encode())
+            log.flush()
+            self._log_start = log.tell()
+            self._process = await asyncio.create_subprocess_exec(
+                *self._around.executable,
+                str(self.script),
+                *options.arguments,
+                cwd=self.workdir,
+                env=self._environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if options.wait:
+            await self._wait_ready(options)
+
+    async def run_to_end(self, timeout: float) -> tuple[int, str, str]:
+        """Run the script as a program: exit code, standard output, standard error. Raises TimeoutError."""
+        self.workdir.mkdir(parents=True, exist_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            *self._around.executable,
+            str(self.script),
+            cwd=self.workdir,
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            async with asyncio.timeout(timeout):
+                stdout, stderr = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise
+        assert process.returncode is not None
+        return process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
+
+    async def stop(self, signal_name: str = "TERM") -> None:
+        """Send the signal; SIGKILL follows after STOP_TIMEOUT. A stopped node stays stopped."""
+        process = self._process
+        if process is None:
+            return
+        if process.returncode is None:
+            process.send_signal(_signal_of(signal_name))
+            try:
+                await asyncio.wait_for(process.wait(), STOP_TIMEOUT)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+        self._note_exit()
+        self._process = None
+
+    def cleanup(self) -> None:
+        """Remove the node's data. Raises ServerError while it runs."""
+        if self.state is State.RUNNING:
+            raise ServerError(f"server {self.name} is running")
+        shutil.rmtree(self.workdir, ignore_errors=True)
+        for address in (self.admin, self.listen):
+            if isinstance(address, Path):
+                address.unlink(missing_ok=True)
+
+    async def connect(self) -> ConsoleClient:
+        """A new connection to the node's console. Raises OSError or WireError."""
+        return await ConsoleClient.connect(self.admin)
+
+    async def evaluate(self, expression: str) -> str:
+        """The reply to a command on a connection of its own; empty if the node is not there."""
+        try:
+            client = await self.connect()
+        except (OSError, WireError):
+            return ""
+        try:
+            return await client.execute(expression)
+        finally:
+            client.close()
+            await client.wait_closed()
+
+    def check_crash(self) -> str | None:
+        """Why a node that should run does not, or None. The text is made once, at the exit."""
+        self._note_exit()
+        return self.crash
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of the log."""
+        try:
+            text = self.log.read_bytes()[-16384:].decode(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    # -- starting ----------------------------------------------------------------------------
+
+    async def _wait_ready(self, options: StartOptions) -> None:
+        try:
+            async with asyncio.timeout(self._around.start_timeout):
+                if options.wait_load:
+                    await self._wait_log()
+                    await self._wait_status()
+                else:
+                    await self._wait_console()
+        except TimeoutError:
+            raise ServerError(f"server {self.name} is not ready in time:\n{self.tail()}") from None
+
+    async def _wait_log(self) -> None:
+        while not READY.search(self._new_log()):
+            self._require_alive()
+            await asyncio.sleep(POLL)
+
+    async def _wait_status(self) -> None:
+        while True:
+            status = _single_value(await self.evaluate("box.info.status"))
+            if status in READY_STATUSES:
+                return
+            self._require_alive()
+            await asyncio.sleep(POLL)
+
+    async def _wait_console(self) -> None:
+        while _single_value(await self.evaluate("2 + 2")) != 4:
+            self._require_alive()
+            await asyncio.sleep(POLL)
+
+    def _require_alive(self) -> None:
+        if self.state is not State.RUNNING:
+            self._note_exit()
+            raise ServerError(f"server {self.name} did not start: {self._exit_text()}\n{self.tail()}")
+
+    def _new_log(self) -> bytes:
+        with self.log.open("rb") as file:
+            file.seek(self._log_start)
+            return file.read()
+
+    # -- the process's surroundings ------------------------------------------------------------
+
+    def _addresses(self) -> tuple[Address, Address]:
+        suite, directory = self._around.suite, self._around.directory
+        admin: Address = directory / f"{self.name}.c" if suite.unix_sockets else ("127.0.0.1", _free_port())
+        listen: Address = directory / f"{self.name}.i" if suite.unix_sockets_iproto else ("127.0.0.1", _free_port())
+        return admin, listen
+
+    def _environment(self) -> dict[str, str]:
+        around = self._around
+        suite = around.suite
+        paths = [around.directory / "lua", suite.path, suite.path / "lua", suite.root]
+        lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
+        return {
+            **os.environ,
+            "LISTEN": self.listen_uri,
+            "ADMIN": self.admin_uri,
+            "MASTER": self.master_uri,
+            "PWD": str(self.workdir),
+            "TEST_WORKDIR": str(self.workdir),
+            "TEST_RUN_DIR": str(around.directory),
+            "TEST_SERVER_NAME": self.name,
+            "INSPECTOR_HOST": around.inspector[0],
+            "INSPECTOR_PORT": str(around.inspector[1]),
+            "REPLICATION_SYNC_TIMEOUT": "100",
+            "MEMTX_ALLOCATOR": os.environ.get("MEMTX_ALLOCATOR", "small"),
+            "SOURCEDIR": str(suite.root.parent),
+            "BUILDDIR": str(suite.root.parent),
+            "LUA_PATH": f"{lua_path};;",
+            "LUA_CPATH": f"{around.directory}/lua/?.so;;",
+        }
+
+    # -- the end of the process ------------------------------------------------------------------
+
+    def _note_exit(self) -> None:
+        process = self._process
+        if process is None or process.returncode is None or self.crash is not None or self._crash_expected:
+            return
+        if process.returncode != 0 and -process.returncode not in CLEAN_SIGNALS:
+            self.crash = f"server {self.name} crashed: {self._exit_text()}\n{self.tail()}"
+
+    def _exit_text(self) -> str:
+        code = self._process.returncode if self._process else None
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+
+def _signal_of(name: str) -> signal.Signals:
+    try:
+        return signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+    except (KeyError, ValueError):
+        raise ServerError(f"unknown signal: {name}") from None
+
+
+def _uri(address: Address) -> str:
+    return str(address) if isinstance(address, Path) else f"{address[0]}:{address[1]}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _single_value(reply: str) -> Any:
+    """The value of a reply with one value; None for anything else."""
+    try:
+        values = yaml.safe_load(reply)
+    except yaml.YAMLError:
+        return None
+    return values[0] if isinstance(values, list) and len(values) == 1 else None

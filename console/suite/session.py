@@ -1,0 +1,314 @@
+"""One run of a test: its nodes, connections, output filters, and the commands that change them.
+
+The inspector hands the commands that the nodes send (`test_run:cmd`) to `TestSession.carry_out`;
+the runner asks the session where the next command of the script goes.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import yaml
+
+from console.suite.config import Params, SuiteError
+from console.suite.filters import Filters
+from console.suite.language import Command, CommandError, Option, parse
+from console.suite.script import ScriptReader
+from console.suite.server import Server, ServerError, StartOptions, State, Surroundings
+from console.suite.wire import ConsoleClient, WireError
+
+DEFAULT = "default"
+_MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
+_Handler = Callable[[Command], Awaitable[Any]]
+
+
+class RawReply(str):
+    """A reply that is YAML already and goes out as it is."""
+
+    __slots__ = ()
+
+
+class TestSession:
+    """Servers by name, connections by name, and the connections that the script talks to now."""
+
+    __test__ = False
+
+    def __init__(self, around: Surroundings, params: Params, reader: ScriptReader) -> None:
+        self.servers: dict[str, Server] = {}
+        self.filters = Filters()
+        self._around = around
+        self._params = params
+        self._reader = reader
+        self._connections: dict[str, ConsoleClient] = {}
+        self._server_of: dict[str, str] = {}
+        self._current: tuple[str, ...] = (DEFAULT,)
+        self._failures: list[str] = []
+        self._handlers: dict[str, _Handler] = {
+            "create": self._create,
+            "start": self._start,
+            "stop": self._stop,
+            "restart": self._restart,
+            "cleanup": self._cleanup,
+            "delete": self._delete,
+            "deploy": self._deploy,
+            "setopt": self._setopt,
+            "switch": self._switch,
+            "eval": self._eval,
+            "get_iproto_uri": self._get_iproto_uri,
+            "get_log": self._get_log,
+            "create_connection": self._create_connection,
+            "drop_connection": self._drop_connection,
+            "set_connection": self._set_connection,
+            "set_variable": self._set_variable,
+            "config": self._config,
+            "push_filter": self._push_filter,
+            "pop_filter": self._pop_filter,
+            "clear_filter": self._clear_filter,
+        }
+
+    # -- for the runner --------------------------------------------------------------------------
+
+    async def start_default(self, server: Server) -> None:
+        """Raises ServerError."""
+        self.servers[DEFAULT] = server
+        await server.start(StartOptions())
+        await self._connect(DEFAULT, server)
+
+    async def execute(self, command: str) -> str:
+        """Send a command of the script to the current connections; their replies, one after the other."""
+        return "".join([await self._execute_on(name, command) for name in self._current])
+
+    async def carry_out(self, text: str) -> Any:
+        """Do one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
+        command = parse(text)
+        return await self._handlers[command.verb](command)
+
+    def failures(self) -> list[str]:
+        """Nodes that crashed so far."""
+        crashes = [server.check_crash() for server in self.servers.values()]
+        return self._failures + [crash for crash in crashes if crash]
+
+    async def close(self) -> None:
+        """Stop every node and close every connection."""
+        for server in self.servers.values():
+            self._drop_connections_of(server.name)
+            await server.stop()
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    # -- connections -----------------------------------------------------------------------------
+
+    async def _connect(self, name: str, server: Server) -> None:
+        self._connections[name] = await server.connect()
+        self._server_of[name] = server.name
+
+    async def _execute_on(self, name: str, command: str) -> str:
+        connection = self._connections.get(name)
+        if connection is None or not connection.is_open:
+            server = self.servers.get(self._server_of.get(name, name))
+            if server is None or server.state is not State.RUNNING:
+                return ""
+            try:
+                await self._connect(name, server)
+            except (OSError, WireError):
+                return ""
+        return await self._connections[name].execute(command)
+
+    def _drop_connections_of(self, server_name: str) -> None:
+        for name in [name for name, server in self._server_of.items() if server == server_name]:
+            self._connections.pop(name).close()
+            del self._server_of[name]
+
+    async def _switch(self, command: Command) -> bool:
+        """The script goes on at another node, where `test_run` is at hand too."""
+        await self._set_connection(command)
+        await self._connections[command.names[0]].execute(_MAKE_TEST_RUN)
+        return True
+
+    async def _set_connection(self, command: Command) -> bool:
+        for name in command.names:
+            connection = self._connections.get(name)
+            if connection is None or not connection.is_open:
+                await self._reconnect(name)
+        self._current = command.names
+        return True
+
+    async def _reconnect(self, name: str) -> None:
+        server = self._server(self._server_of.get(name, name))
+        try:
+            await self._connect(name, server)
+        except (OSError, WireError) as error:
+            raise CommandError(f"cannot connect to {name}: {error}") from error
+
+    async def _create_connection(self, command: Command) -> bool:
+        name, server = command.names
+        try:
+            await self._connect(name, self._server(server))
+        except (OSError, WireError) as error:
+            raise CommandError(f"cannot connect to {server}: {error}") from error
+        return True
+
+    async def _drop_connection(self, command: Command) -> bool:
+        (name,) = command.names
+        if name not in self._connections:
+            raise CommandError(f"no connection {name}")
+        self._connections.pop(name).close()
+        self._server_of.pop(name, None)
+        return True
+
+    # -- servers -----------------------------------------------------------------------------------
+
+    def _server(self, name: str) -> Server:
+        if name not in self.servers:
+            raise CommandError(f"no server {name}")
+        return self.servers[name]
+
+    async def _create(self, command: Command) -> Any:
+        (name,) = command.names
+        if name in self.servers:
+            raise CommandError(f"server {name} exists already")
+        options = command.options
+        suite = self._around.suite
+        script = options.get("script")
+        path = suite.find_script(str(script)) if script else suite.script
+        if path is None:
+            raise CommandError(f"no script for server {name}")
+        master = self._server(str(options["rpl_master"])) if "rpl_master" in options else None
+        workdir = str(options["workdir"]) if "workdir" in options else None
+        server = Server(name, path, self._around, master=master, workdir=workdir)
+        self.servers[name] = server
+        return server.listen_uri if options.get("return_listen_uri") else True
+
+    async def _start(self, command: Command) -> bool:
+        (name,) = command.names
+        server = self._server(name)
+        options = _start_options(command.options)
+        await server.start(options)
+        if options.wait:
+            await self._connect(name, server)
+        return True
+
+    async def _stop(self, command: Command) -> bool:
+        (name,) = command.names
+        server = self._server(name)
+        self._note_crash(server)
+        await server.stop(str(command.options.get("signal", "TERM")))
+        self._note_crash(server)
+        self._drop_connections_of(name)
+        if _flag(command.options.get("cleanup", False)):
+            server.cleanup()
+        return True
+
+    async def _restart(self, command: Command) -> bool:
+        (name,) = command.names
+        server = self._server(name)
+        script = command.options.get("script")
+        await self._stop(Command("stop", (name,), {}))
+        if _flag(command.options.get("cleanup", False)):
+            server.cleanup()
+        if script:
+            server.script = self._around.suite.find_script(str(script))
+        return await self._start(command)
+
+    async def _cleanup(self, command: Command) -> bool:
+        self._server(command.names[0]).cleanup()
+        return True
+
+    async def _delete(self, command: Command) -> bool:
+        (name,) = command.names
+        server = self._server(name)
+        if server.state is State.RUNNING:
+            raise CommandError(f"server {name} is running")
+        server.cleanup()
+        del self.servers[name]
+        return True
+
+    async def _deploy(self, command: Command) -> bool:
+        self._server(command.names[0]).workdir.mkdir(parents=True, exist_ok=True)
+        return True
+
+    async def _eval(self, command: Command) -> RawReply:
+        name, expression = command.names
+        reply = await self._server(name).evaluate(expression)
+        if not reply:
+            raise CommandError(f"no answer from {name}")
+        return RawReply(reply)
+
+    async def _get_iproto_uri(self, command: Command) -> str:
+        return self._server(command.names[0]).listen_uri
+
+    async def _get_log(self, command: Command) -> str:
+        return str(self._server(command.names[0]).log)
+
+    async def _set_variable(self, command: Command) -> bool:
+        variable, what = command.names
+        server_name, _, attribute = what.partition(".")
+        server = self._server(server_name)
+        values = {"listen": server.listen_uri, "admin": server.admin_uri, "master": server.master_uri}
+        if attribute not in values:
+            raise CommandError(f"unknown attribute: {what}")
+        target = self._server(self._server_of.get(self._current[0], self._current[0]))
+        await target.evaluate(f"{variable} = {_lua_string(values[attribute])}")
+        return True
+
+    def _note_crash(self, server: Server) -> None:
+        crash = server.check_crash()
+        if crash and crash not in self._failures:
+            self._failures.append(crash)
+
+    # -- the rest ------------------------------------------------------------------------------------
+
+    async def _setopt(self, command: Command) -> bool:
+        option, value = command.names
+        if option != "delimiter":
+            raise CommandError(f"unknown option: {option}")
+        self._reader.delimiter = value
+        return True
+
+    async def _config(self, command: Command) -> Any:
+        if not command.names:
+            return self._params
+        return self._params.get(command.names[0])
+
+    async def _push_filter(self, command: Command) -> bool:
+        self.filters.push(*command.names)
+        return True
+
+    async def _pop_filter(self, command: Command) -> bool:
+        self.filters.pop()
+        return True
+
+    async def _clear_filter(self, command: Command) -> bool:
+        self.filters.clear()
+        return True
+
+
+def _start_options(options: dict[str, Option]) -> StartOptions:
+    return StartOptions(
+        arguments=shlex.split(str(options.get("args", ""))),
+        wait=_flag(options.get("wait", True)),
+        wait_load=_flag(options.get("wait_load", True)),
+        crash_expected=_flag(options.get("crash_expected", False)),
+    )
+
+
+def _flag(value: Option) -> bool:
+    return value if isinstance(value, bool) else value not in ("", "0")
+
+
+def _lua_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def reply_text(value: Any) -> str:
+    """An inspector reply as YAML: one document with one value, or the raw reply of a node."""
+    if isinstance(value, RawReply):
+        return str(value)
+    text: str = yaml.safe_dump([value], explicit_start=True, explicit_end=True, default_flow_style=False, width=1 << 20)
+    return text
+
+
+EXPECTED_ERRORS = (CommandError, SuiteError, ServerError, WireError, ValueError, OSError)

@@ -1,0 +1,68 @@
+"""Client of the admin console's text protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from console.suite.script import wire_command
+
+GREETING_SIZE = 128
+END_OF_REPLY = b"\n...\n"
+Address = Path | tuple[str, int]
+
+
+class WireError(Exception):
+    """The other side is not an admin console."""
+
+
+class ConsoleClient:
+    """One connection to a node's admin console.
+
+    A reply is the text up to and with the line `...`; the empty text means that the node went away.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.is_open = True
+
+    @classmethod
+    async def connect(cls, address: Address) -> ConsoleClient:
+        """Raises OSError if nobody listens, WireError after a wrong greeting."""
+        if isinstance(address, Path):
+            reader, writer = await asyncio.open_unix_connection(str(address), limit=1 << 26)
+        else:
+            reader, writer = await asyncio.open_connection(*address, limit=1 << 26)
+        client = cls(reader, writer)
+        try:
+            greeting = await reader.readexactly(GREETING_SIZE)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            client.close()
+            raise WireError(f"no greeting from {address}") from error
+        if not (greeting.startswith(b"Tarantool") and b"console" in greeting):
+            client.close()
+            raise WireError(f"not a console at {address}: {greeting!r}")
+        await client.execute("\\set language lua")
+        return client
+
+    async def execute(self, command: str) -> str:
+        """Send one command and give its reply."""
+        try:
+            self._writer.write(wire_command(command))
+            await self._writer.drain()
+            reply = await self._reader.readuntil(END_OF_REPLY)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.close()
+            return ""
+        return reply.decode(errors="surrogateescape")
+
+    def close(self) -> None:
+        self.is_open = False
+        self._writer.close()
+
+    async def wait_closed(self) -> None:
+        try:
+            await self._writer.wait_closed()
+        except ConnectionError:
+            pass

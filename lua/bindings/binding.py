@@ -1,0 +1,125 @@
+"""What every binding shares: how its methods are bound and how a call ends.
+
+A bound method returns to Lua: bytes, None, True or a number >= 0 as its result; `(False, error bytes)` for an
+error; a negative number, the token of something that Lua has to wait for. Nothing is ever raised across.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from box.errors import BoxError
+from lua.boundary import encode_error
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from box.txn.context import Context
+    from lua.runtime import Runtime
+
+Outcome = Any
+"""See the module's text; mypy cannot tell a token from a number."""
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+_EXPORT = "_exported_as"
+
+
+def exported(name: str) -> Callable[[_Method], _Method]:
+    """Bind the method to `require('internal.python').<name>`; it handles its errors itself."""
+
+    def mark(method: _Method) -> _Method:
+        setattr(method, _EXPORT, name)
+        return method
+
+    return mark
+
+
+def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]:
+    """Bind the method, and turn a BoxError that it raises into a returned one. For calls that are not hot."""
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Outcome]:
+        @wraps(method)
+        def call(self: Binding, *args: Any) -> Outcome:
+            try:
+                return method(self, *args)
+            except BoxError as error:
+                return self.failure(error)
+
+        setattr(call, _EXPORT, name)
+        return call
+
+    return decorate
+
+
+def waiting(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
+    """Bind a coroutine method: Lua waits for its end if it does not end at once."""
+
+    def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:
+        @wraps(method)
+        def call(self: Binding, *args: Any) -> Outcome:
+            return self.runtime.drive(self.remember_error(method(self, *args)))
+
+        setattr(call, _EXPORT, name)
+        return call
+
+    return decorate
+
+
+class Binding:
+    """The Python half of a Lua module. Subclasses mark the methods that Lua calls."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        self.runtime = runtime
+        self.node = node
+        for attribute in dir(type(self)):
+            name = getattr(getattr(type(self), attribute), _EXPORT, None)
+            if name is not None:
+                runtime.bind(name, getattr(self, attribute))
+
+    @property
+    def ctx(self) -> Context:
+        """The context of the Lua fiber that is running."""
+        return self.runtime.ctx
+
+    def failure(self, error: BoxError) -> tuple[bool, bytes]:
+        """An error as the result of a call; it becomes the fiber's last error."""
+        self.runtime.ctx.error = error
+        self.node.stats.count_error()
+        return False, encode_error(error)
+
+    async def remember_error(self, work: Awaitable[Any]) -> Any:
+        """Await, and make a BoxError the last error of the fiber that waits."""
+        ctx = self.runtime.ctx
+        try:
+            return await work
+        except BoxError as error:
+            ctx.error = error
+            raise
+
+    def after_commit(self, ctx: Context, result: Outcome) -> Outcome:
+        """`result` now, or a token that wakes with it once the commit that is pending is complete."""
+        commit = ctx.take_pending()
+        if commit is None:
+            return result
+        if commit.done:
+            return result if commit.error is None else self.failure(commit.error)
+        runtime = self.runtime
+        token = runtime.new_token()
+
+        def done(_commit: Any) -> None:
+            if commit.error is None:
+                runtime.wake(token, result)
+            else:
+                ctx.error = commit.error
+                runtime.fail(token, commit.error)
+
+        commit.on_done(done)
+        return token
+
+
+def text(raw: bytes) -> str:
+    """A Lua string as Python text."""
+    return raw.decode("utf-8", "surrogateescape")
+

@@ -1,0 +1,59 @@
+"""The Python halves of the table `box`, put together: what joins a node with a Lua runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lua.bindings.control import ControlBinding
+from lua.bindings.data import DataBinding
+from lua.bindings.faults import FaultBinding
+from lua.bindings.functions import FunctionBinding
+from lua.bindings.info import InfoBinding
+from lua.bindings.schema import SchemaBinding
+from lua.bindings.session import SessionBinding
+from lua.bindings.triggers import TriggerBinding
+from lua.bindings.txn import TxnBinding
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from lua.runtime import Runtime
+    from box.txn.context import Context
+
+
+class BoxBindings:
+    """Binds everything and loads the Lua table `box`. One per runtime.
+
+    Afterwards `node.functions` runs CALL and EVAL, and the triggers of sessions and of the shutdown are those
+    that Lua sets.
+    """
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        self.data = DataBinding(runtime, node)
+        self.schema = SchemaBinding(runtime, node)
+        self.txn = TxnBinding(runtime, node)
+        self.session = SessionBinding(runtime, node)
+        self.info = InfoBinding(runtime, node)
+        self.faults = FaultBinding(runtime, node)
+        self.control = ControlBinding(runtime, node)
+        self.triggers = TriggerBinding(runtime, node)
+        self.functions = FunctionBinding(runtime, node, self.session)
+        runtime.release(runtime.compile(b"return require('box')", "=box"))
+        node.functions = self.functions
+        self._connect_sessions(node)
+
+    def _connect_sessions(self, node: Node) -> None:
+        triggers = self.triggers
+
+        async def on_connect(ctx: Context) -> None:
+            await triggers.fire("on_connect", ctx)
+
+        async def on_disconnect(ctx: Context) -> None:
+            await triggers.fire("on_disconnect", ctx)
+            triggers.forget_session(ctx.session.id)
+
+        async def on_auth(ctx: Context, user: str, is_authenticated: bool) -> None:
+            await triggers.fire("on_auth", ctx, user, is_authenticated)
+
+        node.sessions.on_connect.append(on_connect)
+        node.sessions.on_disconnect.append(on_disconnect)
+        node.sessions.on_auth.append(on_auth)

@@ -1,0 +1,89 @@
+"""`box.cfg`, `box.ctl`, `box.snapshot` and `box.backup`: the life of the instance."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from box.config import Config
+from box.data import codec
+from box.errors import timed_out
+from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from lua.runtime import Runtime
+
+
+def _pack_values(config: Config) -> bytes:
+    return codec.pack({name: value for name, value in config.values.items() if value is not None})
+
+
+class ControlBinding(Binding):
+    """Configuration and what an administrator asks the instance to do."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._lock = asyncio.Lock()
+
+    @guarded("box_config_check")
+    def check(self, options: bytes) -> bytes:
+        """What the first `box.cfg{...}` would set: the values of all options that have one. ER_CFG."""
+        config = Config()
+        config.load(codec.unpack(options), lambda warning: None)
+        return _pack_values(config)
+
+    @waiting("box_configure")
+    async def configure(self, options: bytes) -> None:
+        """`box.cfg{...}`. One at a time."""
+        async with self._lock:
+            await self.node.configure(codec.unpack(options))
+
+    @exported("box_config_values")
+    def values(self) -> bytes:
+        """The values of all options that have one."""
+        return _pack_values(self.node.config)
+
+    @waiting("box_snapshot")
+    async def snapshot(self) -> bytes:
+        """'ok'. ER_CHECKPOINT_IN_PROGRESS, ER_CHECKPOINT_ROLLBACK and what writing raises."""
+        await self.node.snapshot()
+        return b"ok"
+
+    @guarded("backup_start")
+    def backup_start(self, checkpoint: int) -> Outcome:
+        """The files of a checkpoint, 0 for the last one. ER_BACKUP_IN_PROGRESS, ER_MISSING_SNAPSHOT."""
+        return codec.pack(self.node.checkpoints.backup_start(int(checkpoint)))
+
+    @guarded("backup_stop")
+    def backup_stop(self) -> Outcome:
+        """Let the files go."""
+        self.node.checkpoints.backup_stop()
+        return None
+
+    @waiting("ctl_promote")
+    async def promote(self) -> None:
+        """Take over the limbo."""
+        await self.node.promote()
+
+    @waiting("ctl_wait_ro")
+    async def wait_ro(self, timeout: float | None = None) -> None:
+        """Until the instance is read-only; raises TimedOut."""
+        await self._wait_mode(True, timeout)
+
+    @waiting("ctl_wait_rw")
+    async def wait_rw(self, timeout: float | None = None) -> None:
+        """Until the instance is writable; raises TimedOut."""
+        await self._wait_mode(False, timeout)
+
+    async def _wait_mode(self, is_read_only: bool, timeout: float | None) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self.node.wait_mode(is_read_only)
+        except TimeoutError:
+            raise timed_out() from None
+
+    @exported("ctl_is_recovery_finished")
+    def is_recovery_finished(self) -> Any:
+        """A number as a truth value."""
+        return int(self.node.status in ("running", "orphan", "hot_standby"))

@@ -1,0 +1,71 @@
+"""Cursors of `index:pairs()`: chunks of tuples, as long as nothing changes under the loop."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from box.iproto.constants import RequestType
+from box.schema.access import Privilege
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from box.index import Index
+    from box.schema.space import Space
+    from box.txn.context import Context
+    from box.txn.dml import Dml
+
+
+class ReadAhead:
+    """A cursor over an index of plain tuples."""
+
+    __slots__ = ("_cursor", "_fetched", "_iid", "_index", "_space", "_version")
+
+    def __init__(self, space: Space, index: Index, iterator: int, key: list[Any]) -> None:
+        self._space = space
+        self._iid = index.definition.iid
+        self._index = index
+        self._cursor = index.cursor(iterator, key)
+        self._version = index.version
+        self._fetched = 0
+
+    def fetch(self, size: int, used: int) -> list[bytes] | None:
+        """The next tuples, [] at the end. None: those after the first `used` of the last chunk are still right."""
+        index = self._index
+        if self._space.indexes.get(self._iid) is not index:
+            return []
+        if used < self._fetched:
+            if index.version == self._version:
+                return None
+            self._cursor.rewind(used)
+        rows: list[bytes] = self._cursor.fetch(size)
+        self._version = index.version
+        self._fetched = len(rows)
+        return rows
+
+
+class OneByOne:
+    """A cursor over anything else: versions of tuples, views, settings."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Iterator[bytes]) -> None:
+        self._rows = rows
+
+    def fetch(self, size: int, used: int) -> list[bytes] | None:
+        """The next tuple, [] at the end."""
+        return list(islice(self._rows, 1))
+
+
+def open_cursor(
+    dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]
+) -> ReadAhead | OneByOne:
+    """Open a scan; errors as `Dml.select`."""
+    if not space.is_plain or dml.txns.storage.allows_yield:
+        return OneByOne(dml.cursor(ctx, space, iid, iterator, key))
+    space.check_access(ctx.credentials, Privilege.R)
+    dml.counters[RequestType.SELECT] += 1
+    if ctx.txn is not None:
+        dml.txns.use_engine(ctx.txn, space)
+    return ReadAhead(space, space.index(iid), iterator, key)

@@ -1,0 +1,305 @@
+"""Reads and writes of spaces: the hot paths of `space:get()`, `space:replace()` and `pairs()`.
+
+Keys of one number or string arrive as they are, other keys as a MessagePack array; tuples are MessagePack.
+A write returns None when the tuple that is stored is the one that was sent, so that Lua keeps its own bytes, and
+True when there is no tuple to return.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.data.format import TupleFormat
+from box.data.json_path import PathError, follow, parse_path
+from box.data.update import apply_update, apply_upsert
+from box.errors import BoxError, ErrorCode, client_error
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from box.txn.context import Context
+    from lua.runtime import Runtime
+
+_NO_TUPLE = True
+
+
+_NO_FORMAT = TupleFormat()
+
+
+def _array(raw: bytes) -> list[Any]:
+    """A key of a change, which must be an array. ER_TUPLE_NOT_ARRAY."""
+    value = codec.unpack(raw)
+    if not isinstance(value, list):
+        raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+    return value
+
+
+def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
+    """Tuples as one blob and their sizes as native uint32."""
+    return b"".join(rows), array("I", map(len, rows)).tobytes()
+
+
+class DataBinding(Binding):
+    """Data manipulation for Lua."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._cursors: dict[int, ReadAhead | OneByOne] = {}
+        self._last_cursor = 0
+
+    # Reads
+
+    @exported("index_get")
+    def get(self, space_id: int, iid: int, key: Any) -> Outcome:
+        """By a key of one number or string."""
+        try:
+            if type(key) is bytes:
+                key = key.decode("utf-8", "surrogateescape")
+            return self.node.dml.get(self.runtime.ctx, self.node.schema.spaces[space_id], iid, [key])
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
+
+    @guarded("index_get_key")
+    def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
+        """By a key of any number of parts."""
+        return self.node.dml.get(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+
+    @guarded("index_select")
+    def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
+        """The blob and the sizes."""
+        space = self.node.schema.space(space_id)
+        rows = self.node.dml.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), codec.unpack(key))
+        return pack_rows(rows)
+
+    @guarded("index_count")
+    def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
+        """How many tuples a scan gives."""
+        return self.node.dml.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key))
+
+    @guarded("index_min")
+    def min(self, space_id: int, iid: int, key: bytes) -> Outcome:
+        """The first tuple with the partial key."""
+        return self.node.dml.min(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+
+    @guarded("index_max")
+    def max(self, space_id: int, iid: int, key: bytes) -> Outcome:
+        """The last tuple with the partial key."""
+        return self.node.dml.max(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+
+    @guarded("index_random")
+    def random(self, space_id: int, iid: int, seed: int) -> Outcome:
+        """Any tuple."""
+        return self.node.dml.random(self.ctx, self.node.schema.space(space_id), iid, int(seed) & 0xFFFFFFFF)
+
+    @guarded("index_len")
+    def len(self, space_id: int, iid: int) -> Outcome:
+        """How many tuples the index has."""
+        return self.node.dml.len(self.ctx, self.node.schema.space(space_id), iid)
+
+    @guarded("index_bsize")
+    def index_bsize(self, space_id: int, iid: int) -> Outcome:
+        """Bytes that the index takes."""
+        return self.node.schema.space(space_id).index(iid).bsize()
+
+    @guarded("space_bsize")
+    def space_bsize(self, space_id: int) -> Outcome:
+        """Bytes of all tuples."""
+        return self.node.dml.bsize(self.node.schema.space(space_id))
+
+    # Cursors
+
+    @guarded("cursor_open")
+    def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
+        """A new cursor's number."""
+        cursor = open_cursor(self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key))
+        self._last_cursor += 1
+        self._cursors[self._last_cursor] = cursor
+        return self._last_cursor
+
+    @exported("cursor_next")
+    def cursor_next(self, number: int, size: int, used: int) -> Outcome:
+        """Up to `size` more tuples as blob and sizes. None at the end, where the cursor closes itself.
+
+        `used` tuples of the last chunk were taken; True: the others are still right.
+        """
+        cursor = self._cursors.get(number)
+        if cursor is None:
+            return None
+        try:
+            rows = cursor.fetch(size, used)
+        except BoxError as error:
+            return self.failure(error)
+        if rows is None:
+            return True
+        if not rows:
+            del self._cursors[number]
+            return None
+        return b"".join(rows), array("I", map(len, rows)).tobytes()
+
+    @exported("cursor_close")
+    def cursor_close(self, number: int) -> None:
+        """Forget a cursor."""
+        self._cursors.pop(number, None)
+
+    # Writes
+
+    @exported("space_replace")
+    def replace(self, space_id: int, raw: bytes) -> Outcome:
+        """See the module's text."""
+        try:
+            space = self.node.schema.spaces[space_id]
+            if space.has_triggers:
+                return self._execute("replace", space, raw, sent=raw)
+            ctx = self.runtime.ctx
+            stored = self.node.dml.replace(ctx, space, raw)
+            result = None if stored is raw else stored
+            return result if ctx.pending is None else self.after_commit(ctx, result)
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
+
+    @exported("space_insert")
+    def insert(self, space_id: int, raw: bytes) -> Outcome:
+        """See the module's text."""
+        try:
+            space = self.node.schema.spaces[space_id]
+            if space.has_triggers:
+                return self._execute("insert", space, raw, sent=raw)
+            ctx = self.runtime.ctx
+            stored = self.node.dml.insert(ctx, space, raw)
+            result = None if stored is raw else stored
+            return result if ctx.pending is None else self.after_commit(ctx, result)
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
+
+    @guarded("index_update")
+    def update(self, space_id: int, iid: int, key: bytes, ops: bytes) -> Outcome:
+        """The new tuple, or True."""
+        return self._write("update", space_id, iid, _array(key), codec.unpack(ops))
+
+    @guarded("index_delete")
+    def delete(self, space_id: int, iid: int, key: bytes) -> Outcome:
+        """The deleted tuple, or True."""
+        return self._write("delete", space_id, iid, _array(key))
+
+    @guarded("space_upsert")
+    def upsert(self, space_id: int, raw: bytes, ops: bytes) -> Outcome:
+        """Always True."""
+        return self._write("upsert", space_id, raw, codec.unpack(ops))
+
+    def _write(self, operation: str, space_id: int, *args: Any) -> Outcome:
+        space = self.node.schema.space(space_id)
+        if space.has_triggers:
+            return self._execute(operation, space, *args)
+        ctx = self.runtime.ctx
+        result = getattr(self.node.dml, operation)(ctx, space, *args)
+        return self.after_commit(ctx, _NO_TUPLE if result is None else result)
+
+    def _execute(self, operation: str, space: Any, *args: Any, sent: bytes | None = None) -> Outcome:
+        """With user triggers, which may wait."""
+
+        async def run(ctx: Context) -> Any:
+            result = await self.node.dml.execute(ctx, operation, space, *args)
+            commit = ctx.take_pending()
+            if commit is not None:
+                await commit.wait()
+            if result is None:
+                return _NO_TUPLE
+            return None if sent is not None and result == sent else result
+
+        return self.runtime.drive(run(self.runtime.ctx))
+
+    def _no_space(self, space_id: int) -> Outcome:
+        try:
+            self.node.schema.space(space_id)
+        except BoxError as error:
+            return self.failure(error)
+        raise AssertionError(f"a key error inside space {space_id}")
+
+    # The rest
+
+    @guarded("space_validate")
+    def validate(self, space_id: int, raw: bytes) -> Outcome:
+        """Check a tuple against the space's format."""
+        self.node.schema.space(space_id).format.validate(raw)
+        return True
+
+    @guarded("space_truncate")
+    def truncate(self, space_id: int) -> Outcome:
+        """Delete everything."""
+        ctx = self.ctx
+        self.node.dml.truncate(ctx, self.node.schema.space(space_id))
+        return self.after_commit(ctx, None)
+
+    @guarded("space_run_triggers")
+    def run_triggers(self, space_id: int, is_enabled: Any) -> Outcome:
+        """Switch user triggers of a space on or off."""
+        self.node.schema.space(space_id).run_triggers = bool(is_enabled)
+        return None
+
+    # Tuples that belong to no space, or not any more
+
+    def _format(self, space_id: int) -> TupleFormat:
+        space = self.node.schema.spaces.get(int(space_id))
+        return _NO_FORMAT if space is None else space.format
+
+    @guarded("tuple_update")
+    def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
+        """`tuple:update()`: the new tuple."""
+        return apply_update(raw, codec.unpack(ops), fmt=self._format(space_id))
+
+    @guarded("tuple_upsert")
+    def tuple_upsert(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
+        """`tuple:upsert()`: operations that cannot be applied are left out."""
+        return apply_upsert(raw, codec.unpack(ops), fmt=self._format(space_id))
+
+    @guarded("tuple_path")
+    def tuple_path(self, raw: bytes, path: bytes, space_id: int) -> Outcome:
+        """The packed value at a full JSON path; None where there is none."""
+        try:
+            steps = parse_path(text(path))
+        except PathError:
+            return None
+        if steps and isinstance(steps[0], str):
+            number = self._format(space_id).names.get(steps[0])
+            if number is None:
+                return None
+            steps = (number, *steps[1:])
+        value = follow(codec.unpack(raw), steps)
+        return None if value is None else codec.pack(value)
+
+    # Sequences
+
+    @guarded("sequence_next")
+    def sequence_next(self, sequence_id: int) -> Outcome:
+        """The next value."""
+        return self._sequence_result(self.node.dml.sequence_next(self.ctx, sequence_id))
+
+    @guarded("sequence_set")
+    def sequence_set(self, sequence_id: int, value: bytes) -> Outcome:
+        """Set the last value."""
+        self.node.dml.sequence_set(self.ctx, sequence_id, codec.unpack(value))
+        return self._sequence_result(None)
+
+    @guarded("sequence_reset")
+    def sequence_reset(self, sequence_id: int) -> Outcome:
+        """Forget the value."""
+        self.node.dml.sequence_reset(self.ctx, sequence_id)
+        return self._sequence_result(None)
+
+    @guarded("sequence_current")
+    def sequence_current(self, sequence_id: int) -> Outcome:
+        """The last value."""
+        sequence = self.node.schema.sequence(sequence_id)
+        return codec.pack(sequence.current())
+
+    def _sequence_result(self, value: int | None) -> Outcome:
+        return self.after_commit(self.ctx, None if value is None else codec.pack(value))

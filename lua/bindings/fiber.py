@@ -1,0 +1,89 @@
+"""The functions that the fiber scheduler, `print` and `os.exit` call in Python."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgpack
+
+if TYPE_CHECKING:
+    from lua.runtime import Runtime
+
+
+class FiberBinding:
+    """Python half of `internal.scheduler`, `internal.globals` and `internal.loader`."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        *,
+        write: Callable[[bytes], None] | None,
+        on_exit: Callable[[int], None] | None,
+        clock: Callable[[], float],
+        getcwd: Callable[[], str],
+        version: str,
+    ) -> None:
+        self._runtime = runtime
+        self._write = write or _write_to_stdout
+        self._on_exit = on_exit or _exit_process
+        self._clock = clock
+        self._getcwd = getcwd
+        self._version = version
+
+    def install(self) -> None:
+        """Bind everything. Must come before the Lua side starts."""
+        runtime, waits = self._runtime, self._runtime.waits
+        functions: dict[str, Callable[..., object]] = {
+            "timer_start": waits.timer_start,
+            "timer_stop": waits.timer_stop,
+            "cancel_wait": waits.cancel_wait,
+            "fiber_end": runtime.fiber_ended,
+            "finish": runtime.finish,
+            "entry": runtime.entry,
+            "loop_time": runtime.loop.time,
+            "wall_time": self._clock,
+            "print": self._write,
+            "exit": self._exit,
+            "log": self._log,
+            "getcwd": self._current_directory,
+            "version": self._version_text,
+            "errno_constants": _errno_constants,
+        }
+        for name, function in functions.items():
+            runtime.bind(name, function)
+
+    def _exit(self, code: float) -> None:
+        self._on_exit(int(code))
+
+    def _log(self, level: bytes, text: bytes) -> None:
+        self._runtime.log(level.decode(), text.decode("utf-8", "replace"))
+
+    def _current_directory(self) -> bytes:
+        return os.fsencode(self._getcwd())
+
+    def _version_text(self) -> bytes:
+        return self._version.encode()
+
+
+def _errno_constants() -> bytes:
+    """A MessagePack map of the names of `errno.h` and their numbers on this system."""
+    packed: bytes = msgpack.packb({name: number for number, name in _named_errors()})
+    return packed
+
+
+def _named_errors() -> list[tuple[int, str]]:
+    return [(number, name) for name, number in vars(errno).items() if name.startswith("E") and isinstance(number, int)]
+
+
+def _write_to_stdout(text: bytes) -> None:
+    sys.stdout.buffer.write(text)
+    sys.stdout.buffer.flush()
+
+
+def _exit_process(code: int) -> None:
+    sys.stdout.flush()
+    os._exit(code)

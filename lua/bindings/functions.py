@@ -1,0 +1,90 @@
+"""Functions by name for the binary protocol: CALL, EVAL and stored functions.
+
+A stored function is checked and run by its definition; any other name is a Lua global, which takes `execute` on
+the universe of functions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from box.errors import ErrorCode, client_error, unsupported
+from box.schema.access import Privilege, check_universe
+from lua.bindings.binding import Binding, Outcome, guarded, text
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from box.schema.function import Function
+    from box.txn.context import Context
+    from lua.bindings.session import SessionBinding
+    from lua.runtime import Runtime
+
+
+class FunctionBinding(Binding):
+    """The node's `functions`."""
+
+    def __init__(self, runtime: Runtime, node: Node, sessions: SessionBinding) -> None:
+        super().__init__(runtime, node)
+        self._sessions = sessions
+
+    async def call(self, ctx: Context, name: str, args: bytes) -> bytes:
+        """CALL: a MessagePack array in, a MessagePack array out. ER_NO_SUCH_PROC, ER_ACCESS_DENIED."""
+        function = self._checked(ctx, name)
+        before = ctx.credentials
+        if function is not None and function.definition.setuid:
+            ctx.credentials = self.node.schema.user(function.owner).credentials
+        try:
+            return await self._run("box.run_call", ctx, _body_id(function), _raw(name), args)
+        finally:
+            ctx.credentials = before
+
+    async def eval(self, ctx: Context, expression: str, args: bytes) -> bytes:
+        """EVAL: a MessagePack array in, a MessagePack array out."""
+        check_universe(ctx.credentials, Privilege.X, "universe", "")
+        return await self._run("box.run_eval", ctx, _raw(expression), args)
+
+    async def _run(self, entry: str, ctx: Context, *args: bytes | int) -> bytes:
+        (result,) = await self.runtime.invoke(self.runtime.handle_of(entry), *args, ctx=ctx)
+        assert isinstance(result, bytes)
+        return result
+
+    def _checked(self, ctx: Context, name: str) -> Function | None:
+        function = self.node.schema.function_by_name(name)
+        if function is None:
+            check_universe(ctx.credentials, Privilege.X, "function", name)
+            return None
+        function.check_access(ctx.credentials)
+        if function.definition.language != "LUA":
+            raise unsupported("Lunabox", f"functions in {function.definition.language}")
+        return function
+
+    @guarded("function_enter")
+    def enter(self, name: bytes) -> Outcome:
+        """`box.func.name:call()`: the body's id, and the number for `session_su_leave` or 0."""
+        function = self.node.schema.function_by_name(text(name))
+        if function is None:
+            raise client_error(ErrorCode.NO_SUCH_FUNCTION, text(name))
+        self._checked(self.ctx, function.name)
+        number = 0
+        if function.definition.setuid:
+            number = self._sessions.enter(self.node.schema.user(function.owner).credentials)
+        return _body_id(function), number
+
+    def load(self, function: Function) -> None:
+        """The schema's hook: compile a stored body. ER_LOAD_FUNCTION."""
+        definition = function.definition
+        if definition.language != "LUA" or not definition.body:
+            return
+        name, body = _raw(definition.name), _raw(definition.body)
+        load = self.runtime.handle_of("box.load_function")
+        self.runtime.invoke_now(load, definition.id, name, body, definition.is_sandboxed)
+        function.handle = definition.id
+
+
+def _body_id(function: Function | None) -> int:
+    """0 for what is called by its global name."""
+    return function.id if function is not None and function.is_persistent else 0
+
+
+def _raw(value: str) -> bytes:
+    return value.encode("utf-8", "surrogateescape")

@@ -1,0 +1,150 @@
+"""`box.info`, `box.stat`, `box.slab`, `box.runtime`: what the instance tells about itself."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.node import PACKAGE_VERSION
+from box.replication.state import ApplierState, RelayState
+from lua.bindings.binding import Binding, exported, guarded, text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from box.errors import BoxError
+    from box.node import Node
+    from box.replication.applier import Applier
+    from box.replication.relay import Relay
+    from box.replication.replicaset import Replica
+    from lua.runtime import Runtime
+
+_PACKAGE = "Tarantool"
+"""The package that this node is compatible with: scripts compare it."""
+_PASSWORD = re.compile(r"^([^:/@]*):[^@]*@")
+
+
+def peer_name(uri: str) -> str:
+    """The address as `box.info` shows it, without the password."""
+    return _PASSWORD.sub(r"\1@", uri)
+
+
+def _with_error(described: dict[str, Any], error: BoxError | None) -> dict[str, Any]:
+    if error is not None:
+        described["message"] = error.message
+        if error.errno:
+            described["system_message"] = os.strerror(error.errno)
+    return described
+
+
+class InfoBinding(Binding):
+    """One method a field of `box.info`; `box_info(name)` gives the packed value."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._started = node.loop.time()
+        self._fields: dict[str, Callable[[], Any]] = {
+            "version": lambda: PACKAGE_VERSION,
+            "package": lambda: _PACKAGE,
+            "id": self._id,
+            "uuid": lambda: str(node.instance_uuid) if node.instance_uuid is not None else None,
+            "lsn": self._lsn,
+            "signature": lambda: node.vclock.signature,
+            "vclock": lambda: dict(node.vclock.items()),
+            "ro": lambda: node.is_ro,
+            "status": lambda: node.status,
+            "uptime": lambda: int(node.loop.time() - self._started) + 1,
+            "pid": os.getpid,
+            "cluster": lambda: {"uuid": str(node.replicaset_uuid) if node.replicaset_uuid is not None else None},
+            "replication": self._replication,
+            "replication_anon": self._anonymous,
+            "anonymous_count": lambda: node.replicaset.anonymous_count,
+            "listen": self._listen,
+            "election": self._election,
+            "synchro": self._synchro,
+            "gc": self._gc,
+            "memory": self._memory,
+        }
+
+    @guarded("box_info")
+    def info(self, name: bytes) -> bytes:
+        """The packed value of one field."""
+        return codec.pack(self._fields[text(name)]())
+
+    def _id(self) -> int | None:
+        return self.node.instance_id or None
+
+    def _lsn(self) -> int:
+        node = self.node
+        return node.vclock.get(node.instance_id) if node.instance_id else -1
+
+    def _listen(self) -> str | None:
+        return self.node.iproto.address if self.node.iproto is not None else None
+
+    # Replication
+
+    def _replication(self) -> dict[int, Any]:
+        return {replica.id: self._replica(replica) for replica in self.node.replicaset.registered()}
+
+    def _anonymous(self) -> dict[str, Any]:
+        anonymous = (replica for replica in self.node.replicaset if replica.is_anonymous)
+        return {str(replica.uuid): self._replica(replica) for replica in anonymous}
+
+    def _replica(self, replica: Replica) -> dict[str, Any]:
+        described: dict[str, Any] = {
+            "id": replica.id,
+            "uuid": str(replica.uuid),
+            "lsn": self.node.vclock.get(replica.id),
+        }
+        if replica.applier is not None and replica.applier.state is not ApplierState.OFF:
+            described["upstream"] = self._upstream(replica.applier)
+        if replica.relay is not None and replica.relay.state is not RelayState.OFF:
+            described["downstream"] = self._downstream(replica.relay)
+        return described
+
+    def _upstream(self, applier: Applier) -> dict[str, Any]:
+        described: dict[str, Any] = {"status": applier.state.status}
+        described["lag"] = applier.lag
+        described["idle"] = self.node.loop.time() - applier.last_row_time
+        described["peer"] = peer_name(applier.uri)
+        return _with_error(described, applier.error)
+
+    def _downstream(self, relay: Relay) -> dict[str, Any]:
+        if relay.state is RelayState.FOLLOW:
+            idle = self.node.loop.time() - relay.last_row_time
+            return {"status": "follow", "vclock": dict(relay.vclock.items()), "idle": idle}
+        return _with_error({"status": "stopped"}, relay.error)
+
+    def _election(self) -> dict[str, Any]:
+        """There are no elections: every instance is a follower of the first term."""
+        return {"state": "follower", "term": 1, "vote": 0, "leader": 0}
+
+    def _synchro(self) -> dict[str, Any]:
+        return {"quorum": self.node.synchro_quorum, "queue": {"len": len(self.node.limbo)}}
+
+    # Storage
+
+    def _gc(self) -> dict[str, Any]:
+        return self.node.journal_gc.info()
+
+    def _memory(self) -> dict[str, int]:
+        data = sum(self.node.dml.bsize(space) for space in self.node.schema.spaces.values())
+        index = sum(index.bsize() for space in self.node.schema.spaces.values() for index in space.indexes.values())
+        return {"data": data, "index": index, "cache": 0, "tx": 0, "net": 0}
+
+    @exported("box_stat")
+    def stat(self) -> bytes:
+        """Requests by name: {total, rps}."""
+        return codec.pack(self.node.stats.show_box())
+
+    @exported("box_stat_net")
+    def stat_net(self) -> bytes:
+        """Network by name: {total, rps, current?}."""
+        return codec.pack(self.node.stats.show_net())
+
+    @exported("box_stat_reset")
+    def stat_reset(self) -> None:
+        """Start to count anew."""
+        self.node.stats.reset()

@@ -1,0 +1,168 @@
+"""Descriptions of the schema for Lua: what `box.space`, `box.sequence` and `box.func` show.
+
+The schema's hooks name what changed; Lua gets the descriptions at once, inside the statement that makes the
+change, so that the next line of Lua sees it. While the instance starts nothing is sent: then everything is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.schema.access import password_hash
+from lua.bindings.binding import Binding, guarded
+
+if TYPE_CHECKING:
+    from box.data.keydef import PartDef
+    from box.index import IndexDef
+    from box.node import Node
+    from box.schema.function import Function
+    from box.schema.schema import Collation, Schema
+    from box.schema.sequence import Sequence
+    from box.schema.space import Space
+    from lua.runtime import Runtime
+
+_RTREE = "RTREE"
+Change = tuple[str, int, dict[str, Any] | None]
+"""Kind, id, description; None for what was dropped."""
+
+
+def _describe_part(part: PartDef, collations: dict[int, Collation]) -> dict[str, Any]:
+    described: dict[str, Any] = {"type": part.type.value, "fieldno": part.fieldno + 1, "is_nullable": part.is_nullable}
+    if part.path:
+        described["path"] = part.path
+    if part.exclude_null:
+        described["exclude_null"] = True
+    if part.collation_id:
+        described["collation"] = collations[part.collation_id].name
+    return described
+
+
+def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Collation]) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "id": definition.iid,
+        "name": definition.name,
+        "type": definition.type,
+        "parts": [_describe_part(part, collations) for part in definition.parts],
+    }
+    if definition.type == _RTREE:
+        described["dimension"] = definition.opts.get("dimension", 2)
+    else:
+        described["unique"] = definition.unique
+    if definition.type == "TREE" and space.engine != "vinyl":
+        described["hint"] = definition.opts.get("hint", True)
+    if definition.iid == 0 and space.sequence is not None:
+        described["sequence_id"] = space.sequence.id
+        described["sequence_fieldno"] = space.sequence_field + 1
+        if space.sequence_path:
+            described["sequence_path"] = space.sequence_path
+    return described
+
+
+def describe_space(space: Space, collations: dict[int, Collation]) -> dict[str, Any]:
+    """What `box.space.<name>` shows; `names` are the fields' numbers from 1."""
+    return {
+        "id": space.id,
+        "name": space.name,
+        "engine": space.engine,
+        "field_count": space.definition.field_count,
+        "is_local": space.is_local,
+        "is_sync": space.is_sync,
+        "temporary": space.is_temporary,
+        "names": {name: number + 1 for name, number in space.format.names.items()},
+        "indexes": [_describe_index(index.definition, space, collations) for index in space.indexes.values()],
+    }
+
+
+def describe_sequence(sequence: Sequence) -> dict[str, Any]:
+    """What `box.sequence.<name>` shows."""
+    definition = sequence.definition
+    return {
+        "id": definition.id,
+        "uid": definition.owner,
+        "name": definition.name,
+        "step": definition.step,
+        "min": definition.min,
+        "max": definition.max,
+        "start": definition.start,
+        "cache": definition.cache,
+        "cycle": definition.cycle,
+    }
+
+
+def describe_function(function: Function) -> dict[str, Any]:
+    """What `box.func.<name>` shows."""
+    definition = function.definition
+    described = {
+        "id": definition.id,
+        "name": definition.name,
+        "setuid": definition.setuid,
+        "language": definition.language,
+        "returns": definition.returns,
+        "aggregate": definition.aggregate,
+        "exports": {"lua": "LUA" in definition.exports, "sql": "SQL" in definition.exports},
+        "is_deterministic": definition.is_deterministic,
+        "is_multikey": definition.is_multikey,
+    }
+    if definition.body:
+        described["body"] = definition.body
+        described["is_sandboxed"] = definition.is_sandboxed
+    if definition.comment:
+        described["comment"] = definition.comment
+    return described
+
+
+class SchemaBinding(Binding):
+    """Keeps Lua's images of the schema in step."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._schema: Schema | None = None
+
+    @guarded("schema_attach")
+    def attach(self) -> None:
+        """Send everything that exists, and from now on every change."""
+        schema = self.node.schema
+        if schema is not self._schema:
+            self._schema = schema
+            schema.on_alter_space.append(self._space_changed)
+            schema.on_alter_sequence.append(self._sequence_changed)
+            schema.on_alter_function.append(self._function_changed)
+        changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
+        changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
+        changes += [("function", item.id, describe_function(item)) for item in schema.functions.values() if _is_lua(item)]
+        self._apply(changes)
+
+    def _space(self, space: Space) -> dict[str, Any]:
+        return describe_space(space, self.node.schema.collations)
+
+    def _apply(self, changes: list[Change]) -> None:
+        self.runtime.invoke_now(self.runtime.handle_of("box.apply_schema"), codec.pack(changes))
+
+    def _space_changed(self, space: Space) -> None:
+        exists = self.node.schema.has_space(space.id)
+        self._apply([("space", space.id, self._space(space) if exists else None)])
+
+    def _sequence_changed(self, sequence: Sequence) -> None:
+        exists = sequence.id in self.node.schema.sequences
+        self._apply([("sequence", sequence.id, describe_sequence(sequence) if exists else None)])
+
+    def _function_changed(self, function: Function) -> None:
+        if _is_lua(function):
+            exists = function.id in self.node.schema.functions
+            self._apply([("function", function.id, describe_function(function) if exists else None)])
+
+    @guarded("password_hash")
+    def password_hash(self, password: bytes) -> bytes:
+        """base64(sha1(sha1(password)))."""
+        return password_hash(password).encode()
+
+    @guarded("schema_version")
+    def schema_version(self) -> int:
+        """`box.internal.schema_version()`."""
+        return self.node.schema.version
+
+
+def _is_lua(function: Function) -> bool:
+    """Only functions that Lua may call are shown."""
+    return "LUA" in function.definition.exports

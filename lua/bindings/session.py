@@ -1,0 +1,147 @@
+"""`box.session`: who the running fiber is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from box.data import codec
+from box.errors import ErrorCode, client_error
+from box.schema.access import check_session
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from box.schema.access import Credentials
+    from box.txn.context import Context, Session
+    from lua.runtime import Runtime
+
+
+class SessionBinding(Binding):
+    """The session and the effective user of the running fiber."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._saved: list[tuple[Context, Credentials] | None] = []
+
+    def _user_name(self, uid: int) -> str | None:
+        user = self.node.schema.users.get(uid)
+        return None if user is None else user.name
+
+    def _find(self, session_id: int | None) -> Session | None:
+        current = self.ctx.session
+        if session_id is None or current.id == session_id:
+            return current
+        return self.node.sessions.get(int(session_id))
+
+    @exported("session_id")
+    def session_id(self) -> int:
+        """0 stands for none."""
+        return self.ctx.session.id
+
+    @exported("session_sync")
+    def sync(self) -> int:
+        """The request that is running, 0 outside of the binary protocol."""
+        return self.ctx.session.sync
+
+    @exported("session_uid")
+    def uid(self) -> int:
+        """The authenticated user's id."""
+        return self.ctx.session.uid
+
+    @exported("session_euid")
+    def euid(self) -> int:
+        """The effective user's id: another one in `su` and setuid functions."""
+        return self.ctx.credentials.uid
+
+    @guarded("session_strings")
+    def strings(self) -> bytes:
+        """Type, user name and effective user name."""
+        ctx = self.ctx
+        return codec.pack([ctx.session.type, self._user_name(ctx.session.uid), self._user_name(ctx.credentials.uid)])
+
+    @exported("session_exists")
+    def exists(self, session_id: int | None = None) -> bytes:
+        """A packed boolean."""
+        return codec.pack(self._find(session_id) is not None)
+
+    @exported("session_fd")
+    def fd(self, session_id: int | None = None) -> bytes:
+        """The descriptor, -1 for none; nil without such a session."""
+        session = self._find(session_id)
+        return codec.pack(None if session is None else session.fd)
+
+    @exported("session_peer")
+    def peer(self, session_id: int | None = None) -> bytes:
+        """{exists, peer or nil}."""
+        session = self._find(session_id)
+        return codec.pack([session is not None, None if session is None else session.peer])
+
+    @guarded("session_create")
+    def create(self, session_type: bytes, fd: int) -> Outcome:
+        """Set the type of the running session; its id."""
+        session = self.ctx.session
+        session.type = text(session_type)
+        if fd >= 0:
+            session.fd = int(fd)
+        return session.id
+
+    # Another user
+
+    def _credentials(self, user: bytes | float) -> Credentials:
+        schema = self.node.schema
+        found = schema.user_by_name(text(user)) if isinstance(user, bytes) else schema.user(int(user))
+        check_session(found)
+        return found.credentials
+
+    @guarded("session_su")
+    def su(self, user: bytes | float) -> Outcome:
+        """Make it the session's user for good."""
+        credentials = self._credentials(user)
+        ctx = self.ctx
+        ctx.session.credentials = credentials
+        ctx.credentials = credentials
+        return None
+
+    @guarded("session_su_enter")
+    def su_enter(self, user: bytes | float) -> Outcome:
+        """Change the effective user; the number to pass to `su_leave`."""
+        return self.enter(self._credentials(user))
+
+    def enter(self, credentials: Credentials) -> int:
+        """Change the effective user of the running fiber; the number to pass to `su_leave`."""
+        ctx = self.ctx
+        self._saved.append((ctx, ctx.credentials))
+        ctx.credentials = credentials
+        return len(self._saved)
+
+    @exported("session_su_leave")
+    def su_leave(self, number: int) -> None:
+        """Restore the effective user. Fibers may leave in any order."""
+        saved = self._saved[number - 1]
+        assert saved is not None  # each number is used once
+        ctx, ctx.credentials = saved[0], saved[1]
+        self._saved[number - 1] = None
+        while self._saved and self._saved[-1] is None:
+            self._saved.pop()
+
+    # Messages and settings
+
+    @guarded("session_push")
+    def push(self, data: bytes) -> Outcome:
+        """Send a message out of band. ER_UNSUPPORTED where the transport has no messages."""
+        session = self.ctx.session
+        if session.push is None:
+            raise client_error(ErrorCode.UNSUPPORTED, f"Session '{session.type}'", "push()")
+        session.push(data, session.sync)
+        return True
+
+    @guarded("session_settings")
+    def settings(self) -> bytes:
+        """All settings, by name."""
+        return codec.pack(self.node.schema.session_settings.values(self.ctx.session))
+
+    @guarded("session_setting_set")
+    def set_setting(self, name: bytes, value: bytes) -> Outcome:
+        """ER_NO_SUCH_SESSION_SETTING, ER_SESSION_SETTING_INVALID_VALUE."""
+        self.node.schema.session_settings.set(self.ctx.session, text(name), codec.unpack(value))
+        return None

@@ -1,0 +1,132 @@
+"""Triggers of the user: of spaces, of transactions and of the instance.
+
+Lua keeps the lists of functions; Python knows one dispatcher of each kind and whether a list is empty, so that
+nothing is called in vain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from box.data import codec
+from box.errors import BoxError
+from box.schema.space import NOTHING
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from box.node import Node
+    from box.schema.space import Space
+    from box.txn.context import Context
+    from box.txn.transaction import Statement
+    from lua.runtime import Runtime
+
+
+class _SpaceTrigger:
+    """All Lua triggers of one kind on one space, as the core sees them."""
+
+    def __init__(self, runtime: Runtime, kind: str, space: Space) -> None:
+        self._runtime = runtime
+        self._dispatcher = runtime.handle_of(f"box.run_{kind}")
+        self._space = space
+
+    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
+        """Run them for one change; `True` from Lua: the tuple stays as it came."""
+        name = space_name.encode("utf-8", "surrogateescape")
+        values = await self._runtime.invoke(
+            self._dispatcher, self._space.id, old, new, name, op.encode(), ctx=ctx
+        )
+        result = values[0] if values else None
+        return NOTHING if result is True else result
+
+
+class TriggerBinding(Binding):
+    """Where the lists of Lua meet the core."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._enabled_events: set[str] = set()
+        self.shutdown_timeout = 3.0
+
+    # Spaces
+
+    @guarded("space_check")
+    def check_space(self, space_id: int) -> Outcome:
+        """ER_NO_SUCH_SPACE."""
+        self.node.schema.space(space_id)
+        return None
+
+    @guarded("space_trigger_enable")
+    def enable_space(self, space_id: int, kind: bytes, count: int) -> Outcome:
+        """The list of this kind has so many triggers now."""
+        space = self.node.schema.space(space_id)
+        name = text(kind)
+        triggers = space.on_replace if name == "on_replace" else space.before_replace
+        installed = [trigger for trigger in triggers if isinstance(trigger, _SpaceTrigger)]
+        if count == 0:
+            for trigger in installed:
+                triggers.remove(trigger)
+        elif not installed:
+            triggers.append(_SpaceTrigger(self.runtime, name, space))
+        return None
+
+    # Transactions
+
+    @guarded("txn_trigger_enable")
+    def enable_txn(self, kind: bytes) -> Outcome:
+        """The open transaction has triggers of this kind."""
+        ctx = self.ctx
+        txn = ctx.txn
+        assert txn is not None  # Lua checked it
+        txn_id = txn.id
+        hooks = txn.on_commit if kind == b"commit" else txn.on_rollback
+
+        def run(statements: list[Statement]) -> Awaitable[None] | None:
+            rows = [[item.old, item.new, item.space.id] for item in statements if item.space is not None]
+            try:
+                handle = self.runtime.handle_of("box.run_txn_triggers")
+                outcome = self.runtime.start_inside(handle, kind, txn_id, codec.pack(rows), ctx=ctx)
+            except BoxError as error:
+                self._log(kind, error)
+                return None
+            return None if isinstance(outcome, tuple) else self._wait(kind, outcome)
+
+        hooks.append(run)
+        return None
+
+    async def _wait(self, kind: bytes, outcome: Awaitable[Any]) -> None:
+        try:
+            await outcome
+        except BoxError as error:
+            self._log(kind, error)
+
+    def _log(self, kind: bytes, error: BoxError) -> None:
+        self.node.log.error(f"on_{text(kind)} trigger failed: {error.message}")
+
+    # Events of the instance
+
+    @exported("event_enable")
+    def enable_event(self, name: bytes, count: int) -> None:
+        """The event has so many triggers now."""
+        if count:
+            self._enabled_events.add(text(name))
+        else:
+            self._enabled_events.discard(text(name))
+
+    @exported("event_shutdown_timeout")
+    def set_shutdown_timeout(self, seconds: float) -> None:
+        """How long on_shutdown triggers may take."""
+        self.shutdown_timeout = float(seconds)
+
+    def has_event(self, name: str) -> bool:
+        """True if firing it would call something."""
+        return name in self._enabled_events
+
+    async def fire(self, name: str, ctx: Context, *args: Any) -> None:
+        """Run the triggers of an event: on_connect, on_disconnect, on_auth (user name, whether authenticated),
+        on_access_denied (access type, object type, object name), on_shutdown, on_schema_init. Raises their error.
+        """
+        if name in self._enabled_events:
+            values = [item.encode() if isinstance(item, str) else item for item in args]
+            await self.runtime.invoke(self.runtime.handle_of("box.fire"), name.encode(), *values, ctx=ctx)

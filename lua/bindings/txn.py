@@ -1,0 +1,84 @@
+"""`box.begin`, `box.commit`, savepoints and transaction triggers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from box.errors import ErrorCode, client_error
+from lua.bindings.binding import Binding, Outcome, exported, guarded
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from box.txn.transaction import Savepoint, Transaction
+    from lua.runtime import Runtime
+
+
+class TxnBinding(Binding):
+    """Transactions of the running fiber. Lua refers to a savepoint by its number within the transaction."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._savepoints: dict[int, list[Savepoint]] = {}
+
+    def _forget_savepoints(self, txn: Transaction | None) -> None:
+        if txn is not None:
+            self._savepoints.pop(txn.id, None)
+
+    @guarded("txn_begin")
+    def begin(self) -> Outcome:
+        """ER_ACTIVE_TRANSACTION if there is one."""
+        self.node.txns.begin(self.ctx)
+        return None
+
+    @guarded("txn_commit")
+    def commit(self) -> Outcome:
+        """Nothing happens without a transaction."""
+        ctx = self.ctx
+        if ctx.txn is None:
+            return None
+        txn = ctx.txn
+        self.node.txns.commit(ctx)
+        self._forget_savepoints(txn)
+        return self.after_commit(ctx, None)
+
+    @guarded("txn_rollback")
+    def rollback(self) -> Outcome:
+        """Nothing happens without a transaction."""
+        ctx = self.ctx
+        if ctx.txn is None:
+            return None
+        txn = ctx.txn
+        self.node.txns.rollback(ctx)
+        self._forget_savepoints(txn)
+        return self.after_commit(ctx, None)
+
+    @exported("txn_on_yield")
+    def on_yield(self) -> None:
+        """The fiber with the open transaction is about to give way."""
+        self.node.txns.on_yield(self.runtime.ctx)
+
+    @exported("txn_id")
+    def txn_id(self) -> int:
+        """The open transaction's id, 0 without one."""
+        txn = self.runtime.ctx.txn
+        return 0 if txn is None else txn.id
+
+    @guarded("txn_savepoint")
+    def savepoint(self) -> Outcome:
+        """The number of a new savepoint. ER_NO_TRANSACTION."""
+        ctx = self.ctx
+        savepoint = self.node.txns.savepoint(ctx)
+        assert ctx.txn is not None  # savepoint() raises without one
+        savepoints = self._savepoints.setdefault(ctx.txn.id, [])
+        savepoints.append(savepoint)
+        return len(savepoints)
+
+    @guarded("txn_rollback_to_savepoint")
+    def rollback_to_savepoint(self, txn_id: int, number: int) -> Outcome:
+        """ER_NO_SUCH_SAVEPOINT for one of another transaction."""
+        ctx = self.ctx
+        savepoints = self._savepoints.get(int(txn_id), [])
+        if ctx.txn is None or ctx.txn.id != txn_id or not 0 < number <= len(savepoints):
+            raise client_error(ErrorCode.NO_SUCH_SAVEPOINT)
+        self.node.txns.rollback_to_savepoint(ctx, savepoints[int(number) - 1])
+        return None

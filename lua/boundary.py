@@ -1,0 +1,65 @@
+"""Errors as bytes: how a BoxError crosses between Python and Lua.
+
+Layout, one MessagePack array, the same in `lua/modules/internal/error.lua`:
+
+    [type: str, code: int, message: str, file: str, line: int, custom type: str | nil, errno: int,
+     fields: map | nil, previous error: array | nil]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+
+from box.errors import BoxError, ErrorCode
+
+_TEXT_ERRORS = "surrogateescape"
+
+
+def encode_error(error: BoxError) -> bytes:
+    """The bytes that Lua's `internal.error` understands."""
+    packed: bytes = msgpack.packb(_to_list(error), unicode_errors=_TEXT_ERRORS, default=str)
+    return packed
+
+
+def decode_error(raw: bytes) -> BoxError:
+    """The BoxError that Lua encoded. Errors of Lua itself have the code PROC_LUA and the type LuajitError."""
+    return _from_list(msgpack.unpackb(raw, unicode_errors=_TEXT_ERRORS, strict_map_key=False))
+
+
+def error_from_exception(error: BaseException) -> BoxError:
+    """A BoxError as it is; any other exception as a LuajitError with its text."""
+    if isinstance(error, BoxError):
+        return error
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")
+
+
+def _to_list(error: BoxError) -> list[Any]:
+    return [
+        error.type,
+        error.code,
+        error.message,
+        error.file,
+        error.line,
+        error.custom_type,
+        error.errno,
+        error.fields or None,
+        None if error.prev is None else _to_list(error.prev),
+    ]
+
+
+def _from_list(parts: list[Any]) -> BoxError:
+    kind, code, message, file, line, custom_type, errno, fields, prev = parts
+    return BoxError(
+        code,
+        message,
+        type=kind,
+        file=file,
+        line=line,
+        custom_type=custom_type,
+        errno=errno,
+        fields=fields,
+        prev=None if prev is None else _from_list(prev),
+    )

@@ -1,0 +1,247 @@
+"""The Python half of the fiber scheduler: what fibers wait for.
+
+A *token* is a negative integer that stands for something outside of Lua: a bound function returns it, the Lua
+fiber parks, and `wake` or `fail` ends the wait. A *timer* is a deadline of a wait inside Lua. Both end in a call
+into Lua that marks the fiber ready; one *tick* a turn of the loop runs the fibers that are ready.
+
+Tokens are used once. `cancel` is asked when the fiber that waits is cancelled: it is told by the creator of the
+token how to give the operation up, or that it cannot be (a WAL write), in which case the wait goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Protocol
+
+from box.errors import BoxError, fiber_is_cancelled
+from lua.boundary import encode_error, error_from_exception
+
+Value = bytes | float | int | bool | None
+"""What may cross the boundary."""
+
+_EAGER_TASKS = sys.version_info >= (3, 12)
+
+
+class Scheduler(Protocol):
+    """The calls into Lua that this module needs; see `lua/modules/internal/scheduler.lua`."""
+
+    def run(self) -> bool: ...
+    def deliver(self, token: int, *values: Value) -> None: ...
+    def deliver_error(self, token: int, error: bytes) -> None: ...
+    def fire(self, timer: int) -> None: ...
+
+
+class Waits:
+    """Tokens, timers and ticks of one runtime. All methods run in the thread of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._lua: Scheduler | None = None
+        self._last_token = 0
+        self._tokens: dict[int, Callable[[], None] | None] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tick: asyncio.Handle | None = None
+
+    def attach(self, lua: Scheduler) -> None:
+        """Give the calls into Lua, once the Lua state is up."""
+        self._lua = lua
+
+    # ---- ticks ----
+
+    def schedule_tick(self) -> None:
+        """Run the ready fibers in the next turn of the loop."""
+        if self._tick is None and self._lua is not None:
+            self._tick = self.loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._tick = None
+        if self._lua is not None and self._lua.run():
+            self.schedule_tick()
+
+    # ---- tokens ----
+
+    def new_token(self, on_cancel: Callable[[], None] | None = None) -> int:
+        """A token to return to Lua. `on_cancel` is called if the fiber is cancelled before the token ends; it must
+        end the token itself, now or later. Without it the wait cannot be cancelled."""
+        self._last_token -= 1
+        self._tokens[self._last_token] = on_cancel
+        return self._last_token
+
+    def wake(self, token: int, *values: Value) -> None:
+        """End a wait with values. A token that has ended already is ignored."""
+        if self._lua is not None and self._tokens.pop(token, self) is not self:
+            self._lua.deliver(token, *values)
+            self.schedule_tick()
+
+    def fail(self, token: int, error: BoxError) -> None:
+        """End a wait with an error, which is raised in the fiber."""
+        if self._lua is not None and self._tokens.pop(token, self) is not self:
+            self._lua.deliver_error(token, encode_error(error))
+            self.schedule_tick()
+
+    def cancel_wait(self, token: int) -> None:
+        """From Lua: the fiber that waits for the token has been cancelled."""
+        on_cancel = self._tokens.get(token)
+        if on_cancel is not None:
+            on_cancel()
+
+    # ---- timers ----
+
+    def timer_start(self, timer: int, seconds: float) -> None:
+        """From Lua: a wait has a deadline."""
+        self._timers[timer] = self.loop.call_later(seconds, self._fire, timer)
+
+    def timer_stop(self, timer: int) -> None:
+        """From Lua: the wait ended before its deadline."""
+        handle = self._timers.pop(timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _fire(self, timer: int) -> None:
+        del self._timers[timer]
+        if self._lua is not None:
+            self._lua.fire(timer)
+            self.schedule_tick()
+
+    # ---- coroutines ----
+
+    def drive(self, coro: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine to its first suspension. Returns its result if it ends there, `(False, error bytes)` if it
+        raises, and a token otherwise. A cancellation of the fiber cancels the coroutine."""
+        try:
+            task, result = self._first_step(coro)
+        except Exception as error:
+            return False, encode_error(error_from_exception(error))
+        return result if task is None else self._token_of(task)
+
+    def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
+        """Run a coroutine to its first suspension: the task of the rest, None if it has ended. Raises its error."""
+        task, _ = self._first_step(coro)
+        return task
+
+    def _first_step(self, coro: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any] | None, Any]:
+        if _EAGER_TASKS:
+            task: asyncio.Task[Any] = asyncio.Task(coro, loop=self.loop, eager_start=True)  # type: ignore[call-arg]
+            return (None, task.result()) if task.done() else (task, None)
+        stand_in = _StandIn()
+        with _current_task(self.loop, stand_in):
+            try:
+                future = coro.send(None)
+            except StopIteration as stop:
+                return None, stop.value
+        task = self.loop.create_task(_continued(coro, future))
+        stand_in.become(task)
+        return task, None
+
+    def _token_of(self, task: asyncio.Task[Any]) -> int:
+        token = self.new_token(on_cancel=lambda: _cancel_task(task))
+        self._tasks.add(task)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                self.fail(token, fiber_is_cancelled())
+                return
+            error = task.exception()
+            if error is not None:
+                self.fail(token, error_from_exception(error))
+                return
+            result = task.result()
+            self._wake_with(token, result)
+
+        task.add_done_callback(done)
+        return token
+
+    def _wake_with(self, token: int, result: Any) -> None:
+        if not isinstance(result, tuple):
+            self.wake(token, result)
+        elif result and result[0] is False and self._lua is not None:
+            if self._tokens.pop(token, self) is not self:
+                self._lua.deliver_error(token, result[1])
+                self.schedule_tick()
+        else:
+            self.wake(token, *result)
+
+    # ---- end ----
+
+    def close(self) -> list[asyncio.Task[Any]]:
+        """Stop every timer and tick, cancel every driven task and forget Lua. Returns the tasks to wait for."""
+        self._lua = None
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        self._tokens.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+
+def _cancel_task(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+
+
+@types.coroutine
+def _continued(coro: Coroutine[Any, Any, Any], future: Any) -> Generator[Any, Any, Any]:
+    """The rest of a coroutine whose first step yielded `future`."""
+    try:
+        while True:
+            try:
+                value = yield future
+            except BaseException as error:
+                future = coro.throw(error)
+            else:
+                future = coro.send(value)
+    except StopIteration as stop:
+        return stop.value
+
+
+class _StandIn:
+    """The current task during the first step of a coroutine, before Python 3.12 has eager tasks.
+
+    `asyncio.timeout` remembers the current task and cancels it later: by then there is a real one.
+    """
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def become(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+
+    def cancel(self, msg: Any = None) -> bool:
+        return self._task is not None and self._task.cancel(msg)
+
+    def cancelling(self) -> int:
+        return 0 if self._task is None else self._task.cancelling()
+
+    def uncancel(self) -> int:
+        return 0 if self._task is None else self._task.uncancel()
+
+
+class _current_task:
+    """Make `task` the loop's current task for the time of a block."""
+
+    __slots__ = ("_loop", "_previous", "_task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: Any) -> None:
+        self._loop = loop
+        self._task = task
+        self._previous: Any = None
+
+    def __enter__(self) -> None:
+        self._previous = asyncio.current_task(self._loop)
+        if self._previous is not None:
+            asyncio.tasks._leave_task(self._loop, self._previous)
+        asyncio.tasks._enter_task(self._loop, self._task)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.tasks._leave_task(self._loop, self._task)
+        if self._previous is not None:
+            asyncio.tasks._enter_task(self._loop, self._previous)

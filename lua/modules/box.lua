@@ -1,0 +1,49 @@
+-- The table `box`: its members, and the guard that hides most of them until box.cfg{}.
+
+local box = {}
+package.loaded.box = box
+rawset(_G, 'box', box)
+
+box.NULL = require('internal.msgpack').NULL
+box.error = require('box.error')
+box.tuple = require('box.tuple')
+box.index = require('box.iterator_type').types
+box.session = require('box.session')
+box.internal = require('box.internal')
+box.schema = require('box.schema')
+box.priv = require('box.schema.privilege').PRIV
+
+for name, member in pairs(require('box.txn')) do
+    box[name] = member
+end
+
+local registry = require('box.registry')
+box.space, box.sequence, box.func = registry.spaces, registry.sequences, registry.functions
+for name, class in pairs(registry.metatables) do
+    box.schema[name] = class
+end
+
+local control = require('box.ctl')
+box.ctl, box.snapshot, box.backup, box.once = control.ctl, control.snapshot, control.backup, control.once
+
+box.info = require('box.info')
+local counters = require('box.stat')
+box.stat, box.slab, box.runtime = counters.stat, counters.slab, counters.runtime
+
+local function unsupported(feature)
+    return function()
+        box.error(box.error.UNSUPPORTED, 'Lunabox', feature)
+    end
+end
+
+box.execute, box.prepare, box.unprepare = unsupported('SQL'), unsupported('SQL'), unsupported('SQL')
+box.lib = {load = unsupported('C modules')}
+box.feedback = {save = function() end}
+
+for name, member in pairs({ctl = box.ctl, stat = box.stat, slab = box.slab, backup = box.backup}) do
+    package.loaded['box.' .. name] = member
+end
+
+require('box.load_cfg').close_box(box)
+
+return box

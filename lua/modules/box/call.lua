@@ -1,0 +1,96 @@
+-- Functions by name: what a CALL request, a stored function and box.schema.func.call run.
+
+local box_error = require('box.error')
+local entry = require('internal.entry')
+local finish = require('box.finish')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local registry = require('internal.registry')
+
+local M = {find = entry.find}
+local find, compile, encode_args, decode_args = entry.find, entry.compile, msgpack.encode_args, msgpack.decode_args
+
+local function call_by_name(name, ...)
+    local found, object = find(name)
+    if object ~= nil then
+        return found(object, ...)
+    end
+    return found(...)
+end
+
+-- Stored functions whose body is stored, by id.
+local bodies = {}
+
+local SANDBOX = {
+    'assert', 'error', 'ipairs', 'math', 'next', 'pairs', 'pcall', 'print', 'select', 'string', 'table', 'tonumber',
+    'tostring', 'type', 'unpack', 'xpcall', 'utf8',
+}
+
+local function sandbox()
+    local env = {}
+    for _, name in ipairs(SANDBOX) do
+        local value = _G[name]
+        env[name] = type(value) == 'table' and table.deepcopy(value) or value
+    end
+    return env
+end
+
+-- From Python: compile the body of a stored function; it must be an expression that gives a function.
+local function load_body(id, name, body, is_sandboxed)
+    local function refuse(reason)
+        box_error(box_error.LOAD_FUNCTION, name, reason)
+    end
+    local chunk, problem = loadstring('return ' .. body)
+    if chunk == nil then
+        refuse(problem)
+    end
+    local ok, result = pcall(setfenv(chunk, {}))
+    if not ok then
+        refuse(tostring(result))
+    elseif type(result) ~= 'function' then
+        refuse("given body doesn't define a function")
+    end
+    bodies[id] = setfenv(result, is_sandboxed and sandbox() or _G)
+end
+
+local function call_stored(id, name, ...)
+    local body = id ~= 0 and bodies[id]
+    if body then
+        return body(...)
+    end
+    return call_by_name(name, ...)
+end
+
+-- From Python: a request. Arguments and results are MessagePack arrays.
+local function run_call(id, name, packed)
+    return encode_args(call_stored(id, name, decode_args(packed)))
+end
+
+local function run_eval(expression, packed)
+    return encode_args(compile(expression)(decode_args(packed)))
+end
+
+python.entry('box.run_call', registry.ref(run_call))
+python.entry('box.run_eval', registry.ref(run_eval))
+python.entry('box.load_function', registry.ref(load_body))
+
+local function leave(number, ok, ...)
+    if number ~= 0 then
+        python.session_su_leave(number)
+    end
+    if not ok then
+        error((...), 0)
+    end
+    return ...
+end
+
+-- box.func.name:call{...}: with the checks of a request, arguments and results stay Lua values.
+function M.schema_call(name, ...)
+    if type(name) ~= 'string' then
+        error('Use func:call(...)', 0)
+    end
+    local id, su_number = finish.plain(python.function_enter(name))
+    return leave(su_number, pcall(call_stored, id, name, ...))
+end
+
+return M

@@ -1,0 +1,92 @@
+-- box.ctl, box.snapshot, box.backup, box.once.
+
+local box_error = require('box.error')
+local events = require('box.events')
+local finish = require('box.finish')
+local python = require('internal.python')
+
+local ctl = {}
+
+local function check_timeout(timeout)
+    if timeout ~= nil and type(timeout) ~= 'number' then
+        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(timeout)), 0)
+    end
+    return timeout
+end
+
+function ctl.wait_ro(timeout)
+    finish.nothing(python.ctl_wait_ro(check_timeout(timeout)))
+end
+
+function ctl.wait_rw(timeout)
+    finish.nothing(python.ctl_wait_rw(check_timeout(timeout)))
+end
+
+function ctl.promote()
+    finish.nothing(python.ctl_promote())
+end
+
+-- The older name.
+ctl.clear_synchro_queue = ctl.promote
+
+function ctl.is_recovery_finished()
+    return python.ctl_is_recovery_finished() ~= 0
+end
+
+function ctl.on_shutdown(...)
+    return events.reset('on_shutdown', ...)
+end
+
+function ctl.on_schema_init(...)
+    return events.reset('on_schema_init', ...)
+end
+
+function ctl.set_on_shutdown_timeout(...)
+    if select('#', ...) ~= 1 then
+        error('function expected one argument', 0)
+    end
+    local timeout = ...
+    if type(timeout) ~= 'number' then
+        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(timeout)), 0)
+    elseif timeout <= 0 then
+        error('on_shutdown timeout must be greater then zero', 0)
+    end
+    events.set_shutdown_timeout(timeout)
+end
+
+local M = {ctl = ctl}
+
+function M.snapshot()
+    return finish.plain(python.box_snapshot())
+end
+
+M.backup = {}
+
+function M.backup.start(checkpoint)
+    if checkpoint ~= nil and type(checkpoint) ~= 'number' then
+        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(checkpoint)), 0)
+    elseif checkpoint ~= nil and checkpoint < 0 then
+        error('invalid checkpoint index', 0)
+    end
+    return finish.value(python.backup_start(checkpoint or 0))
+end
+
+function M.backup.stop()
+    finish.nothing(python.backup_stop())
+end
+
+-- Run once in the life of the replica set: the key is kept in _schema.
+function M.once(key, func, ...)
+    if type(key) ~= 'string' or type(func) ~= 'function' then
+        box_error(box_error.ILLEGAL_PARAMS, 'Usage: box.once(key, func, ...)')
+    end
+    key = 'once' .. key
+    if box.space._schema:get{key} ~= nil then
+        return
+    end
+    ctl.wait_rw()
+    box.space._schema:put{key}
+    return func(...)
+end
+
+return M

@@ -1,0 +1,169 @@
+-- box.error: codes by name, constructors, the last error of the fiber, error injections.
+
+local decode = require('internal.msgpack').decode
+local encode = require('internal.msgpack').encode
+local errors = require('internal.error')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local M = {}
+local templates = {}
+
+for _, entry in ipairs((decode(python.error_codes()))) do
+    local name, code, template = unpack(entry)
+    M[name] = code
+    templates[code] = template
+end
+
+-- The fiber's last error lives in Python; what was set from here keeps its identity.
+local last_bytes, last_error
+
+local function set_last(err)
+    last_bytes, last_error = errors.encode(err), err
+    python.error_set(last_bytes)
+end
+
+local function last()
+    local bytes = python.error_last()
+    if bytes == nil then
+        return nil
+    elseif bytes ~= last_bytes then
+        last_bytes, last_error = bytes, errors.decode(bytes)
+    end
+    return last_error
+end
+
+local function where(level)
+    local info = debug.getinfo(level + 1, 'Sl')
+    if info == nil then
+        return '', 0
+    end
+    return info.short_src ~= '' and info.short_src or 'eval', info.currentline
+end
+
+-- Code and reason by the code's template: string.format fills it only when there is something to fill in.
+local function by_code(code, ...)
+    local template = templates[code] or 'Unknown error'
+    if select('#', ...) > 0 then
+        return {code = code, message = template:format(...)}
+    elseif not template:find('%', 1, true) then
+        return {code = code, message = template}
+    end
+end
+
+local function by_type(custom_type, template, ...)
+    if type(template) ~= 'string' then
+        return nil
+    end
+    return {type = 'CustomError', custom_type = custom_type, code = 0, message = template:format(...)}
+end
+
+local function by_table(given)
+    local facts = {code = tonumber(given.code) or 0, message = given.reason ~= nil and tostring(given.reason) or ''}
+    if given.type ~= nil then
+        facts.type, facts.custom_type = 'CustomError', tostring(given.type)
+    end
+    return facts
+end
+
+-- An error object, or nil for wrong arguments. `level` is the caller's whose place the trace shows.
+local function create(level, first, ...)
+    local facts
+    local kind = type(first)
+    if kind == 'number' then
+        facts = by_code(first, ...)
+    elseif kind == 'string' then
+        facts = by_type(first, ...)
+    elseif kind == 'table' and select('#', ...) == 0 then
+        facts = by_table(first)
+    end
+    if facts == nil then
+        return nil
+    end
+    facts.file, facts.line = where(level + 1)
+    return errors.new(facts)
+end
+
+local function call(_, ...)
+    if select('#', ...) == 0 then
+        local err = last()
+        if err ~= nil then
+            error(err, 0)
+        end
+        return
+    end
+    local first = ...
+    local err
+    if select('#', ...) == 1 and errors.is(first) then
+        err = first
+    else
+        err = create(2, ...)
+    end
+    if err == nil then
+        error('box.error(): bad arguments', 0)
+    end
+    set_last(err)
+    error(err, 0)
+end
+
+local functions = {}
+
+function functions.last(...)
+    if select('#', ...) > 0 then
+        error('box.error.last(): bad arguments', 0)
+    end
+    return last()
+end
+
+function functions.clear(...)
+    if select('#', ...) > 0 then
+        error('box.error.clear(): bad arguments', 0)
+    end
+    last_bytes, last_error = nil, nil
+    python.error_set()
+end
+
+function functions.new(...)
+    local err = select('#', ...) > 0 and create(2, ...)
+    if not err then
+        error('Usage: box.error.new(code, args) or box.error.new(type, args)', 0)
+    end
+    return err
+end
+
+function functions.set(...)
+    local err = ...
+    if select('#', ...) == 0 then
+        error('Usage: box.error.set(error)', 0)
+    elseif not errors.is(err) then
+        error('Invalid argument #1 (error expected, got ' .. type(err) .. ')', 0)
+    end
+    set_last(err)
+end
+
+M.injection = {}
+
+local function check_name(name)
+    if type(name) ~= 'string' then
+        error(string.format("bad argument #1 to '?' (string expected, got %s)", name == nil and 'no value' or type(name)), 0)
+    end
+    return name
+end
+
+function M.injection.set(name, value)
+    return wait(python.errinj_set(check_name(name), encode(value)))
+end
+
+function M.injection.get(name)
+    return (decode(wait(python.errinj_get(check_name(name)))))
+end
+
+function M.injection.info()
+    local result = {}
+    for _, entry in ipairs((decode(python.errinj_info()))) do
+        result[entry[1]] = {state = entry[2]}
+    end
+    return result
+end
+
+return setmetatable(M, {__call = call, __index = functions})

@@ -1,0 +1,42 @@
+-- Trigger lists of the instance: sessions, shutdown, schema initialisation. Python fires them by name.
+
+local python = require('internal.python')
+local registry = require('internal.registry')
+local trigger_list = require('box.trigger_list')
+
+local M = {}
+
+local lists = {}
+
+local function list_of(name)
+    lists[name] = lists[name] or {}
+    return lists[name]
+end
+
+-- See box.trigger_list; Python learns whether there is anything to fire.
+function M.reset(name, ...)
+    local list = list_of(name)
+    local result = trigger_list.reset(list, ...)
+    python.event_enable(name, #list)
+    return result
+end
+
+-- From Python.
+local function fire(name, ...)
+    local list = list_of(name)
+    local snapshot = {}
+    for i, trigger in ipairs(list) do
+        snapshot[i] = trigger
+    end
+    for _, trigger in ipairs(snapshot) do
+        trigger(...)
+    end
+end
+
+function M.set_shutdown_timeout(timeout)
+    python.event_shutdown_timeout(timeout)
+end
+
+python.entry('box.fire', registry.ref(fire))
+
+return M

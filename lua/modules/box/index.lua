@@ -1,0 +1,205 @@
+-- Methods of index objects.
+--
+-- A key that is one number or string crosses to Python as it is; other keys go as a MessagePack array.
+
+local box_error = require('box.error')
+local check_index = require('box.usage').index
+local finish = require('box.finish')
+local iterator_type = require('box.iterator_type').resolve
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local tuples = require('internal.tuple')
+local changes = require('box.changes')
+local open_cursor = require('box.iterator').open
+local wait = require('internal.wait')
+
+local type = type
+local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
+local encode, encode_args = msgpack.encode, msgpack.encode_args
+local index_get, index_get_key = python.index_get, python.index_get_key
+
+local UINT32_MAX = 4294967295
+
+local methods = {}
+
+local EMPTY_KEY = '\144'
+
+-- The key as a MessagePack array: nil is the empty key, a value is a key of one part.
+local function encode_key(key)
+    if key == nil then
+        return EMPTY_KEY
+    elseif type(key) == 'table' then
+        return encode_args(unpack(key, 1, #key))
+    elseif is_tuple(key) then
+        return tuple_raw(key)
+    end
+    return encode_args(key)
+end
+
+-- The same for a change, which refuses a map as a key.
+local function encode_exact_key(key)
+    if type(key) == 'table' then
+        return encode(key)
+    end
+    return encode_key(key)
+end
+
+local function encode_operations(ops)
+    if is_tuple(ops) then
+        return tuple_raw(ops)
+    end
+    return encode(ops)
+end
+
+function methods.get(index, key)
+    check_index(index, 'get')
+    local kind = type(key)
+    local value = key
+    if kind == 'table' and #key == 1 then
+        value = key[1]
+        kind = type(value)
+    end
+    local raw, problem
+    if kind == 'number' or kind == 'string' then
+        raw, problem = index_get(index.space_id, index.id, value)
+    else
+        raw, problem = index_get_key(index.space_id, index.id, encode_key(key))
+    end
+    if raw == nil then
+        return
+    elseif type(raw) == 'string' then
+        return tuple_new(raw, index.space_id)
+    end
+    return finish.tuple(index.space_id, raw, problem)
+end
+
+local function select_options(options, key_is_empty)
+    local iterator = iterator_type(options, key_is_empty)
+    local offset, limit = 0, UINT32_MAX
+    if options ~= nil then
+        offset = options.offset or offset
+        limit = options.limit or limit
+    end
+    return iterator, offset, limit
+end
+
+local function check_uint32(value, position)
+    if type(value) ~= 'number' then
+        error(string.format("bad argument #%d to 'box_select' (cannot convert '%s' to 'unsigned int')",
+                            position, type(value)), 3)
+    end
+end
+
+function methods.select(index, key, options)
+    check_index(index, 'select')
+    local raw_key = encode_key(key)
+    local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
+    check_uint32(offset, 4)
+    check_uint32(limit, 5)
+    local blob, sizes = python.index_select(index.space_id, index.id, iterator, offset, limit, raw_key)
+    if type(blob) ~= 'string' then
+        blob, sizes = wait(blob, sizes)
+    end
+    return tuples.many(blob, sizes, index.space_id)
+end
+
+function methods.pairs(index, key, options)
+    check_index(index, 'pairs')
+    local raw_key = encode_key(key)
+    return open_cursor(index.space_id, index.id, iterator_type(options, raw_key == EMPTY_KEY), raw_key)
+end
+
+function methods.count(index, key, options)
+    check_index(index, 'count')
+    local raw_key = encode_key(key)
+    local iterator = iterator_type(options, raw_key == EMPTY_KEY)
+    return wait(python.index_count(index.space_id, index.id, iterator, raw_key))
+end
+
+function methods.min(index, key)
+    check_index(index, 'min')
+    return finish.tuple(index.space_id, python.index_min(index.space_id, index.id, encode_key(key)))
+end
+
+function methods.max(index, key)
+    check_index(index, 'max')
+    return finish.tuple(index.space_id, python.index_max(index.space_id, index.id, encode_key(key)))
+end
+
+function methods.random(index, seed)
+    check_index(index, 'random')
+    seed = seed or math.random()
+    return finish.tuple(index.space_id, python.index_random(index.space_id, index.id, math.floor(seed)))
+end
+
+function methods.len(index)
+    check_index(index, 'len')
+    return wait(python.index_len(index.space_id, index.id))
+end
+
+function methods.bsize(index)
+    check_index(index, 'bsize')
+    return wait(python.index_bsize(index.space_id, index.id))
+end
+
+-- The tuple that a change returned. nil stands for the tuple that was sent, `true` for none at all.
+local function changed_tuple(space_id, result, problem, sent)
+    if type(result) ~= 'string' then
+        result = wait(result, problem)
+        if result == nil then
+            result = sent
+        end
+    end
+    if result ~= nil and result ~= true then
+        return tuple_new(result, space_id)
+    end
+end
+
+function methods.update(index, key, ops)
+    check_index(index, 'update')
+    if type(ops) ~= 'table' and not is_tuple(ops) then
+        error('Usage index:update(key, ops)', 0)
+    end
+    changes.count = changes.count + 1
+    return changed_tuple(index.space_id, python.index_update(
+        index.space_id, index.id, encode_exact_key(key), encode_operations(ops)))
+end
+
+function methods.delete(index, key)
+    check_index(index, 'delete')
+    changes.count = changes.count + 1
+    return changed_tuple(index.space_id, python.index_delete(index.space_id, index.id, encode_exact_key(key)))
+end
+
+function methods.stat(index)
+    check_index(index, 'stat')
+    return {}
+end
+
+function methods.compact(index)
+    check_index(index, 'compact')
+end
+
+function methods.drop(index)
+    check_index(index, 'drop')
+    return box.schema.index.drop(index.space_id, index.id)
+end
+
+function methods.rename(index, name)
+    check_index(index, 'rename')
+    return box.schema.index.rename(index.space_id, index.id, name)
+end
+
+function methods.alter(index, options)
+    check_index(index, 'alter')
+    if index.id == nil or index.space_id == nil then
+        box_error(box_error.PROC_LUA, 'Usage: index:alter{opts}')
+    end
+    return box.schema.index.alter(index.space_id, index.id, options)
+end
+
+for name, method in pairs(require('box.fselect')) do
+    methods[name] = method
+end
+
+return {methods = methods, changed_tuple = changed_tuple, encode_operations = encode_operations}

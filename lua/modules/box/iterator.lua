@@ -1,0 +1,105 @@
+-- index:pairs(): a cursor that reads ahead.
+--
+-- One call into Python fetches a chunk of tuples. The loop must see the index as it is at each step, so what is
+-- left of a chunk counts only while nothing can have changed: no write by this Lua code (`changes`), no switch
+-- to another fiber. After either, Python says whether the index is still the same, or goes back.
+
+local ffi = require('ffi')
+local changes = require('box.changes')
+local python = require('internal.python')
+local scheduler = require('internal.scheduler')
+local tuples = require('internal.tuple')
+local wait = require('internal.wait')
+
+local cursor_next, current_fiber = python.cursor_next, scheduler.current_fiber
+local tuple_type, byte_pointer, size_pointer = tuples.ctype, ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
+local new, copy, cast, type = ffi.new, ffi.copy, ffi.cast, type
+
+-- Most loops end after a few steps or after very many.
+local FIRST_CHUNK, LARGEST_CHUNK = 8, 512
+
+local cursor_mt = {__tostring = function() return '<iterator state>' end}
+local guard_type = ffi.typeof('struct { uint32_t cursor; }')
+
+local function close(guard)
+    python.cursor_close(guard.cursor)
+end
+
+local function note_place(cursor)
+    local fiber = current_fiber()
+    cursor.changes, cursor.fiber, cursor.switches = changes.count, fiber, fiber and fiber.csw
+end
+
+local function is_same_place(cursor)
+    local fiber = current_fiber()
+    return cursor.changes == changes.count and cursor.fiber == fiber and (fiber == nil or cursor.switches == fiber.csw)
+end
+
+-- `used` of the tuples at hand were taken; true if the rest of them are still right.
+local function fetch(cursor, used)
+    local blob, sizes = cursor_next(cursor.id, cursor.chunk, used)
+    if blob == true then
+        note_place(cursor)
+        return true
+    end
+    cursor.used, cursor.count = 0, 0
+    if blob == nil then
+        return
+    elseif blob == false then
+        cursor.is_over = true
+        wait(blob, sizes)
+    end
+    note_place(cursor)
+    cursor.blob, cursor.sizes = blob, sizes
+    cursor.data, cursor.list = cast(byte_pointer, blob), cast(size_pointer, sizes)
+    cursor.position, cursor.count = 0, #sizes / 4
+end
+
+local function advance(cursor)
+    if cursor.used < cursor.count then
+        if not fetch(cursor, cursor.used) and cursor.count > 0 then
+            -- The index changed under the loop: it will change again.
+            cursor.chunk = FIRST_CHUNK
+        end
+        return
+    end
+    if cursor.count > 0 and cursor.chunk < LARGEST_CHUNK then
+        cursor.chunk = cursor.chunk * 4
+    end
+    fetch(cursor, cursor.used)
+end
+
+local function next_tuple(param, cursor)
+    if getmetatable(cursor) ~= cursor_mt then
+        error('usage: next(param, state)')
+    elseif cursor.is_over then
+        return nil
+    end
+    local used = cursor.used
+    if used >= cursor.count or not is_same_place(cursor) then
+        advance(cursor)
+        used = cursor.used
+        if used >= cursor.count then
+            cursor.is_over = true
+            return nil
+        end
+    end
+    local size, position = cursor.list[used], cursor.position
+    local tuple = new(tuple_type, size)
+    tuple._size, tuple._format = size, cursor.format
+    copy(tuple._data, cursor.data + position, size)
+    cursor.used, cursor.position = used + 1, position + size
+    return cursor, tuple
+end
+
+-- Generator, parameter and state for a loop, as an iterator of `fun`.
+local function open(space_id, index_id, iterator, key)
+    local id = wait(python.cursor_open(space_id, index_id, iterator, key))
+    local guard = ffi.gc(guard_type(id), close)
+    local cursor = setmetatable({
+        id = id, guard = guard, format = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
+    }, cursor_mt)
+    return require('fun').wrap(next_tuple, key, cursor)
+end
+
+return {open = open}

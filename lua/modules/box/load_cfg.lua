@@ -1,0 +1,103 @@
+-- box.cfg: callable before and after the first configuration, readable after it; and the guard that
+-- refuses most of `box` before it.
+
+local finish = require('box.finish')
+local python = require('internal.python')
+require('box.registry')
+
+local M = {}
+
+-- What may be used before box.cfg{}.
+local ALWAYS = {
+    error = true, internal = true, index = true, lib = true, session = true, tuple = true, runtime = true,
+    ctl = true, NULL = true,
+}
+
+local closed = {}
+local is_configured = false
+
+local function refuse()
+    error(debug.traceback('Please call box.cfg{} first'))
+end
+
+local function refuse_assignment()
+    error('Attempt to modify a read-only table')
+end
+
+-- Always a map: NULL asks for an option's default. The text for what is no table is that of pairs().
+local function encode_options(options)
+    local copy = {}
+    for name, value in pairs(options == nil and {} or options) do
+        copy[name] = value
+    end
+    return finish.encode(setmetatable(copy, {__serialize = 'map'}))
+end
+
+local function show_values(values)
+    for name in pairs(box.cfg) do
+        if values[name] == nil then
+            rawset(box.cfg, name, nil)
+        end
+    end
+    for name, value in pairs(values) do
+        rawset(box.cfg, name, value)
+    end
+end
+
+-- Options that were applied before one failed stay applied, and are shown.
+local function configure_again(_, options)
+    local packed = encode_options(options)
+    local ok, problem = pcall(finish.nothing, python.box_configure(packed))
+    show_values(finish.value(python.box_config_values()))
+    if not ok then
+        error(problem, 0)
+    elseif type(rawget(box, 'on_reload_configuration')) == 'function' then
+        box.on_reload_configuration()
+    end
+end
+
+local configured_metatable = {__newindex = refuse_assignment, __call = configure_again}
+
+-- Everything of `box` is there while the instance starts: a master's status is looked at in its bootstrap.
+local function open_box(values)
+    setmetatable(box, nil)
+    for name, value in pairs(closed) do
+        box[name] = value
+    end
+    box.cfg = setmetatable(values, configured_metatable)
+    finish.nothing(python.schema_attach())
+end
+
+local function close_box(members)
+    for name, value in pairs(members) do
+        if name ~= 'cfg' then
+            closed[name] = value
+        end
+        if not ALWAYS[name] then
+            members[name] = nil
+        end
+    end
+    members.cfg = M.configure
+    setmetatable(members, {__index = refuse})
+end
+
+-- A wrong option leaves `box` as it was, and so does an instance that could not start.
+function M.configure(options)
+    if is_configured then
+        return configure_again(box.cfg, options)
+    end
+    local packed = encode_options(options)
+    open_box(finish.value(python.box_config_check(packed)))
+    is_configured = true
+    local ok, problem = pcall(finish.nothing, python.box_configure(packed))
+    if not ok then
+        is_configured = false
+        close_box(box)
+        error(problem, 0)
+    end
+    show_values(finish.value(python.box_config_values()))
+end
+
+M.close_box = close_box
+
+return M

@@ -1,0 +1,50 @@
+-- Look-ups in the system views by name or id: what the reader may not see does not exist.
+
+local M = {}
+
+local function find(view, name_or_id)
+    local space = box.space[view]
+    if type(name_or_id) == 'string' then
+        return space.index.name:get(name_or_id)
+    elseif name_or_id ~= nil then
+        return space:get(name_or_id)
+    end
+end
+
+-- Id of a user or a role, or nil. A nil name raises ER_EXACT_MATCH, as in the peer.
+function M.user_or_role(name_or_id)
+    local tuple = name_or_id == nil and box.space._vuser:get{} or find('_vuser', name_or_id)
+    return tuple and tuple[1]
+end
+
+function M.grantee(kind, name_or_id)
+    local tuple = find('_vuser', name_or_id)
+    return tuple ~= nil and tuple[4] == kind and tuple[1] or nil
+end
+
+-- Id and tuple.
+function M.sequence(name_or_id)
+    local tuple = find('_vsequence', name_or_id)
+    if tuple ~= nil then
+        return tuple[1], tuple
+    end
+end
+
+function M.func(name_or_id)
+    return find('_vfunc', name_or_id)
+end
+
+-- Id of a collation of exactly this name, or nil.
+function M.collation(name)
+    local tuple = box.space._collation.index.name:get{name}
+    return tuple and tuple[1]
+end
+
+function M.revoke_object_privileges(object_type, object_id)
+    local _priv = box.space._priv
+    for _, tuple in ipairs(box.space._vpriv.index.object:select{object_type, object_id}) do
+        _priv:delete{tuple[2], object_type, object_id}
+    end
+end
+
+return M

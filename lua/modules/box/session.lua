@@ -1,0 +1,130 @@
+-- box.session: who runs this.
+
+local finish = require('box.finish')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local events = require('box.events')
+
+local M = {id = python.session_id, sync = python.session_sync, uid = python.session_uid, euid = python.session_euid}
+
+function M.type()
+    return finish.value(python.session_strings())[1]
+end
+
+function M.user()
+    return finish.value(python.session_strings())[2]
+end
+
+function M.effective_user()
+    return finish.value(python.session_strings())[3]
+end
+
+local function check_session_id(name, ...)
+    if select('#', ...) > 1 then
+        error('session.' .. name .. '(sid): bad arguments', 0)
+    end
+    local id = ...
+    if select('#', ...) == 1 and type(id) ~= 'number' then
+        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(id)), 0)
+    end
+    return id
+end
+
+function M.exists(...)
+    return finish.value(python.session_exists(check_session_id('exists', ...)))
+end
+
+function M.fd(...)
+    local fd = finish.value(python.session_fd(check_session_id('fd', ...)))
+    if fd == nil then
+        error('session.fd(): session does not exist', 0)
+    end
+    return fd
+end
+
+function M.peer(...)
+    local found = finish.value(python.session_peer(check_session_id('peer', ...)))
+    if not found[1] then
+        error('session.peer(): session does not exist', 0)
+    end
+    return found[2] ~= nil and found[2] or nil
+end
+
+local function leave(number, ok, ...)
+    python.session_su_leave(number)
+    if not ok then
+        error((...), 0)
+    end
+    return ...
+end
+
+-- su(user) changes the session's user, su(user, function, ...) runs a function as the user.
+function M.su(...)
+    if getmetatable(box) ~= nil then
+        error('Please call box.cfg{} first', 0)
+    elseif select('#', ...) < 1 then
+        error('session.su(): bad arguments', 0)
+    end
+    local user, func = ...
+    if select('#', ...) == 1 then
+        finish.nothing(python.session_su(user))
+        return
+    elseif type(func) ~= 'function' then
+        error(string.format("bad argument #2 to '?' (function expected, got %s)", type(func)), 0)
+    end
+    return leave(finish.plain(python.session_su_enter(user)), pcall(func, select(3, ...)))
+end
+
+function M.push(...)
+    if select('#', ...) ~= 1 then
+        error('Usage: box.session.push(data)', 0)
+    end
+    local ok, problem = python.session_push(msgpack.encode((...)))
+    if not ok then
+        return nil, finish.error(problem)
+    end
+    return true
+end
+
+for _, name in ipairs({'on_connect', 'on_disconnect', 'on_auth', 'on_access_denied'}) do
+    M[name] = function(...)
+        return events.reset(name, ...)
+    end
+end
+
+-- Settings of the session: read and assigned like fields.
+M.settings = setmetatable({}, {
+    __serialize = function()
+        return finish.value(python.session_settings())
+    end,
+    __index = function(_, name)
+        local value = finish.value(python.session_settings())[name]
+        if value == nil then
+            local raise = require('box.error')
+            raise(raise.PROC_LUA, 'Session setting ' .. tostring(name) .. " doesn't exist")
+        end
+        return value
+    end,
+    __newindex = function(_, name, value)
+        finish.nothing(python.session_setting_set(tostring(name), msgpack.encode(value)))
+    end,
+})
+
+-- One table for each session.
+local storages = {}
+
+function M._forget(id)
+    storages[id] = nil
+end
+
+return setmetatable(M, {
+    aggregate_storage = storages,
+    __index = function(_, name)
+        if name ~= 'storage' then
+            return
+        end
+        local id = M.id()
+        storages[id] = storages[id] or {}
+        return storages[id]
+    end,
+})

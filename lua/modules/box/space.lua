@@ -1,0 +1,229 @@
+-- Methods of space objects, and the table box.space.
+
+local box_error = require('box.error')
+local changes = require('box.changes')
+local check_space = require('box.usage').space
+local finish = require('box.finish')
+local index_module = require('box.index')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local triggers = require('box.space_triggers')
+local tuples = require('internal.tuple')
+
+local tuple_new, is_tuple = tuples.new, tuples.is
+local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
+local space_insert, space_replace = python.space_insert, python.space_replace
+local type = type
+
+local methods = {}
+
+local function primary_index(space)
+    local index = space.index[0]
+    if index == nil then
+        box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
+    end
+    return index
+end
+
+-- A dropped space is reported by its name, where the call is no hot one.
+local function check_exists(space)
+    if box.space[space.id] == nil then
+        box_error(box_error.NO_SUCH_SPACE, space.name)
+    end
+end
+
+local encode, tuple_raw = msgpack.encode, tuples.raw
+
+-- Python refuses a map.
+local function encode_tuple(tuple)
+    if type(tuple) == 'table' then
+        return encode(tuple)
+    elseif is_tuple(tuple) then
+        return tuple_raw(tuple)
+    end
+    box_error(box_error.TUPLE_NOT_ARRAY)
+end
+
+-- nil from Python: the stored tuple is the one that was sent, so its bytes are here already.
+function methods.insert(space, tuple)
+    check_space(space, 'insert')
+    local raw = encode_tuple(tuple)
+    changes.count = changes.count + 1
+    local result, problem = space_insert(space.id, raw)
+    if result == nil then
+        return tuple_new(raw, space.id)
+    end
+    return changed_tuple(space.id, result, problem, raw)
+end
+
+function methods.replace(space, tuple)
+    check_space(space, 'replace')
+    local raw = encode_tuple(tuple)
+    changes.count = changes.count + 1
+    local result, problem = space_replace(space.id, raw)
+    if result == nil then
+        return tuple_new(raw, space.id)
+    end
+    return changed_tuple(space.id, result, problem, raw)
+end
+
+methods.put = methods.replace
+
+function methods.update(space, key, ops)
+    check_space(space, 'update')
+    return primary_index(space):update(key, ops)
+end
+
+function methods.upsert(space, tuple, ops, deprecated)
+    check_space(space, 'upsert')
+    if deprecated ~= nil then
+        box_error(box_error.PROC_LUA, 'Error: extra argument in upsert call: ' .. tostring(deprecated) ..
+                  '. Usage :upsert(tuple, operations)')
+    end
+    if type(ops) ~= 'table' and not is_tuple(ops) then
+        error('Usage space:upsert(tuple_key, ops)', 0)
+    end
+    changes.count = changes.count + 1
+    finish.nothing(python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
+end
+
+function methods.delete(space, key)
+    check_space(space, 'delete')
+    return primary_index(space):delete(key)
+end
+
+function methods.get(space, key)
+    check_space(space, 'get')
+    return primary_index(space):get(key)
+end
+
+function methods.select(space, key, options)
+    check_space(space, 'select')
+    return primary_index(space):select(key, options)
+end
+
+function methods.pairs(space, key, options)
+    check_space(space, 'pairs')
+    local index = space.index[0]
+    if index == nil then
+        return require('fun').iter({})
+    end
+    return index:pairs(key, options)
+end
+
+function methods.len(space)
+    check_space(space, 'len')
+    local index = space.index[0]
+    return index == nil and 0 or index:len()
+end
+
+function methods.count(space, key, options)
+    check_space(space, 'count')
+    local index = space.index[0]
+    return index == nil and 0 or index:count(key, options)
+end
+
+function methods.bsize(space)
+    check_space(space, 'bsize')
+    check_exists(space)
+    return finish.plain(python.space_bsize(space.id))
+end
+
+-- Inserts the tuple behind the largest number of the primary key.
+function methods.auto_increment(space, tuple)
+    check_space(space, 'auto_increment')
+    local last = primary_index(space):max()
+    table.insert(tuple, 1, (last ~= nil and last[1] or 0) + 1)
+    return space:insert(tuple)
+end
+
+function methods.frommap(space, map, options)
+    local has_bad_options = options ~= nil and
+        (type(options) ~= 'table' or options.table ~= nil and type(options.table) ~= 'boolean')
+    if type(space) ~= 'table' or type(map) ~= 'table' or has_bad_options then
+        error('Usage: space:frommap(map, opts)')
+    end
+    local numbers = tuples.format(space.id)
+    if box.space[space.id] == nil then
+        return nil, string.format("Space with id '%d' doesn't exist", space.id)
+    end
+    local fields = {}
+    for name, value in pairs(map) do
+        local number = numbers[name]
+        if number == nil then
+            return nil, string.format("Unknown field '%s'", tostring(name))
+        end
+        fields[number] = value
+    end
+    local raw = encode_tuple(fields)
+    local result, problem = python.space_validate(space.id, raw)
+    if result == false then
+        return nil, tostring(finish.error(problem))
+    elseif options ~= nil and options.table then
+        return fields
+    end
+    return tuple_new(raw, space.id)
+end
+
+function methods.truncate(space)
+    check_space(space, 'truncate')
+    changes.count = changes.count + 1
+    finish.nothing(python.space_truncate(space.id))
+end
+
+function methods.run_triggers(space, is_enabled)
+    check_space(space, 'run_triggers')
+    check_exists(space)
+    finish.nothing(python.space_run_triggers(space.id, is_enabled))
+end
+
+function methods.format(space, format)
+    check_space(space, 'format')
+    return box.schema.space.format(space.id, format)
+end
+
+function methods.drop(space)
+    check_space(space, 'drop')
+    check_exists(space)
+    return box.schema.space.drop(space.id, space.name)
+end
+
+function methods.rename(space, name)
+    check_space(space, 'rename')
+    check_exists(space)
+    return box.schema.space.rename(space.id, name)
+end
+
+function methods.alter(space, options)
+    check_space(space, 'alter')
+    check_exists(space)
+    return box.schema.space.alter(space.id, options)
+end
+
+function methods.create_index(space, name, options)
+    check_space(space, 'create_index')
+    check_exists(space)
+    return box.schema.index.create(space.id, name, options)
+end
+
+function methods.create_check_constraint(space, name, code)
+    check_space(space, 'create_constraint')
+    if name == nil or code == nil then
+        box_error(box_error.PROC_LUA, 'Usage: space:create_constraint(name, code)')
+    end
+    box.space._ck_constraint:insert{space.id, name, false, 'SQL', code, true}
+    return space.ck_constraint[name]
+end
+
+for _, name in ipairs({'fselect', 'gselect', 'jselect'}) do
+    methods[name] = function(space, key, options, print_options)
+        check_space(space, 'select')
+        return primary_index(space)[name](primary_index(space), key, options, print_options)
+    end
+end
+
+methods.__pairs = methods.pairs
+methods.__ipairs = methods.pairs
+methods.__index = methods
+
+return {methods = methods, on_replace = triggers.on_replace, before_replace = triggers.before_replace}

@@ -1,0 +1,91 @@
+-- space:on_replace() and space:before_replace().
+
+local box_error = require('box.error')
+local finish = require('box.finish')
+local python = require('internal.python')
+local registry = require('internal.registry')
+local trigger_list = require('box.trigger_list')
+local tuples = require('internal.tuple')
+
+local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
+
+local M = {}
+
+-- Kind -> space id -> list.
+local lists = {on_replace = {}, before_replace = {}}
+
+local function copy(list)
+    local result = {}
+    for i, trigger in ipairs(list or {}) do
+        result[i] = trigger
+    end
+    return result
+end
+
+local function image(raw, space_id)
+    return raw ~= nil and tuple_new(raw, space_id) or nil
+end
+
+local function run_on_replace(space_id, old, new, ...)
+    local old_tuple, new_tuple = image(old, space_id), image(new, space_id)
+    for _, trigger in ipairs(copy(lists.on_replace[space_id])) do
+        trigger(old_tuple, new_tuple, ...)
+    end
+end
+
+-- What the trigger wants in place of `new`: nothing returned keeps it, nil means no tuple.
+local function replaced(new, count, result)
+    if count == 0 then
+        return new
+    elseif result == nil then
+        return nil
+    elseif not is_tuple(result) then
+        box_error(box_error.BEFORE_REPLACE_RET, type(result))
+    end
+    return result
+end
+
+local function counted(...)
+    return select('#', ...), (...)
+end
+
+-- Returns `true` for the tuple as it came, bytes for another one, nil for none.
+local function run_before_replace(space_id, old, new, ...)
+    local old_tuple, sent = image(old, space_id), image(new, space_id)
+    local new_tuple = sent
+    for _, trigger in ipairs(copy(lists.before_replace[space_id])) do
+        new_tuple = replaced(new_tuple, counted(trigger(old_tuple, new_tuple, ...)))
+    end
+    if rawequal(new_tuple, sent) then
+        return true
+    end
+    return new_tuple ~= nil and tuple_raw(new_tuple) or nil
+end
+
+python.entry('box.run_on_replace', registry.ref(run_on_replace))
+python.entry('box.run_before_replace', registry.ref(run_before_replace))
+
+local function reset(kind)
+    return function(...)
+        local space, new, old = ...
+        if type(space) ~= 'table' then
+            error('usage: space:' .. kind .. '(function | nil, [function | nil])', 0)
+        end
+        finish.nothing(python.space_check(space.id))
+        local list = lists[kind][space.id] or {}
+        local result = trigger_list.reset(list, new, old)
+        lists[kind][space.id] = list
+        finish.nothing(python.space_trigger_enable(space.id, kind, #list))
+        return result
+    end
+end
+
+M.on_replace = reset('on_replace')
+M.before_replace = reset('before_replace')
+
+-- The space is gone.
+function M.forget(space_id)
+    lists.on_replace[space_id], lists.before_replace[space_id] = nil, nil
+end
+
+return M

@@ -1,0 +1,285 @@
+-- box.tuple: constructors and the methods of tuples.
+
+local encoder = require('internal.msgpack_encode')
+local finish = require('box.finish')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local tuples = require('internal.tuple')
+
+local is_tuple, tuple_new, tuple_raw = tuples.is, tuples.new, tuples.raw
+local methods = tuples.methods
+
+local M = {is = is_tuple}
+
+-- A tuple is always an array: the encoder must not turn one with many holes into a map.
+local OPTIONS = {}
+for name, value in pairs(msgpack.DEFAULTS) do
+    OPTIONS[name] = value
+end
+OPTIONS.encode_sparse_ratio = 0
+
+local function is_array(raw)
+    local first = raw:byte(1)
+    return first >= 0x90 and first <= 0x9f or first == 0xdc or first == 0xdd
+end
+
+-- new{1, 2} and new(1, 2) and new(tuple).
+function M.new(...)
+    local count = select('#', ...)
+    if count == 0 then
+        return tuple_new('\144')
+    end
+    local first = ...
+    if count == 1 and is_tuple(first) then
+        return tuple_new(tuple_raw(first))
+    elseif count == 1 and type(first) == 'table' then
+        local raw = encoder.encode(OPTIONS, first)
+        if not is_array(raw) then
+            local raise = require('box.error')
+            raise(raise.TUPLE_NOT_ARRAY)
+        end
+        return tuple_new(raw)
+    end
+    return tuple_new(msgpack.encode_args(...))
+end
+
+local function check(tuple, usage)
+    if not is_tuple(tuple) then
+        error('Usage: ' .. usage, 3)
+    end
+end
+
+local function step(tuple, number)
+    number = number + 1
+    local value = tuples.field(tuple, number)
+    if value ~= nil or number <= #tuple then
+        return number, value
+    end
+end
+
+-- See next() of Lua.
+function methods.next(tuple, position)
+    check(tuple, 'tuple:next(tuple[, pos])')
+    position = position or 0
+    if type(position) ~= 'number' then
+        error("bad argument #2 to 'box_tuple_field' (cannot convert '" .. type(position) .. "' to 'unsigned int')")
+    end
+    return step(tuple, position)
+end
+
+local function loop(tuple, position)
+    position = position or 0
+    if type(position) ~= 'number' or position < 0 or position > #tuple then
+        error("error: invalid key to 'next'")
+    end
+    return step(tuple, position)
+end
+
+function methods.ipairs(tuple, position)
+    check(tuple, 'tuple:pairs(tuple[, pos])')
+    return require('fun').wrap(loop, tuple, position)
+end
+
+methods.pairs = methods.ipairs
+tuples.pairs = methods.ipairs
+
+-- The bounds of totable() and unpack(), both from 1 and both included.
+local function bounds(tuple, from, to)
+    if from ~= nil and from < 1 then
+        error('tuple.totable: invalid second argument', 3)
+    elseif to ~= nil and to <= 0 then
+        error('tuple.totable: invalid third argument', 3)
+    end
+    return from or 1, math.min(to or #tuple, #tuple)
+end
+
+local totable, array_mt = methods.totable, msgpack.array_mt
+
+function methods.totable(tuple, from, to)
+    check(tuple, 'tuple:totable([from[, to]])')
+    if from == nil and to == nil then
+        return totable(tuple)
+    end
+    from, to = bounds(tuple, from, to)
+    if to < from then
+        return setmetatable({}, array_mt)
+    end
+    return totable(tuple, from, to)
+end
+
+methods.__serialize = methods.totable
+
+function methods.unpack(tuple, from, to)
+    check(tuple, 'tuple:totable([from[, to]])')
+    from, to = bounds(tuple, from, to)
+    if to < from then
+        return
+    end
+    return unpack(totable(tuple), from, to)
+end
+
+function methods.find(tuple, offset, value)
+    check(tuple, 'tuple:find([offset, ]val)')
+    if value == nil then
+        offset, value = 0, offset
+    end
+    for number, field in loop, tuple, offset do
+        if field == value then
+            return number
+        end
+    end
+end
+
+function methods.findall(tuple, offset, value)
+    check(tuple, 'tuple:findall([offset, ]val)')
+    if value == nil then
+        offset, value = 0, offset
+    end
+    local found = {}
+    for number, field in loop, tuple, offset do
+        if field == value then
+            found[#found + 1] = number
+        end
+    end
+    return found
+end
+
+local function slice_start(offset, count)
+    if offset >= 0 and offset < count then
+        return offset
+    elseif offset < 0 and -offset <= count then
+        return offset + count
+    end
+    error('tuple.slice(): start >= field count', 0)
+end
+
+local function slice_end(offset, count)
+    if offset > 0 and offset <= count then
+        return offset
+    elseif offset < 0 and -offset < count then
+        return offset + count
+    end
+    error('tuple.slice(): end > field count', 0)
+end
+
+local function check_tuple(tuple)
+    if not is_tuple(tuple) then
+        error('Invalid argument #1 (box.tuple expected, got ' .. type(tuple) .. ')', 0)
+    end
+end
+
+-- Fields from `from` (counted from 0) up to and without `to`; negative ones count from the end.
+function methods.slice(tuple, ...)
+    check_tuple(tuple)
+    local argument_count = select('#', ...)
+    if argument_count == 0 or argument_count > 2 then
+        error('tuple.slice(): bad arguments', 0)
+    end
+    local from, to = ...
+    local count = #tuple
+    from = slice_start(tonumber(from) or 0, count)
+    to = argument_count == 2 and slice_end(tonumber(to) or 0, count) or count
+    if to <= from then
+        error('tuple.slice(): start must be less than end', 0)
+    end
+    return unpack(totable(tuple), from + 1, to)
+end
+
+local function updated(tuple, operation, ops)
+    local format = tuples.format_of(tuple)
+    local call = operation == 'update' and python.tuple_update or python.tuple_upsert
+    return finish.tuple(format, call(tuple_raw(tuple), msgpack.encode(ops), format))
+end
+
+-- The tuple without `length` fields at `offset`, the values put there instead. It has no format.
+function methods.transform(tuple, ...)
+    check_tuple(tuple)
+    local argument_count = select('#', ...)
+    if argument_count < 2 then
+        error('tuple.transform(): bad arguments', 0)
+    end
+    local offset, length = tonumber((...)) or 0, tonumber((select(2, ...))) or 0
+    local count = #tuple
+    if offset == 0 or -offset > count then
+        error('tuple.transform(): offset is out of bound', 0)
+    end
+    offset = offset < 0 and offset + count + 1 or math.min(offset, count + 1)
+    if length < 0 then
+        error('tuple.transform(): len is negative', 0)
+    end
+    length = math.min(length, count + 1 - offset)
+    local ops = {}
+    if length > 0 then
+        ops[1] = {'#', offset, length}
+    end
+    for i = argument_count, 3, -1 do
+        ops[#ops + 1] = {'!', offset, (select(i, ...))}
+    end
+    if #ops == 0 then
+        return tuple
+    end
+    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), msgpack.encode(ops), 0))
+end
+
+local function check_operations(ops, usage)
+    if type(ops) ~= 'table' then
+        error('Usage: ' .. usage, 3)
+    end
+end
+
+function methods.update(tuple, ops)
+    check(tuple, 'tuple:update({ { op, field, arg}+ })')
+    check_operations(ops, 'tuple:update({ { op, field, arg}+ })')
+    return updated(tuple, 'update', ops)
+end
+
+function methods.upsert(tuple, ops)
+    check(tuple, 'tuple:upsert({ { op, field, arg}+ })')
+    check_operations(ops, 'tuple:upsert({ { op, field, arg}+ })')
+    return updated(tuple, 'upsert', ops)
+end
+
+function methods.bsize(tuple)
+    check(tuple, 'tuple:bsize()')
+    return tuple._size
+end
+
+-- Fields by number and, where the space's format names them, by name; {names_only = true}: only by name.
+function methods.tomap(tuple, ...)
+    local options = ...
+    local names_only = type(options) == 'table' and options.names_only or nil
+    local has_bad_options = select('#', ...) > 1 or options ~= nil and type(options) ~= 'table'
+        or names_only ~= nil and type(names_only) ~= 'boolean'
+    if has_bad_options then
+        error('Usage: tuple:tomap(opts)', 0)
+    end
+    check_tuple(tuple)
+    local values = totable(tuple)
+    local map = {}
+    for name, number in pairs(tuples.format(tuples.format_of(tuple)) or {}) do
+        if number <= #tuple then
+            map[name] = values[number]
+        end
+    end
+    if not names_only then
+        for number = 1, #tuple do
+            map[number] = values[number]
+        end
+    end
+    return map
+end
+
+-- Names that are no field of the format: a JSON path, or nothing.
+function tuples.path_lookup(tuple, path)
+    if path:find('[.[]') then
+        return finish.value(python.tuple_path(tuple_raw(tuple), path, tuples.format_of(tuple)))
+    end
+end
+
+for name, method in pairs(methods) do
+    if name:sub(1, 2) ~= '__' then
+        M[name] = method
+    end
+end
+
+return M

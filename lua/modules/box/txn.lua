@@ -1,0 +1,83 @@
+-- box.begin, box.commit, box.rollback, savepoints, transaction triggers, box.atomic.
+
+local changes = require('box.changes')
+local finish = require('box.finish')
+local python = require('internal.python')
+local triggers = require('box.txn_triggers')
+
+local M = {}
+
+local txn_id = python.txn_id
+local set_yield_hook = require('internal.scheduler').set_yield_hook
+
+-- The open transaction learns of every switch to another fiber.
+function M.begin()
+    finish.nothing(python.txn_begin())
+    set_yield_hook(python.txn_on_yield)
+end
+
+-- A failed commit changes data back.
+local function ending(call)
+    return function()
+        local result, problem = call()
+        changes.count = changes.count + 1
+        if txn_id() == 0 then
+            set_yield_hook(nil)
+        end
+        finish.nothing(result, problem)
+    end
+end
+
+M.commit = ending(python.txn_commit)
+M.rollback = ending(python.txn_rollback)
+
+function M.is_in_txn()
+    return txn_id() ~= 0
+end
+
+-- Savepoints are told from any other table by their metatable.
+local savepoint_mt = {}
+
+function M.savepoint()
+    local number = finish.plain(python.txn_savepoint())
+    return setmetatable({csavepoint = number, txn_id = txn_id()}, savepoint_mt)
+end
+
+function M.rollback_to_savepoint(...)
+    local savepoint = ...
+    if select('#', ...) ~= 1 or getmetatable(savepoint) ~= savepoint_mt then
+        error('Usage: box.rollback_to_savepoint(savepoint)', 0)
+    end
+    changes.count = changes.count + 1
+    finish.nothing(python.txn_rollback_to_savepoint(savepoint.txn_id, savepoint.csavepoint))
+end
+
+local function finish_atomic(ok, ...)
+    if not ok then
+        M.rollback()
+        error((...), 2)
+    end
+    M.commit()
+    return ...
+end
+
+function M.atomic(func, ...)
+    M.begin()
+    return finish_atomic(pcall(func, ...))
+end
+
+local function trigger_function(kind)
+    local usage = 'Usage inside a transaction: box.on_' .. kind .. '([function | nil, [function | nil]])'
+    return function(...)
+        local id = txn_id()
+        if id == 0 or select('#', ...) > 2 then
+            error(usage, 0)
+        end
+        return triggers.reset(kind, id, ...)
+    end
+end
+
+M.on_commit = trigger_function('commit')
+M.on_rollback = trigger_function('rollback')
+
+return M

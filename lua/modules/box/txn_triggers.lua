@@ -1,0 +1,65 @@
+-- box.on_commit() and box.on_rollback(): triggers of one transaction.
+
+local box_error = require('box.error')
+local decode = require('internal.msgpack').decode
+local finish = require('box.finish')
+local python = require('internal.python')
+local registry = require('internal.registry')
+local trigger_list = require('box.trigger_list')
+local tuple_new = require('internal.tuple').new
+
+local M = {}
+
+-- Kind -> transaction id -> list.
+local lists = {commit = {}, rollback = {}}
+
+local function image(raw, space_id)
+    return raw ~= nil and tuple_new(raw, space_id) or nil
+end
+
+-- The function that a trigger gets: for number, old, new, space_id in iterate() do ... end. Valid while the
+-- triggers run.
+local function statement_iterator(statements, state)
+    return function()
+        if state.is_over then
+            box_error(box_error.CURSOR_NO_TRANSACTION)
+        end
+        return function(_, number)
+            local statement = statements[number + 1]
+            if statement ~= nil then
+                local old, new, space_id = unpack(statement, 1, 3)
+                return number + 1, image(old, space_id), image(new, space_id), space_id
+            end
+        end, nil, 0
+    end
+end
+
+-- From Python, when the transaction has ended either way.
+local function run(kind, txn_id, packed)
+    local list = lists[kind][txn_id]
+    lists.commit[txn_id], lists.rollback[txn_id] = nil, nil
+    local state = {}
+    local iterate = statement_iterator((decode(packed)), state)
+    for _, trigger in ipairs(list or {}) do
+        trigger(iterate)
+    end
+    state.is_over = true
+end
+
+python.entry('box.run_txn_triggers', registry.ref(run))
+
+function M.reset(kind, txn_id, new, old)
+    local list = lists[kind][txn_id]
+    if list == nil then
+        list = {}
+        local result = trigger_list.reset(list, new, old)
+        if #list > 0 then
+            lists[kind][txn_id] = list
+            finish.nothing(python.txn_trigger_enable(kind))
+        end
+        return result
+    end
+    return trigger_list.reset(list, new, old)
+end
+
+return M

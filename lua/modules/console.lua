@@ -1,0 +1,661 @@
+-- require('console'): evaluation of commands, their output, the text protocol's sessions, the
+-- interactive session, and connections to other nodes.
+--
+-- One session is one fiber that reads a command, evaluates it and writes the answer, so that a
+-- transaction, fiber.self().storage and the session live from one command to the next. The bytes
+-- come and go through functions of Python (console/bindings.py), which are named console_*.
+local fiber = require('fiber')
+local serializer = require('internal.serializer')
+local yaml_emitter = require('internal.yaml_emitter')
+local lua_output = require('internal.lua_output')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
+local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
+local REMOTE_DELIMITER = '$EOF$'
+local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
+
+local HELP = [[
+To get help, see the Tarantool manual at https://tarantool.io/en/doc/
+To start the interactive Tarantool tutorial, type 'tutorial()' here.
+
+Available backslash commands:
+
+  \set language <language>   -- set language (lua or sql)
+  \set output <format>       -- set output format (lua[,line|block] or yaml)
+  \set delimiter <delimiter> -- set expression delimiter
+  \help                      -- show this screen
+  \quit                      -- quit interactive console
+]]
+
+-- ---- sessions' settings ---------------------------------------------------------------------
+
+-- {language, format, option} of a session that has no console of its own (console.eval over the
+-- binary protocol), by its storage table.
+local foreign_settings = setmetatable({}, {__mode = 'k'})
+local default_output = {fmt = 'yaml', opts = nil}
+
+local function new_settings()
+    return {language = 'lua', fmt = 'yaml', opts = nil}
+end
+
+local function current_console()
+    return fiber.self().storage.console
+end
+
+local function current_settings()
+    local console = current_console()
+    if console then
+        return console.settings
+    end
+    local storage = rawget(_G, 'box') and box.session and box.session.storage or _G
+    foreign_settings[storage] = foreign_settings[storage] or new_settings()
+    return foreign_settings[storage]
+end
+
+-- ---- output ---------------------------------------------------------------------------------
+
+local formats = {}
+
+function formats.yaml(_, ok, count, ...)
+    if ok then
+        if count == 0 then
+            return '---\n...\n'
+        end
+        local values = {...}
+        for i = 1, count do
+            if values[i] == nil then
+                values[i] = serializer.NULL
+            end
+        end
+        local formatted, text = pcall(yaml_emitter.encode, CFG, values)
+        if formatted then
+            return text
+        end
+        return yaml_emitter.encode(CFG, {
+            {error = 'console: an exception occurred when formatting the output: ' .. tostring(text)},
+        })
+    end
+    local reason = ...
+    if reason == nil then
+        reason = serializer.NULL
+    end
+    return yaml_emitter.encode(CFG, {{error = reason}})
+end
+
+local function lua_text(block, value)
+    local formatted, text = pcall(lua_output.encode, CFG, value, block)
+    if formatted then
+        return text
+    end
+    return lua_output.encode(CFG, {
+        error = ('console: exception while formatting output: "%s"'):format(tostring(text)),
+    }, block)
+end
+
+function formats.lua(option, ok, count, ...)
+    local block = option == 'block'
+    if not ok then
+        local reason = ...
+        return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. ';'
+    end
+    local texts = {}
+    for i = 1, count do
+        texts[i] = lua_text(block, (select(i, ...)))
+    end
+    return table.concat(texts, ', ') .. ';'
+end
+
+local function format_output(ok, ...)
+    local settings = current_settings()
+    return formats[settings.fmt](settings.opts, ok, select('#', ...), ...)
+end
+
+-- What a console shows for box.session.push(value).
+local function format_push(value)
+    local settings = current_settings()
+    if settings.fmt == 'yaml' then
+        return yaml_emitter.encode(CFG, value, PUSH_HANDLE, PUSH_PREFIX)
+    end
+    return '-- Push\n' .. lua_text(settings.opts == 'block', value) .. ';'
+end
+
+local function parse_output(value)
+    if not value then
+        return 'Specify output format: lua or yaml.'
+    end
+    local fmt, opts = value:match('([^,]+),([^,]+)')
+    fmt = fmt or value
+    if not formats[fmt] then
+        return ('Invalid format "%s", supported languages: lua and yaml.'):format(value)
+    elseif fmt == 'lua' and opts and opts ~= 'line' and opts ~= 'block' then
+        return ('Wrong option "%s", expecting: line or block.'):format(opts)
+    end
+    return nil, fmt, opts
+end
+
+local function set_default_output(value)
+    if value == nil then
+        error('Nil output value passed')
+    end
+    local reason, fmt, opts = parse_output(value)
+    if reason then
+        error(reason)
+    end
+    default_output.fmt, default_output.opts = fmt, opts
+end
+
+local function get_default_output(...)
+    if (...) ~= nil then
+        error('Arguments provided while prohibited')
+    end
+    return default_output
+end
+
+local end_of_stream = {yaml = '\n...\n', lua = ';'}
+
+local function eos(value)
+    local fmt = current_settings().fmt
+    if not value then
+        return end_of_stream[fmt]
+    elseif fmt == 'yaml' then
+        error('console.eos(): is immutable for output ' .. fmt)
+    end
+    end_of_stream[fmt] = value
+end
+
+-- ---- backslash commands ---------------------------------------------------------------------
+
+local function delimiter(value)
+    local console = current_console()
+    if console == nil then
+        error('console.delimiter(): need existing console')
+    elseif value == nil then
+        return console.delimiter
+    elseif type(value) ~= 'string' then
+        error('invalid delimiter')
+    end
+    console.delimiter = value
+end
+
+local parameters = {}
+
+function parameters.delimiter(value)
+    local console = current_console()
+    if console and console.delimiter == REMOTE_DELIMITER then
+        error('Can not install delimiter for net box sessions', 0)
+    end
+    return delimiter(value or '')
+end
+
+function parameters.language(value)
+    local settings = current_settings()
+    if value == nil then
+        return {language = settings.language}
+    elseif value ~= 'lua' and value ~= 'sql' then
+        error(('Invalid language "%s", supported languages: lua and sql.'):format(value), 0)
+    end
+    settings.language = value
+    return true
+end
+
+function parameters.output(value)
+    local reason, fmt, opts = parse_output(value)
+    if reason then
+        error(reason, 0)
+    end
+    local settings = current_settings()
+    settings.fmt, settings.opts = fmt, opts
+    return true
+end
+
+parameters.d, parameters.delim = parameters.delimiter, parameters.delimiter
+parameters.l, parameters.lang = parameters.language, parameters.language
+parameters.o = parameters.output
+
+local commands = {}
+
+function commands.help()
+    local help = rawget(_G, 'help')
+    return format_output(true, type(help) == 'table' and help or {HELP})
+end
+
+function commands.set(name, value)
+    if name == nil then
+        return format_output(false, 'Invalid set syntax, type \\help for help')
+    elseif parameters[name] == nil then
+        return format_output(false, 'Unknown parameter: ' .. name)
+    end
+    return format_output(pcall(parameters[name], value))
+end
+
+function commands.quit()
+    local console = current_console()
+    if console then
+        console.running = false
+    end
+end
+
+commands.h, commands.s, commands.q = commands.help, commands.set, commands.quit
+
+local function split_words(line)
+    local words = {}
+    for word in line:gmatch('[^%s]+') do
+        words[#words + 1] = word
+    end
+    return words
+end
+
+local function run_command(line)
+    local words = split_words(line)
+    if #words == 0 then
+        return commands.help()
+    elseif not commands[words[1]] then
+        return format_output(false, ('Invalid command \\%s. Type \\help for help.'):format(line))
+    end
+    return commands[words[1]](words[2], words[3])
+end
+
+-- ---- evaluation -----------------------------------------------------------------------------
+
+-- A line is an expression if it compiles behind `return `, else a statement; the chunk's name is
+-- the source itself. The answer is text; none (nil) ends the session.
+local function eval(line)
+    if not line then
+        return nil
+    elseif line:sub(1, 1) == '\\' then
+        return run_command(line:sub(2))
+    elseif current_settings().language == 'sql' then
+        return format_output(pcall(box.execute, line))
+    end
+    local chunk, reason = loadstring('return ' .. line)
+    if not chunk then
+        chunk, reason = loadstring(line)
+    end
+    if not chunk then
+        return format_output(false, reason)
+    end
+    return format_output(pcall(chunk))
+end
+
+-- Whether more lines are needed to make `text` a statement.
+local function is_complete(text)
+    local chunk, reason = loadstring(text)
+    if chunk or not reason:find(" near '<eof>'$") then
+        return true
+    end
+    return loadstring('return ' .. text) ~= nil
+end
+
+-- ---- completion -----------------------------------------------------------------------------
+
+local MAX_INDEX_DEPTH = 20
+local MAX_CANDIDATES = 500
+local WORDS = {
+    'and', 'break', 'do', 'else', 'elseif', 'end', 'false', 'for', 'function', 'if', 'in', 'local', 'nil', 'not',
+    'or', 'repeat', 'return', 'then', 'true', 'until', 'while',
+}
+
+local function index_table(value)
+    local meta = debug.getmetatable(value)
+    local index = type(meta) == 'table' and rawget(meta, '__index') or nil
+    return type(index) == 'table' and index ~= value and index or nil
+end
+
+-- A field without running any metamethod function.
+local function raw_field(value, name)
+    for _ = 1, MAX_INDEX_DEPTH do
+        if type(value) == 'table' and rawget(value, name) ~= nil then
+            return rawget(value, name)
+        end
+        value = index_table(value)
+        if value == nil then
+            return nil
+        end
+    end
+end
+
+local function add_members(found, scope, prefix, partial, methods_only)
+    local seen = 0
+    for _ = 1, MAX_INDEX_DEPTH do
+        if type(scope) == 'table' then
+            for name, value in next, scope do
+                seen = seen + 1
+                if seen > MAX_CANDIDATES then
+                    return
+                end
+                local is_function = type(value) == 'function'
+                if type(name) == 'string' and name:sub(1, #partial) == partial and name:find('^[%a_][%w_]*$')
+                        and (name:sub(1, 1) ~= '_' or partial:sub(1, 1) == '_')
+                        and (is_function or not methods_only) then
+                    found[#found + 1] = prefix .. name .. (is_function and '(' or '')
+                end
+            end
+        end
+        scope = index_table(scope)
+        if scope == nil then
+            return
+        end
+    end
+end
+
+-- Candidates for the word `text` (such as `box.sp`): a list whose first element is their common
+-- prefix, or nothing. The positions tell where the word stands in its line.
+local function completion_handler(text, from, to)
+    text = text:sub(1, (to or #text) - (from or 0))
+    if text ~= '' and not text:find('^[%a_]') then
+        return nil
+    end
+    local scope, start, mark = _G, 1, nil
+    for position, separator in text:gmatch('()([.:])') do
+        scope = raw_field(scope, text:sub(start, position - 1))
+        if scope == nil then
+            return nil
+        end
+        start, mark = position + 1, separator
+    end
+    local found, partial = {}, text:sub(start)
+    if start == 1 and partial ~= '' then
+        for _, word in ipairs(WORDS) do
+            if word:sub(1, #partial) == partial then
+                found[#found + 1] = word .. ' '
+            end
+        end
+    end
+    add_members(found, scope, text:sub(1, start - 1), partial, mark == ':')
+    if #found == 0 then
+        return nil
+    end
+    local common = found[1]
+    for _, name in ipairs(found) do
+        while name:sub(1, #common) ~= common do
+            common = common:sub(1, -2)
+        end
+    end
+    table.insert(found, 1, common)
+    return found
+end
+
+-- ---- the read-evaluate-print loop -----------------------------------------------------------
+
+local hooks = {on_start = nil, on_client_disconnect = nil}
+
+local console_mt = {}
+console_mt.__index = {
+    delimiter = '',
+    prompt = 'lunabox',
+    ac = true,
+    running = false,
+    eval = function(_, line) return eval(line) end,
+    completion = completion_handler,
+}
+
+local function new_console(fields)
+    fields.running = true
+    fields.settings = new_settings()
+    fields.on_client_disconnect = hooks.on_client_disconnect
+    return setmetatable(fields, console_mt)
+end
+
+local function repl(self)
+    fiber.self().storage.console = self
+    if hooks.on_start then
+        hooks.on_start(self)
+    end
+    while self.running do
+        self:print(self:eval(self:read()))
+    end
+    fiber.self().storage.console = nil
+end
+
+local function on_start(hook)
+    if hook ~= nil and type(hook) ~= 'function' then
+        error('Wrong type of on_start hook: ' .. type(hook))
+    end
+    hooks.on_start = hook
+end
+
+local function on_client_disconnect(hook)
+    if hook ~= nil and type(hook) ~= 'function' then
+        error('Wrong type of on_client_disconnect hook: ' .. type(hook))
+    end
+    hooks.on_client_disconnect = hook
+end
+
+local function ac(enabled)
+    local console = current_console()
+    if console == nil then
+        error('console.ac(): need existing console')
+    end
+    console.ac = not not enabled
+end
+
+-- ---- text protocol: the server's side -------------------------------------------------------
+
+local function read_client(self)
+    local line = wait(python.console_read(self.connection, self.delimiter .. '\n', self.delimiter .. '\r'))
+    if line == nil or line == '~.' then
+        return nil
+    end
+    return line
+end
+
+local function print_client(self, output)
+    if output == nil then
+        self.running = false
+        return
+    end
+    wait(python.console_write(self.connection, output))
+end
+
+-- The body of a session's fiber: Python starts it with the connection's number.
+local function serve(connection)
+    fiber.self():name('console/' .. python.console_peer(connection), {truncate = true})
+    local self = new_console({connection = connection, read = read_client, print = print_client})
+    local ok, reason = pcall(repl, self)
+    python.console_close(connection)
+    if not ok then
+        error(reason, 0)
+    end
+end
+
+local server_mt = {
+    __index = {
+        close = function(self)
+            return python.console_unlisten(self.id)
+        end,
+        name = function(self)
+            return {host = self.host, port = self.port}
+        end,
+    },
+}
+
+local function listen(uri)
+    local address = uri == nil and 'unix/:' .. DEFAULT_SOCKET or tostring(uri)
+    local id, host, port = wait(python.console_listen(address))
+    if not id then
+        if host == 'usage' then
+            error('Usage: console.listen("[host:]port")')
+        end
+        error(host)
+    end
+    return setmetatable({id = id, host = host, port = port}, server_mt)
+end
+
+-- ---- the interactive session ----------------------------------------------------------------
+
+local started = false
+
+local function read_terminal(self)
+    local line = wait(python.console_prompt(self.prompt, self.delimiter, self.settings.language, self.ac))
+    if line == nil then
+        return nil
+    end
+    if self.delimiter ~= '' and line:sub(1, 1) ~= '\\' and line:sub(-#self.delimiter) == self.delimiter then
+        line = line:sub(1, -#self.delimiter - 1)
+    end
+    return line
+end
+
+local function print_terminal(self, output)
+    if output == nil then
+        self.running = false
+        return
+    end
+    wait(python.console_print(output .. '\n'))
+end
+
+local function start()
+    if started then
+        error('console is already started')
+    end
+    started = true
+    local self = new_console({read = read_terminal, print = print_terminal})
+    local ok, reason = pcall(repl, self)
+    started = false
+    if not ok then
+        error(reason, 0)
+    end
+end
+
+-- ---- connections to other nodes -------------------------------------------------------------
+
+local text_remote_mt = {}
+text_remote_mt.__index = text_remote_mt
+
+-- A remote speaking the text protocol: `eval` sends a command and gives the answer's text.
+local function wrap_text(connection, host, port, print_push)
+    local self = setmetatable({
+        connection = connection, host = host, port = port, state = 'active', fmt = 'yaml', print_push = print_push,
+    }, text_remote_mt)
+    self:send('require("console").delimiter("' .. REMOTE_DELIMITER .. '")\n')
+    self:receive()
+    return self
+end
+
+function text_remote_mt:fail(reason)
+    self.state = 'error'
+    self.error = reason or 'Peer closed'
+    error(self.error, 0)
+end
+
+function text_remote_mt:send(text)
+    if not wait(python.console_write(self.connection, text)) then
+        self:fail()
+    end
+end
+
+function text_remote_mt:receive()
+    local mark = end_of_stream[self.fmt]
+    local text = wait(python.console_read(self.connection, mark))
+    if text == nil then
+        self:fail()
+    end
+    return text .. mark
+end
+
+function text_remote_mt:eval(text)
+    local words = text:sub(1, 1) == '\\' and split_words(text:sub(2)) or {}
+    if #words == 3 and commands[words[1]] == commands.set and parameters[words[2]] == parameters.output then
+        local reason, fmt = parse_output(words[3])
+        self.fmt = reason and self.fmt or fmt
+    end
+    self:send(text .. REMOTE_DELIMITER .. '\n')
+    while true do
+        local answer = self:receive()
+        if not answer:find('^%%TAG ' .. PUSH_HANDLE) and not answer:find('^%-%- Push') then
+            return answer
+        end
+        self.print_push(answer)
+    end
+end
+
+function text_remote_mt:close()
+    python.console_close(self.connection)
+end
+
+local function wrap_binary(address, timeout)
+    local connection = require('net.box').connect(address, {connect_timeout = timeout})
+    if connection.state ~= 'active' then
+        box.error(box.error.NO_CONNECTION)
+    end
+    return {
+        host = connection.host or 'localhost',
+        port = connection.port,
+        state = 'active',
+        eval = function(_, line)
+            return connection:eval('return require("console").eval(...)', {line})
+        end,
+        close = function()
+            connection:close()
+        end,
+    }
+end
+
+local function remote_eval(self, line)
+    local remote = self.remote
+    if line and remote.state == 'active' then
+        local ok, result = pcall(remote.eval, remote, line)
+        if remote.state == 'active' then
+            return ok and result or format_output(false, result)
+        end
+    end
+    local reason = remote.error
+    remote:close()
+    self.remote, self.eval, self.prompt, self.completion = nil, nil, nil, nil
+    if hooks.on_client_disconnect then
+        pcall(hooks.on_client_disconnect, self)
+    end
+    return reason and format_output(false, reason) or ''
+end
+
+local function connect(uri, options)
+    local self = current_console()
+    if self == nil then
+        error('console.connect() need existing console')
+    end
+    local timeout = options and options.timeout
+    local connection, protocol, host, port = wait(python.console_dial(tostring(uri), timeout))
+    if not connection then
+        if protocol == 'usage' then
+            error('Usage: console.connect("[login:password@][host:]port")')
+        end
+        require('log').verbose(protocol)
+        box.error(box.error.NO_CONNECTION)
+    end
+    local remote
+    if protocol == 'text' then
+        remote = wrap_text(connection, host, port, function(text) self:print(text) end)
+    else
+        python.console_close(connection)
+        remote = wrap_binary(tostring(uri), timeout)
+    end
+    local ok, reason = pcall(remote.eval, remote, 'return true')
+    if not ok then
+        remote:close()
+        error(reason)
+    end
+    self.remote, self.eval = remote, remote_eval
+    self.prompt = ('%s:%s'):format(remote.host, remote.port)
+    require('log').info('connected to %s:%s', remote.host, remote.port)
+    return true
+end
+
+return {
+    start = start,
+    eval = eval,
+    delimiter = delimiter,
+    set_default_output = set_default_output,
+    get_default_output = get_default_output,
+    eos = eos,
+    ac = ac,
+    connect = connect,
+    listen = listen,
+    on_start = on_start,
+    on_client_disconnect = on_client_disconnect,
+    completion_handler = completion_handler,
+    _serve = serve,
+    _format_push = format_push,
+    _is_complete = is_complete,
+}

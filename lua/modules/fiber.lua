@@ -1,0 +1,318 @@
+-- require('fiber'): fibers, conditions, channels. Texts and cancellation points are the peer's.
+local ffi = require('ffi')
+local lua_error = require('internal.error')
+local opaque = require('internal.opaque')
+local python = require('internal.python')
+local scheduler = require('internal.scheduler')
+local wait_queue = require('internal.wait_queue')
+
+local type, error, select, unpack, setmetatable = type, error, select, unpack, setmetatable
+
+local NAME_LIMIT = 255
+local fibers = scheduler.fibers
+
+local fiber = {}
+local methods = {}
+local new_object, id_of
+
+-- One object for each living fiber: fiber.self() == fiber.self().
+local objects = setmetatable({}, {__mode = 'v'})
+
+local function object_of(record)
+    local object = objects[record.id]
+    if object == nil then
+        object = new_object(record.id)
+        objects[record.id] = object
+    end
+    return object
+end
+
+local function type_name(count, value)
+    return count == 0 and 'no value' or type(value)
+end
+
+local function bad_argument(...)
+    error(("bad argument #1 to '?' (fiber expected, got %s)"):format(type_name(select('#', ...), (...))), 0)
+end
+
+local function check_id(...)
+    local object = ...
+    return type(object) == 'userdata' and id_of(object) or bad_argument(...)
+end
+
+-- The living fiber that a fiber object or a number means.
+local function check(...)
+    local object = ...
+    local id = type(object) == 'number' and object or check_id(...)
+    return fibers[id] or error('the fiber is dead', 0)
+end
+
+local function current()
+    return scheduler.current_fiber() or error('no fiber is running', 0)
+end
+
+-- ---- life -----------------------------------------------------------------------------------------------
+
+-- A fiber that ends by its cancellation is nothing to report.
+local function is_cancellation(problem)
+    return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
+end
+
+scheduler.on_end = function(record, ok, ...)
+    if record.joinable then
+        record.ok, record.count, record.results = ok, select('#', ...), {...}
+    elseif not ok and not record.started_by_python and not is_cancellation((...)) then
+        python.log('error', lua_error.log_line((...)))
+    end
+    local joiners = record.joiners
+    while joiners and joiners.count > 0 do
+        scheduler.make_ready(joiners:pop())
+    end
+end
+
+function fiber.create(run, ...)
+    if type(run) ~= 'function' then
+        error('fiber.create(function, ...): bad arguments', 0)
+    end
+    return object_of(scheduler.create('lua', run, ...))
+end
+
+function fiber.new(run, ...)
+    if type(run) ~= 'function' then
+        error('fiber.new(function, ...): bad arguments', 0)
+    end
+    return object_of(scheduler.new('lua', run, ...))
+end
+
+function fiber.self()
+    return object_of(current())
+end
+
+function fiber.find(...)
+    local id = tonumber((...))
+    if select('#', ...) ~= 1 then
+        error('fiber.find(id): bad arguments', 0)
+    end
+    local record = fibers[id]
+    return record and object_of(record) or nil
+end
+
+function methods.id(...)
+    if select('#', ...) == 0 then
+        return current().id
+    end
+    return check_id(...)
+end
+
+function methods.status(...)
+    local running = scheduler.current_fiber()
+    local record = running
+    if select('#', ...) > 0 then
+        record = fibers[check_id(...)]
+    end
+    if record == nil then
+        return 'dead'
+    end
+    return record == running and 'running' or 'suspended'
+end
+
+local function set_name(record, name, options)
+    if type(name) == 'number' then
+        name = tostring(name)
+    elseif type(name) ~= 'string' then
+        error(("bad argument #1 to '?' (string expected, got %s)"):format(type(name)), 0)
+    end
+    if #name > NAME_LIMIT then
+        if type(options) ~= 'table' or options.truncate ~= true then
+            error('Fiber name is too long', 0)
+        end
+        name = name:sub(1, NAME_LIMIT)
+    end
+    record.name = name
+end
+
+-- name([fiber]) reads, name([fiber,] text[, {truncate = true}]) writes.
+function methods.name(...)
+    local count = select('#', ...)
+    if type((...)) == 'userdata' then
+        local record = check(...)
+        if count == 1 then
+            return record.name
+        end
+        return set_name(record, select(2, ...))
+    end
+    if count == 0 then
+        return current().name
+    end
+    return set_name(current(), ...)
+end
+
+function methods.cancel(...)
+    scheduler.cancel(check(...))
+    scheduler.test_cancel()
+end
+
+function methods.wakeup(...)
+    scheduler.wakeup(check(...))
+end
+
+function methods.set_joinable(...)
+    if select('#', ...) ~= 2 then
+        error('fiber.set_joinable(id, yesno): bad arguments', 0)
+    end
+    local record = check(...)
+    record.joinable = not not select(2, ...)
+end
+
+-- Wait for a joinable fiber's end: true and its results, or false and its error.
+function methods.join(...)
+    local record = check(...)
+    if not record.joinable then
+        error('the fiber is not joinable', 0)
+    end
+    local strand = scheduler.current_strand()
+    while not record.finished do
+        record.joiners = record.joiners or wait_queue.new()
+        local place = record.joiners:push(strand)
+        scheduler.park()
+        record.joiners:remove(place, strand)
+    end
+    fibers[record.id] = nil
+    if not record.ok then
+        return false, lua_error.from_value(record.results[1])
+    end
+    return true, unpack(record.results, 1, record.count)
+end
+
+function methods.testcancel(...)
+    if select('#', ...) ~= 0 and type((...)) ~= 'userdata' then
+        error('fiber.testcancel(): bad arguments', 0)
+    end
+    scheduler.test_cancel()
+end
+
+function methods.__serialize(object)
+    return {id = id_of(object), name = methods.name(object), status = methods.status(object)}
+end
+
+function methods.__tostring(object)
+    return ('fiber: %d'):format(id_of(object))
+end
+
+function methods.__index(object, key)
+    if key == 'storage' then
+        local record = check(object)
+        if record.storage == nil then
+            record.storage = {}
+        end
+        return record.storage
+    end
+    return methods[key]
+end
+
+new_object, id_of = opaque('fiber', methods)
+
+-- ---- waiting --------------------------------------------------------------------------------------------
+
+function fiber.sleep(...)
+    local delay = tonumber((...))
+    if delay == nil or select('#', ...) ~= 1 then
+        error('fiber.sleep(delay): bad arguments', 0)
+    end
+    if delay > 0 then
+        scheduler.suspend(delay)
+    else
+        scheduler.yield()
+    end
+    scheduler.test_cancel()
+end
+
+fiber['yield'] = function()
+    scheduler.yield()
+    scheduler.test_cancel()
+end
+
+-- ---- the rest -------------------------------------------------------------------------------------------
+
+for _, name in ipairs({'id', 'name', 'status', 'cancel', 'wakeup', 'set_joinable', 'join', 'testcancel'}) do
+    fiber[name] = methods[name]
+end
+fiber.kill = methods.cancel
+fiber.cond = require('internal.fiber_cond')
+fiber.channel = require('internal.fiber_channel')
+
+-- id -> description of every living fiber.
+function fiber.info()
+    local result = {}
+    for id, record in pairs(fibers) do
+        result[id] = {
+            fid = id, name = record.name, csw = record.csw, time = 0,
+            backtrace = {}, memory = {total = 0, used = 0},
+        }
+    end
+    return result
+end
+
+function fiber.top()
+    error('fiber.top() is disabled. Enable it with fiber.top_enable() first', 0)
+end
+
+function fiber.top_enable()
+    error('fiber.top() is not supported: the time of a fiber is not measured', 0)
+end
+
+function fiber.top_disable()
+end
+
+-- Seconds of the wall clock and of the loop's monotonic clock; the 64 variants are microseconds.
+function fiber.time()
+    return python.wall_time()
+end
+
+function fiber.clock()
+    return python.loop_time()
+end
+
+local function microseconds(seconds)
+    return ffi.cast('uint64_t', seconds * 1e6 + 0.5)
+end
+
+function fiber.time64()
+    return microseconds(python.wall_time())
+end
+
+function fiber.clock64()
+    return microseconds(python.loop_time())
+end
+
+-- ---- delayed work ---------------------------------------------------------------------------------------
+
+local tasks = wait_queue.new()
+local worker
+
+local function work_off()
+    while tasks.count > 0 do
+        local task = tasks:pop()
+        local ok, problem = pcall(task.run, task.argument)
+        if not ok then
+            python.log('error', lua_error.log_line(problem))
+        end
+    end
+    worker = nil
+end
+
+-- Run a function soon on a fiber of its own kind: for code that must not wait, such as a finalizer.
+fiber._internal = {schedule_task = function(run, argument)
+    tasks:push({run = run, argument = argument})
+    worker = worker or scheduler.new('lua', work_off)
+end}
+
+return setmetatable(fiber, {__serialize = function(self)
+    local visible = {}
+    for key, value in pairs(self) do
+        if key ~= '_internal' then
+            visible[key] = value
+        end
+    end
+    return visible
+end})

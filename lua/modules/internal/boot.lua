@@ -1,0 +1,45 @@
+-- The first chunk of a Lua state. It hides what the embedding library offers to Lua, opens the built-in modules
+-- and hands back the two functions that Python needs to go on: `bind(name, function)` and `start()`.
+--
+-- Arguments: `read_module(name)` -> source text or nil; the address of the cells shared with Python.
+local read_module, shared_address = ...
+
+_G.python = nil
+package.loaded.python = nil
+
+local bound = {}
+package.loaded['internal.python'] = bound
+package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_address)
+
+local function load_builtin(name)
+    local source = read_module(name)
+    if source == nil then
+        return nil
+    end
+    local chunk, problem = loadstring(source, '@builtin/' .. name:gsub('%.', '/') .. '.lua')
+    return chunk or error(problem, 0)
+end
+
+-- `require` before internal.loader replaces it: nothing may wait while these modules load.
+table.insert(package.loaders, 2, function(name)
+    return load_builtin(name) or ''
+end)
+
+local function bind(name, callable)
+    bound[name] = callable
+end
+
+local function start()
+    local scheduler = require('internal.scheduler')
+    require('internal.coroutine')
+    require('internal.loader')
+    require('internal.globals')
+    require('internal.tuple')
+    require('fiber')
+    require('internal.entry')
+    local registry = require('internal.registry')
+    return scheduler.start, scheduler.run, scheduler.deliver, scheduler.deliver_error, scheduler.fire,
+        scheduler.keep_context, scheduler.cancel_id, scheduler.is_in_python, registry.release
+end
+
+return bind, start

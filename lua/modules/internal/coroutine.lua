@@ -1,0 +1,70 @@
+-- coroutine.* such that a fiber may wait inside a coroutine of the user: a wait yields a mark, which every
+-- resume on the way passes on to the scheduler. While that lasts, the coroutine cannot be resumed by others.
+local scheduler = require('internal.scheduler')
+
+local PARK = scheduler.PARK
+local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
+local raw_status, raw_running = coroutine.status, coroutine.running
+local error, type, setmetatable = error, type, setmetatable
+
+-- Coroutines in whose middle a fiber waits.
+local parked = setmetatable({}, {__mode = 'k'})
+-- Coroutines of the user: only these may yield.
+local users = setmetatable({}, {__mode = 'k'})
+
+local function pass(co, ok, mark, ...)
+    if mark ~= PARK then
+        return ok, mark, ...
+    end
+    parked[co] = true
+    raw_yield(PARK)
+    parked[co] = nil
+    return pass(co, raw_resume(co))
+end
+
+local function resume(co, ...)
+    if parked[co] then
+        return false, 'cannot resume non-suspended coroutine'
+    end
+    return pass(co, raw_resume(co, ...))
+end
+
+local function create(body)
+    local co = raw_create(body)
+    users[co] = true
+    return co
+end
+
+local function returned(ok, ...)
+    if not ok then
+        error((...), 0)
+    end
+    return ...
+end
+
+local function wrap(body)
+    local co = create(body)
+    return function(...)
+        return returned(resume(co, ...))
+    end
+end
+
+local function yield(...)
+    local co = raw_running()
+    if co == nil or not users[co] then
+        error('attempt to yield across C-call boundary', 0)
+    end
+    return raw_yield(...)
+end
+
+local function status(co)
+    if type(co) == 'thread' and parked[co] then
+        return 'normal'
+    end
+    return raw_status(co)
+end
+
+coroutine.create, coroutine.resume, coroutine.wrap = create, resume, wrap
+coroutine.yield, coroutine.status = yield, status
+
+return coroutine

@@ -1,0 +1,98 @@
+-- What Python starts: evaluation of a source text, a call by name or by handle. Arguments and results are
+-- MessagePack arrays.
+local msgpack = require('internal.msgpack')
+local registry = require('internal.registry')
+local python = require('internal.python')
+
+local decode_args, encode_args = msgpack.decode_args, msgpack.encode_args
+local error, type, tostring, loadstring = error, type, tostring, loadstring
+
+local NO_SUCH_PROC = 33
+
+local function compile(source, chunk_name)
+    local chunk, problem = loadstring(source, chunk_name or '=eval')
+    return chunk or error(problem, 0)
+end
+
+local function undefined(name)
+    error(require('internal.error').new({
+        type = 'ClientError', code = NO_SUCH_PROC, message = "Procedure '" .. name .. "' is not defined",
+    }), 0)
+end
+
+local function callable(value)
+    if type(value) == 'function' then
+        return true
+    end
+    local metatable = debug.getmetatable(value)
+    return metatable ~= nil and metatable.__call ~= nil
+end
+
+local function indexable(value)
+    local metatable = debug.getmetatable(value)
+    return type(value) == 'table' or (metatable ~= nil and metatable.__index ~= nil)
+end
+
+-- 'a.b.c' or 'a.b:method': the function, and the object of a method.
+local function find(name)
+    local path, method = name:match('^([^:]*):([^:]*)$')
+    local value = _G
+    for part in (path or name):gmatch('[^.]+') do
+        if not indexable(value) then
+            undefined(name)
+        end
+        local item = value[part]
+        if item == nil and tonumber(part) then
+            item = value[tonumber(part)]
+        end
+        value = item
+        if value == nil then
+            undefined(name)
+        end
+    end
+    local object
+    if method then
+        if not indexable(value) then
+            undefined(name)
+        end
+        object, value = value, value[method]
+    end
+    if value == nil or value == _G or not callable(value) then
+        undefined(name)
+    end
+    return value, object
+end
+
+local entry = {find = find, compile = compile}
+
+function entry.eval(source, args, chunk_name)
+    return encode_args(compile(source, chunk_name)(decode_args(args)))
+end
+
+-- As eval, but `serializer(...)` makes the bytes of the results, in the same fiber.
+function entry.eval_with(serializer, source, args, chunk_name)
+    return registry.get(serializer)(compile(source, chunk_name)(decode_args(args)))
+end
+
+function entry.call(name, args)
+    local target, object = find(name)
+    if object ~= nil then
+        return encode_args(target(object, decode_args(args)))
+    end
+    return encode_args(target(decode_args(args)))
+end
+
+function entry.call_handle(handle, args)
+    return encode_args(registry.get(handle)(decode_args(args)))
+end
+
+-- A function for Python to call again and again: the handle of what `source` returns.
+function entry.compile_handle(source, chunk_name)
+    return registry.ref(compile(source, chunk_name)())
+end
+
+for _, name in ipairs({'eval', 'eval_with', 'call', 'call_handle', 'compile_handle'}) do
+    python.entry(name, registry.ref(entry[name]))
+end
+
+return entry

@@ -1,0 +1,232 @@
+-- box.error objects: cdata of type `struct error`, whose fields live in a table beside it.
+--
+-- Across to Python and back an error is the MessagePack array
+--     [type, code, message, file, line, custom type, errno, fields, previous error]
+-- with nil for what it has not; `previous error` is such an array again.
+local ffi = require('ffi')
+local msgpack = require('internal.msgpack')
+
+local pcall, error, type, tostring, pairs = pcall, error, type, tostring, pairs
+
+ffi.cdef('struct error { int32_t _code; };')
+local error_type = ffi.typeof('struct error')
+
+local PROC_LUA = 32
+-- Types whose objects show no code.
+local CODELESS = {}
+for _, name in ipairs({
+    'LuajitError', 'SystemError', 'SocketError', 'OutOfMemory', 'FiberIsCancelled', 'TimedOut', 'ChannelIsClosed',
+    'XlogError', 'IllegalParams', 'CollationError', 'FileFormatError', 'SwimError', 'CryptoError', 'MsgpackError',
+}) do
+    CODELESS[name] = true
+end
+
+-- error -> {type, code, message, file, line, custom_type, errno, fields, prev}
+local facts_of = setmetatable({}, {__mode = 'k'})
+
+local M = {ctype = error_type}
+
+local function is(value)
+    return type(value) == 'cdata' and ffi.istype(error_type, value)
+end
+M.is = is
+
+-- A new error object. `facts`: type (default ClientError), code, message, file, line, custom_type, errno,
+-- fields (a table of further attributes), prev.
+function M.new(facts)
+    local err = ffi.new(error_type)
+    err._code = facts.code or 0
+    facts.type = facts.type or 'ClientError'
+    facts_of[err] = facts
+    return err
+end
+local new = M.new
+
+local getters = {}
+
+function getters.type(facts)
+    return facts.custom_type or facts.type
+end
+
+function getters.base_type(facts)
+    return facts.type
+end
+
+function getters.custom_type(facts)
+    return facts.custom_type
+end
+
+function getters.code(facts)
+    if not CODELESS[facts.type] then
+        return facts.code
+    end
+end
+
+function getters.message(facts)
+    return facts.message
+end
+
+function getters.trace(facts)
+    if facts.file == nil or facts.file == '' then
+        return {}
+    end
+    return {{file = facts.file, line = facts.line}}
+end
+
+function getters.errno(facts)
+    if facts.errno ~= 0 then
+        return facts.errno
+    end
+end
+
+function getters.prev(facts)
+    return facts.prev
+end
+
+local methods = {}
+
+local function usage(text)
+    error(text, 3)
+end
+
+function methods.unpack(err)
+    if not is(err) then
+        usage('Usage: error:unpack()')
+    end
+    local facts = facts_of[err]
+    local result = {}
+    for name, getter in pairs(getters) do
+        result[name] = getter(facts)
+    end
+    for name, value in pairs(facts.fields or {}) do
+        result[name] = value
+    end
+    return result
+end
+
+function methods.raise(err)
+    if not is(err) then
+        usage('Usage: error:raise()')
+    end
+    error(err, 0)
+end
+
+function methods.match(err, ...)
+    if not is(err) then
+        usage('Usage: error:match()')
+    end
+    return facts_of[err].message:match(...)
+end
+
+function methods.__serialize(err)
+    return facts_of[err].message
+end
+
+function methods.set_prev(err, prev)
+    if not is(err) or (prev ~= nil and not is(prev)) then
+        usage('Usage: error1:set_prev(error2)')
+    end
+    local cause = prev
+    while cause ~= nil do
+        if cause == err then
+            usage('Cycles are not allowed')
+        end
+        cause = facts_of[cause].prev
+    end
+    facts_of[err].prev = prev ~= nil and prev or nil
+end
+
+ffi.metatype(error_type, {
+    __index = function(err, key)
+        local facts = facts_of[err]
+        local getter = getters[key]
+        local value
+        if getter then
+            value = getter(facts)
+        elseif facts.fields then
+            value = facts.fields[key]
+        end
+        if value ~= nil then
+            return value
+        end
+        return methods[key]
+    end,
+    __newindex = function()
+        error('attempt to write to constant location', 2)
+    end,
+    __tostring = function(err)
+        return facts_of[err].message
+    end,
+    __concat = function(left, right)
+        return (is(left) and tostring(left) or left) .. (is(right) and tostring(right) or right)
+    end,
+})
+
+msgpack.register(error_type, function(err)
+    return msgpack.encode(facts_of[err].message)
+end)
+
+local NULL = msgpack.NULL
+
+local function given(value)
+    if value ~= NULL and value ~= '' then
+        return value
+    end
+end
+
+local function from_list(list)
+    return new({
+        type = list[1], code = list[2], message = list[3], file = given(list[4]), line = list[5],
+        custom_type = given(list[6]), errno = list[7], fields = given(list[8]),
+        prev = list[9] ~= NULL and from_list(list[9]) or nil,
+    })
+end
+
+-- The error object of what Python sent.
+function M.decode(bytes)
+    return (from_list((msgpack.decode(bytes))))
+end
+
+function M.raise(bytes)
+    error(M.decode(bytes), 0)
+end
+
+local function text_of(value)
+    local ok, text = pcall(tostring, value)
+    return ok and type(text) == 'string' and text or 'unknown error'
+end
+
+-- Any raised value as an error object: strings and others become a LuajitError.
+function M.from_value(value)
+    if is(value) then
+        return value
+    end
+    return new({type = 'LuajitError', code = PROC_LUA, message = text_of(value), file = './src/lua/utils.c', line = 0})
+end
+
+local function to_list(err)
+    local facts = facts_of[err]
+    local prev = facts.prev and to_list(facts.prev)
+    return {
+        facts.type, facts.code or 0, facts.message, facts.file or '', facts.line or 0,
+        facts.custom_type or NULL, facts.errno or 0, facts.fields or NULL, prev or NULL,
+    }
+end
+
+-- The bytes that Python's decode_error understands, of any raised value.
+function M.encode(value)
+    return msgpack.encode(to_list(M.from_value(value)))
+end
+
+-- The line of the log about an error that nobody caught.
+function M.log_line(value)
+    local err = M.from_value(value)
+    return facts_of[err].type .. ': ' .. facts_of[err].message
+end
+
+-- `fiber is cancelled`, raised at cancellation points.
+function M.raise_cancelled()
+    error(new({type = 'FiberIsCancelled', code = 0, message = 'fiber is cancelled'}), 0)
+end
+
+return M

@@ -1,0 +1,200 @@
+-- fiber.channel(size): a bounded queue of values between fibers.
+--
+-- A waiter is {strand, role, value}. Whoever serves it takes it out of the queue, sets `role` to DONE or CLOSED and
+-- wakes it; a waiter that wakes with its role unchanged was woken by someone else and decides again.
+local opaque = require('internal.opaque')
+local python = require('internal.python')
+local scheduler = require('internal.scheduler')
+local wait_queue = require('internal.wait_queue')
+
+local type, error, select = type, error, select
+
+local READER, WRITER, DONE, CLOSED = 1, 2, 3, 4
+
+local methods = {}
+local new, state_of
+
+local function check(object, usage)
+    local channel = object ~= nil and state_of(object)
+    return channel or error('usage: ' .. usage, 0)
+end
+
+local function check_timeout(timeout, usage)
+    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
+        error('usage: ' .. usage, 0)
+    end
+end
+
+local function first_waiter(channel, role)
+    local waiter = channel.waiters:peek()
+    return waiter and waiter.role == role and waiter or nil
+end
+
+local function serve(channel, role)
+    local waiter = channel.waiters:pop()
+    waiter.role = role
+    scheduler.make_ready(waiter.strand)
+    return waiter
+end
+
+local function push(channel, value)
+    channel.last = channel.last + 1
+    channel.count = channel.count + 1
+    channel.values[channel.last] = value
+end
+
+local function pop(channel)
+    local place = channel.last - channel.count + 1
+    local value = channel.values[place]
+    channel.values[place] = nil
+    channel.count = channel.count - 1
+    if channel.count == 0 then
+        channel.last = 0
+    end
+    return value
+end
+
+-- Wait in `role` until served, closed, cancelled or past the deadline. Calls `attempt` after each wake-up by others.
+-- Returns whether it was served, and the waiter or what `attempt` returned.
+local function wait(channel, role, value, timeout, attempt)
+    local deadline = timeout and timeout < scheduler.FOREVER and python.loop_time() + timeout
+    local again = false
+    while true do
+        if channel.closed or timeout == 0 or scheduler.is_cancelled() then
+            return false
+        end
+        local waiter = {strand = scheduler.current_strand(), role = role, value = value}
+        local waiters = channel.waiters
+        local place = again and waiters:push_front(waiter) or waiters:push(waiter)
+        scheduler.suspend(timeout)
+        waiters:remove(place, waiter)
+        if waiter.role == DONE then
+            return true, waiter
+        elseif waiter.role == CLOSED then
+            return false
+        end
+        local done, result = attempt(channel, value)
+        if done then
+            return true, result
+        end
+        again = true
+        if deadline then
+            timeout = math.max(deadline - python.loop_time(), 0)
+        end
+    end
+end
+
+local function try_put(channel, value)
+    if first_waiter(channel, READER) then
+        serve(channel, DONE).value = value
+        return true
+    elseif channel.count < channel.size and not channel.closed then
+        push(channel, value)
+        return true
+    end
+    return false
+end
+
+local function try_get(channel)
+    if channel.count > 0 then
+        local value = pop(channel)
+        if first_waiter(channel, WRITER) then
+            push(channel, serve(channel, DONE).value)
+        end
+        return true, {value = value}
+    elseif first_waiter(channel, WRITER) then
+        return true, serve(channel, DONE)
+    end
+    return false
+end
+
+-- True if the value was taken or stored; false after `timeout` seconds or on a closed channel.
+function methods.put(object, ...)
+    local usage = 'channel:put(var [, timeout])'
+    local channel = check(object, usage)
+    if select('#', ...) == 0 then
+        error('usage: ' .. usage, 0)
+    end
+    local value, timeout = ...
+    check_timeout(timeout, usage)
+    if try_put(channel, value) or wait(channel, WRITER, value, timeout, try_put) then
+        return true
+    end
+    scheduler.test_cancel()
+    return false
+end
+
+-- The next value; nil after `timeout` seconds or on a closed channel.
+function methods.get(object, timeout)
+    local usage = 'channel:get([timeout])'
+    local channel = check(object, usage)
+    check_timeout(timeout, usage)
+    local done, carrier = try_get(channel)
+    if not done then
+        done, carrier = wait(channel, READER, nil, timeout, try_get)
+    end
+    if done then
+        return carrier.value
+    end
+    scheduler.test_cancel()
+    return nil
+end
+
+function methods.close(object)
+    local channel = check(object, 'channel:close()')
+    if channel.closed then
+        return
+    end
+    channel.values, channel.count, channel.last = {}, 0, 0
+    while channel.waiters.count > 0 do
+        serve(channel, CLOSED)
+    end
+    channel.closed = true
+end
+
+function methods.is_closed(object)
+    return check(object, 'channel:is_closed()').closed
+end
+
+function methods.size(object)
+    return check(object, 'channel:size()').size
+end
+
+function methods.count(object)
+    return check(object, 'channel:count()').count
+end
+
+function methods.is_full(object)
+    local channel = check(object, 'channel:is_full()')
+    return channel.count >= channel.size
+end
+
+function methods.is_empty(object)
+    return check(object, 'channel:is_empty()').count == 0
+end
+
+function methods.has_readers(object)
+    return first_waiter(check(object, 'channel:has_readers()'), READER) ~= nil
+end
+
+function methods.has_writers(object)
+    return first_waiter(check(object, 'channel:has_writers()'), WRITER) ~= nil
+end
+
+function methods.__tostring(object)
+    local channel = state_of(object)
+    return channel.closed and 'channel: closed' or ('channel: %d'):format(channel.count)
+end
+
+new, state_of = opaque('fiber.channel', methods)
+
+return function(size)
+    if size == nil then
+        size = 0
+    elseif type(size) ~= 'number' then
+        error('fiber.channel(size): bad arguments', 0)
+    elseif size < 0 then
+        error('fiber.channel(size): negative size', 0)
+    end
+    return new({size = size, count = 0, last = 0, values = {}, closed = false, waiters = wait_queue.new()})
+end

@@ -1,0 +1,55 @@
+-- fiber.cond(): condition variables.
+local opaque = require('internal.opaque')
+local scheduler = require('internal.scheduler')
+local wait_queue = require('internal.wait_queue')
+
+local type, error = type, error
+
+local methods = {}
+local new, state_of
+
+local function check(object, usage)
+    local waiters = object ~= nil and state_of(object)
+    return waiters or error('usage: ' .. usage, 0)
+end
+
+-- True when signalled or woken, false after `timeout` seconds.
+function methods.wait(object, timeout)
+    local usage = 'cond:wait([timeout])'
+    local waiters = check(object, usage)
+    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
+        error('usage: ' .. usage, 0)
+    end
+    local strand = scheduler.current_strand()
+    local place = waiters:push(strand)
+    local timed_out = scheduler.suspend(timeout)
+    waiters:remove(place, strand)
+    if timed_out then
+        scheduler.test_cancel()
+    end
+    return not timed_out
+end
+
+function methods.signal(object)
+    local strand = check(object, 'cond:signal()'):pop()
+    if strand then
+        scheduler.make_ready(strand)
+    end
+end
+
+function methods.broadcast(object)
+    local waiters = check(object, 'cond:broadcast()')
+    while waiters.count > 0 do
+        scheduler.make_ready(waiters:pop())
+    end
+end
+
+function methods.__tostring()
+    return 'cond'
+end
+
+new, state_of = opaque('fiber.cond', methods)
+
+return function()
+    return new(wait_queue.new())
+end

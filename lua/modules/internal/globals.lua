@@ -1,0 +1,136 @@
+-- Globals that belong to the runtime itself: print, os.exit, pairs over objects, tonumber64, dostring.
+local ffi = require('ffi')
+local python = require('internal.python')
+local scheduler = require('internal.scheduler')
+
+local type, select, tostring, tonumber, error = type, select, tostring, tonumber, error
+local getmetatable, next = debug.getmetatable, next
+local raw_pairs, raw_ipairs = pairs, ipairs
+local concat = table.concat
+
+io.stdout:setvbuf('no')
+
+function _G.print(...)
+    local parts = {...}
+    for i = 1, select('#', ...) do
+        local text = tostring(parts[i])
+        if type(text) ~= 'string' then
+            error("'tostring' must return a string to 'print'", 2)
+        end
+        parts[i] = text
+    end
+    python.print(concat(parts, '\t') .. '\n')
+end
+
+-- Python ends the process or the node; this fiber does not go on.
+function os.exit(code)
+    python.exit(code == true and 0 or code == false and 1 or tonumber(code) or 0)
+    while scheduler.current_fiber() do
+        scheduler.park()
+    end
+end
+
+local tuple_mt
+
+local function loop_of(value, event)
+    local kind = type(value)
+    if kind == 'table' then
+        local metatable = getmetatable(value)
+        return metatable and metatable[event]
+    elseif kind == 'cdata' then
+        tuple_mt = tuple_mt or require('internal.tuple')
+        return tuple_mt.is(value) and tuple_mt.pairs or nil
+    end
+end
+
+-- The standard library of this LuaJIT does not know __pairs and __ipairs; the peer's does.
+function _G.pairs(value)
+    local loop = loop_of(value, '__pairs')
+    if loop then
+        return loop(value)
+    end
+    return raw_pairs(value)
+end
+
+function _G.ipairs(value)
+    local loop = loop_of(value, '__ipairs')
+    if loop then
+        return loop(value)
+    end
+    return raw_ipairs(value)
+end
+
+local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
+local PREFIXES = {['0x'] = 16, ['0b'] = 2}
+
+local function parse_digits(digits, base)
+    local result, limit = 0ULL, 18446744073709551615ULL
+    if digits == '' then
+        return nil
+    end
+    for i = 1, #digits do
+        local digit = DIGITS:find(digits:sub(i, i), 1, true)
+        if digit == nil or digit > base then
+            return nil
+        end
+        local value = ffi.cast('uint64_t', digit - 1)
+        if result > (limit - value) / base then
+            return nil
+        end
+        result = result * base + value
+    end
+    return result
+end
+
+local function small(value, negative)
+    if negative then
+        if value > 9223372036854775808ULL then
+            return nil
+        end
+        local signed = -ffi.cast('int64_t', value)
+        return signed > -100000000000000LL and tonumber(signed) or signed
+    end
+    return value < 100000000000000ULL and tonumber(value) or value
+end
+
+-- A number or 64-bit cdata for a text; nil if it is none. Numbers and 64-bit cdata come back as they are.
+function _G.tonumber64(value, base)
+    local kind = type(value)
+    if kind == 'number' then
+        return value
+    elseif kind == 'cdata' then
+        return (ffi.istype('int64_t', value) or ffi.istype('uint64_t', value)) and value or nil
+    elseif value == nil then
+        error('tonumber64: wrong number of arguments', 2)
+    elseif kind ~= 'string' then
+        return nil
+    end
+    local sign, digits = value:lower():match('^%s*(%-?)(%w+)[ul]*%s*$')
+    if digits == nil then
+        return tonumber(value, base)
+    end
+    digits = digits:gsub('u?ll$', '')
+    local prefix = PREFIXES[digits:sub(1, 2)]
+    if prefix and (base == nil or base == prefix) then
+        digits, base = digits:sub(3), prefix
+    end
+    local number = parse_digits(digits, base or 10)
+    if number ~= nil then
+        return small(number, sign == '-')
+    elseif base == nil then
+        return tonumber(value)
+    end
+end
+
+-- Run a source text; its values, or its error.
+function _G.dostring(source, ...)
+    local chunk, problem = loadstring(source)
+    if chunk == nil then
+        error(problem, 0)
+    end
+    return chunk(...)
+end
+
+_G._TARANTOOL = python.version()
+
+return {next = next}

@@ -1,0 +1,208 @@
+-- require, dofile, loadfile and package.* in Lua: the body of a module may wait, and a wait cannot cross the C
+-- function that the standard `require` is. Search order and texts are the peer's.
+local python = require('internal.python')
+
+local loaded, preload = package.loaded, package.preload
+local loadlib, raw_loadfile = package.loadlib, loadfile
+local error, type, pcall, ipairs, tostring = error, type, pcall, ipairs, tostring
+local concat, insert = table.concat, table.insert
+
+local LUA_PATTERNS = {'?.lua', '?/init.lua'}
+local C_PATTERNS = {'?.so'}
+local ROCKS_LUA, ROCKS_C = '/.rocks/share/tarantool/', '/.rocks/lib/tarantool/'
+-- Value of package.loaded while a module's body runs.
+local LOADING = newproxy()
+
+local builtin_loader = package.loaders[2]
+local search_root
+
+local function root()
+    return search_root and search_root() or python.getcwd()
+end
+
+local function readable(path)
+    local file = io.open(path, 'r')
+    if file then
+        file:close()
+        return true
+    end
+end
+
+-- The first readable file for a name, or nil and the list of what was tried.
+local function search(name, directory, patterns)
+    local relative = name:gsub('%.', '/')
+    local tried = {}
+    for _, pattern in ipairs(patterns) do
+        local path = directory .. pattern:gsub('%?', (relative:gsub('%%', '%%%%')))
+        if readable(path) then
+            return path
+        end
+        insert(tried, "\n\tno file '" .. path .. "'")
+    end
+    return nil, concat(tried)
+end
+
+local function search_path(name, path)
+    local patterns = {}
+    for pattern in path:gmatch('[^;]+') do
+        insert(patterns, pattern)
+    end
+    return search(name, '', patterns)
+end
+
+-- The same below .rocks of a directory and of every directory above it.
+local function search_rocks(name, suffix, patterns)
+    local tried, directory = {}, root()
+    while true do
+        local path, missing = search(name, directory .. suffix, patterns)
+        if path then
+            return path
+        end
+        insert(tried, missing)
+        if directory == '' then
+            return nil, concat(tried)
+        end
+        directory = directory:match('^(.*)/[^/]*$') or ''
+    end
+end
+
+local function load_lua(path)
+    local chunk, problem = raw_loadfile(path)
+    return chunk or error(problem, 0)
+end
+
+local function load_c(path, name)
+    local symbol = 'luaopen_' .. name:gsub('^.*%-', ''):gsub('%.', '_')
+    local chunk, problem = loadlib(path, symbol)
+    return chunk or error(problem, 0)
+end
+
+local function loader(find, load)
+    return function(name)
+        local path, missing = find(name)
+        if path == nil then
+            return missing
+        end
+        return load(path, name)
+    end
+end
+
+local loaders = {
+    function(name)
+        return preload[name] or "\n\tno field package.preload['" .. name .. "']"
+    end,
+    builtin_loader,
+    loader(function(name) return search(name, root() .. '/', LUA_PATTERNS) end, load_lua),
+    loader(function(name) return search(name, root() .. '/', C_PATTERNS) end, load_c),
+    loader(function(name) return search_rocks(name, ROCKS_LUA, LUA_PATTERNS) end, load_lua),
+    loader(function(name) return search_rocks(name, ROCKS_C, C_PATTERNS) end, load_c),
+    loader(function(name) return search_path(name, package.path) end, load_lua),
+    loader(function(name) return search_path(name, package.cpath) end, load_c),
+    package.loaders[5],
+}
+for i = 1, 9 do
+    package.loaders[i] = loaders[i]
+end
+
+local function find_loader(name)
+    local messages = {}
+    for _, find in ipairs(package.loaders) do
+        local found = find(name)
+        if type(found) == 'function' then
+            return found
+        elseif type(found) == 'string' then
+            insert(messages, found)
+        end
+    end
+    error("module '" .. name .. "' not found:" .. concat(messages), 3)
+end
+
+local function check_name(name, level)
+    if type(name) == 'number' then
+        return tostring(name)
+    elseif type(name) ~= 'string' then
+        error("bad argument #1 to '?' (string expected, got " .. (name == nil and 'no value' or type(name)) .. ')',
+              level + 1)
+    end
+    return name
+end
+
+function _G.require(name)
+    name = check_name(name, 2)
+    local value = loaded[name]
+    if value == LOADING then
+        error("loop or previous error loading module '" .. name .. "'", 2)
+    elseif value then
+        return value
+    end
+    local run = find_loader(name)
+    loaded[name] = LOADING
+    local result = run(name)
+    if result ~= nil then
+        loaded[name] = result
+    elseif loaded[name] == LOADING then
+        loaded[name] = true
+    end
+    return loaded[name]
+end
+
+function _G.dofile(path)
+    local chunk, problem = raw_loadfile(path)
+    if chunk == nil then
+        error(problem, 0)
+    end
+    return chunk()
+end
+
+function package.search(name)
+    local path = search(name, root() .. '/', LUA_PATTERNS) or search_rocks(name, ROCKS_LUA, LUA_PATTERNS)
+        or search_path(name, package.path)
+    return path
+end
+
+function package.searchroot()
+    return root()
+end
+
+function package.setsearchroot(path)
+    if type(path) == 'function' then
+        search_root = path
+    elseif type(path) == 'string' then
+        search_root = function() return path end
+    else
+        search_root = nil
+    end
+end
+
+-- The peer's default path: the user's and the system's rocks, then the system's Lua directories.
+local function default_path(lua_patterns, suffix, system)
+    local home, parts = os.getenv('HOME'), {}
+    local function add(directory)
+        for _, pattern in ipairs(lua_patterns) do
+            insert(parts, directory .. pattern .. ';')
+        end
+    end
+    if home then
+        add(home .. '/.luarocks/' .. suffix .. '/lua/5.1/')
+        add(home .. '/.luarocks/' .. suffix .. '/lua/')
+    end
+    for _, directory in ipairs(system) do
+        add(directory)
+    end
+    return concat(parts)
+end
+
+if os.getenv('LUA_PATH') == nil then
+    package.path = default_path(LUA_PATTERNS, 'share', {
+        '/usr/local/share/tarantool/', '/usr/share/tarantool/', '/usr/local/share/lua/5.1/', '/usr/share/lua/5.1/',
+    })
+end
+if os.getenv('LUA_CPATH') == nil then
+    package.cpath = default_path(C_PATTERNS, 'lib', {
+        '/usr/local/lib/x86_64-linux-gnu/tarantool/', '/usr/lib/x86_64-linux-gnu/tarantool/',
+        '/usr/local/lib/tarantool/', '/usr/local/lib/x86_64-linux-gnu/lua/5.1/',
+        '/usr/lib/x86_64-linux-gnu/lua/5.1/', '/usr/local/lib/lua/5.1/',
+    })
+end
+
+return {require = _G.require}

@@ -1,0 +1,78 @@
+-- MessagePack for the project's own Lua modules: the default options, no argument checks.
+--
+--   encode(value) -> bytes             encode_args(...) -> bytes of the array of all arguments
+--   decode(bytes[, offset]) -> value, next offset (1-based)
+--   decode_args(bytes) -> the elements of an array, as several results
+--   encode_tuple(table | tuple) -> bytes of an array; the peer's error for anything else
+--   register(ctype, encode) / register_extension(type, decode): cdata of other modules
+local ffi = require('ffi')
+local encoder = require('internal.msgpack_encode')
+local decoder = require('internal.msgpack_decode')
+
+local select, type, error = select, type, error
+local get, byte_pointer = decoder.get, decoder.byte_pointer
+
+local DEFAULTS = {
+    encode_sparse_convert = true, encode_sparse_ratio = 2, encode_sparse_safe = 10, encode_max_depth = 128,
+    encode_deep_as_nil = false, encode_invalid_numbers = true, encode_number_precision = 14,
+    encode_load_metatables = true, encode_use_tostring = false, encode_invalid_as_nil = false,
+    decode_invalid_numbers = true, decode_save_metatables = true, decode_max_depth = 128,
+}
+
+local M = {NULL = encoder.NULL, array_mt = decoder.array_mt, map_mt = decoder.map_mt, DEFAULTS = DEFAULTS}
+
+local encode, encode_array = encoder.encode, encoder.encode_array
+
+function M.encode(value)
+    return encode(DEFAULTS, value)
+end
+
+function M.encode_args(...)
+    return encode_array(DEFAULTS, {...}, select('#', ...))
+end
+
+function M.decode(bytes, offset)
+    local value, pos = get(DEFAULTS, ffi.cast(byte_pointer, bytes), (offset or 1) - 1)
+    return value, pos + 1
+end
+
+local function decode_rest(p, pos, left)
+    if left > 0 then
+        local value
+        value, pos = get(DEFAULTS, p, pos)
+        return value, decode_rest(p, pos, left - 1)
+    end
+end
+
+function M.decode_args(bytes)
+    local p = ffi.cast(byte_pointer, bytes)
+    local count, pos = decoder.array_header(p, 0)
+    if count < 200 then
+        return decode_rest(p, pos, count)
+    end
+    return unpack(decoder.get(DEFAULTS, p, 0), 1, count)
+end
+
+-- `encode` takes a value of the ctype and returns its MessagePack bytes.
+function M.register(ctype, encode_value)
+    encoder.by_ctype[tonumber(ffi.typeof(ctype))] = encode_value
+end
+
+-- `decode` takes the bytes of the extension, without type and size, and returns the value.
+function M.register_extension(kind, decode_value)
+    decoder.extensions[kind] = decode_value
+end
+
+-- Set by internal.tuple, which needs this module.
+M.is_tuple, M.raw_tuple = nil, nil
+
+function M.encode_tuple(value)
+    if type(value) == 'table' then
+        return encode(DEFAULTS, value)
+    elseif M.is_tuple(value) then
+        return M.raw_tuple(value)
+    end
+    error("A tuple or a table expected, got '" .. type(value) .. "'", 0)
+end
+
+return M

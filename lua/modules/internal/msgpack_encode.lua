@@ -1,0 +1,443 @@
+-- Lua values to MessagePack, through one growing FFI buffer.
+--
+-- Every `put_*` takes the position to write at and returns the next one, so a position is never shared state: an
+-- error leaves nothing to clean up. Code of the user (`__serialize`) may encode or wait itself; what is written so
+-- far is taken out of the buffer around such a call. Leaf functions are small, so that the JIT compiles each as a
+-- trace of its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
+local ffi = require('ffi')
+local bit = require('bit')
+
+local bswap, band, bor, tobit = bit.bswap, bit.band, bit.bor, bit.tobit
+local floor, max = math.floor, math.max
+local type, getmetatable, tostring, error, pairs, rawget = type, getmetatable, tostring, error, pairs, rawget
+
+local INITIAL_SIZE = 65536
+-- A header or number takes at most 9 bytes; room for this many is kept ahead of every position.
+local MARGIN = 32
+
+local bytes_type, int32_pointer = ffi.typeof('uint8_t[?]'), ffi.typeof('int32_t *')
+local int16_pointer, int64_type, uint64_type = ffi.typeof('int16_t *'), ffi.typeof('int64_t'), ffi.typeof('uint64_t')
+local NULL = ffi.cast('void *', 0)
+local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
+
+local buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
+local put
+
+-- ctype id -> function(value) -> MessagePack bytes; for decimal, uuid, tuple and other modules' cdata.
+local by_ctype = {}
+
+-- Errors that the peer raises as objects of type LuajitError.
+local function raise(value)
+    error(require('internal.error').from_value(value), 0)
+end
+
+local function grow(wanted, used)
+    local size = max(wanted + MARGIN, (capacity + MARGIN) * 2)
+    local larger = ffi.new(bytes_type, size)
+    ffi.copy(larger, buffer, used)
+    buffer, capacity = larger, size - MARGIN
+end
+
+local function taken(pos)
+    return ffi.string(buffer, pos)
+end
+
+local function restored(text)
+    if #text > capacity then
+        grow(#text, 0)
+    end
+    ffi.copy(buffer, text, #text)
+end
+
+local function put_be32(pos, value)
+    ffi.cast(int32_pointer, buffer + pos)[0] = bswap(value)
+end
+
+local function put_cell(pos, tag)
+    buffer[pos] = tag
+    put_be32(pos + 1, number_cell.half[1])
+    put_be32(pos + 5, number_cell.half[0])
+    return pos + 9
+end
+
+local function put_double(value, pos)
+    number_cell.d = value
+    return put_cell(pos, 0xcb)
+end
+
+-- A whole number of at least 0 and below 2^64.
+local function put_unsigned(value, pos)
+    if value < 0x80 then
+        buffer[pos] = value
+        return pos + 1
+    elseif value < 0x100 then
+        buffer[pos], buffer[pos + 1] = 0xcc, value
+        return pos + 2
+    elseif value < 0x10000 then
+        local whole = tobit(value)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xcd, bit.rshift(whole, 8), band(whole, 0xff)
+        return pos + 3
+    elseif value < 0x100000000 then
+        buffer[pos] = 0xce
+        put_be32(pos + 1, tobit(value))
+        return pos + 5
+    end
+    local high = floor(value / 0x100000000)
+    buffer[pos] = 0xcf
+    put_be32(pos + 1, tobit(high))
+    put_be32(pos + 5, tobit(value - high * 0x100000000))
+    return pos + 9
+end
+
+-- A whole number below 0 and at least -2^63.
+local function put_negative(value, pos)
+    if value >= -0x20 then
+        buffer[pos] = band(value, 0xff)
+        return pos + 1
+    elseif value >= -0x80 then
+        buffer[pos], buffer[pos + 1] = 0xd0, band(value, 0xff)
+        return pos + 2
+    elseif value >= -0x8000 then
+        local whole = tobit(value)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xd1, band(bit.rshift(whole, 8), 0xff), band(whole, 0xff)
+        return pos + 3
+    elseif value >= -0x80000000 then
+        buffer[pos] = 0xd2
+        put_be32(pos + 1, tobit(value))
+        return pos + 5
+    end
+    local high = floor(value / 0x100000000)
+    buffer[pos] = 0xd3
+    put_be32(pos + 1, tobit(high))
+    put_be32(pos + 5, tobit(value - high * 0x100000000))
+    return pos + 9
+end
+
+local function put_number(cfg, value, pos)
+    if floor(value) == value then
+        if value >= 0 then
+            if value < 0x10000000000000000 then
+                return put_unsigned(value, pos)
+            end
+        elseif value >= -0x8000000000000000 then
+            return put_negative(value, pos)
+        end
+    end
+    if value - value ~= 0 and not cfg.encode_invalid_numbers then
+        if not cfg.encode_invalid_as_nil then
+            raise('number must not be NaN or Inf')
+        end
+        buffer[pos] = 0xc0
+        return pos + 1
+    end
+    return put_double(value, pos)
+end
+
+local function put_uint64(value, pos)
+    if value < 0x100000000ULL then
+        return put_unsigned(tonumber(value), pos)
+    end
+    number_cell.u = value
+    return put_cell(pos, 0xcf)
+end
+
+local function put_int64(value, pos)
+    if value >= 0LL then
+        return put_uint64(ffi.cast(uint64_type, value), pos)
+    elseif value >= -0x80000000LL then
+        return put_negative(tonumber(value), pos)
+    end
+    number_cell.i = value
+    return put_cell(pos, 0xd3)
+end
+
+local function put_bytes(value, size, pos)
+    if pos + size > capacity then
+        grow(pos + size, pos)
+    end
+    ffi.copy(buffer + pos, value, size)
+    return pos + size
+end
+
+local function put_string(value, pos)
+    local size = #value
+    if size < 32 then
+        buffer[pos] = bor(0xa0, size)
+        pos = pos + 1
+    elseif size < 0x100 then
+        buffer[pos], buffer[pos + 1] = 0xd9, size
+        pos = pos + 2
+    elseif size < 0x10000 then
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xda, bit.rshift(size, 8), band(size, 0xff)
+        pos = pos + 3
+    else
+        buffer[pos] = 0xdb
+        put_be32(pos + 1, tobit(size))
+        pos = pos + 5
+    end
+    return put_bytes(value, size, pos)
+end
+
+local function put_array_header(size, pos)
+    if size < 16 then
+        buffer[pos] = bor(0x90, size)
+        return pos + 1
+    elseif size < 0x10000 then
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xdc, bit.rshift(size, 8), band(size, 0xff)
+        return pos + 3
+    end
+    buffer[pos] = 0xdd
+    put_be32(pos + 1, tobit(size))
+    return pos + 5
+end
+
+local function put_map_header(size, pos)
+    if size < 16 then
+        buffer[pos] = bor(0x80, size)
+        return pos + 1
+    elseif size < 0x10000 then
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xde, bit.rshift(size, 8), band(size, 0xff)
+        return pos + 3
+    end
+    buffer[pos] = 0xdf
+    put_be32(pos + 1, tobit(size))
+    return pos + 5
+end
+
+-- Call code of the user with the buffer free for its own use.
+local function call_out(serialize, value, pos)
+    local text = taken(pos)
+    local ok, result = pcall(serialize, value)
+    restored(text)
+    if not ok then
+        raise(result)
+    end
+    return result
+end
+
+local function unencodable(cfg, value, pos, kind)
+    if cfg.encode_use_tostring then
+        return put_string(call_out(tostring, value, pos), pos)
+    elseif cfg.encode_invalid_as_nil then
+        buffer[pos] = 0xc0
+        return pos + 1
+    end
+    error("unsupported Lua type '" .. kind .. "'", 0)
+end
+
+local small_integers = {}
+for _, name in ipairs({'int8_t', 'int16_t', 'int32_t', 'uint8_t', 'uint16_t', 'uint32_t', 'char'}) do
+    small_integers[tonumber(ffi.typeof(name))] = true
+end
+local BOOL, FLOAT = tonumber(ffi.typeof('bool')), tonumber(ffi.typeof('float'))
+local DOUBLE = tonumber(ffi.typeof('double'))
+
+local function put_float(value, pos)
+    number_cell.f = value
+    buffer[pos] = 0xca
+    put_be32(pos + 1, number_cell.half[0])
+    return pos + 5
+end
+
+local function put_other_cdata(cfg, value, pos)
+    local ctype = tonumber(ffi.typeof(value))
+    local encode = by_ctype[ctype]
+    if encode then
+        local bytes = call_out(encode, value, pos)
+        return put_bytes(bytes, #bytes, pos)
+    elseif small_integers[ctype] then
+        local number = tonumber(value)
+        return number >= 0 and put_unsigned(number, pos) or put_negative(number, pos)
+    elseif ctype == BOOL then
+        buffer[pos] = value and value ~= ffi.new('bool', false) and 0xc3 or 0xc2
+        return pos + 1
+    elseif ctype == FLOAT then
+        return put_float(value, pos)
+    elseif ctype == DOUBLE then
+        return put_double(tonumber(value), pos)
+    end
+    return unencodable(cfg, value, pos, 'cdata')
+end
+
+local function is_null(value)
+    return ffi.istype('void *', value) and value == NULL
+end
+
+local function put_cdata(cfg, value, pos)
+    if ffi.istype(int64_type, value) then
+        return put_int64(value, pos)
+    elseif ffi.istype(uint64_type, value) then
+        return put_uint64(value, pos)
+    elseif is_null(value) then
+        buffer[pos] = 0xc0
+        return pos + 1
+    end
+    return put_other_cdata(cfg, value, pos)
+end
+
+-- Elements 1 .. size; holes become nil.
+local function put_elements(cfg, value, size, pos, level)
+    for i = 1, size do
+        local item = value[i]
+        if type(item) == 'number' then
+            if pos > capacity then
+                grow(pos, pos)
+            end
+            pos = put_number(cfg, item, pos)
+        else
+            pos = put(cfg, item, pos, level)
+        end
+    end
+    return pos
+end
+
+local function put_array(cfg, value, size, pos, level)
+    return put_elements(cfg, value, size, put_array_header(size, pos), level)
+end
+
+local function put_map(cfg, value, count, pos, level)
+    pos = put_map_header(count, pos)
+    for key, item in pairs(value) do
+        pos = put(cfg, item, put(cfg, key, pos, level), level)
+    end
+    return pos
+end
+
+-- The number of keys and, when all are positive whole numbers, the greatest of them.
+local function survey(value)
+    local count, greatest = 0, 0
+    for key in next, value do
+        count = count + 1
+        if type(key) ~= 'number' or key < 1 or floor(key) ~= key then
+            greatest = nil
+            break
+        elseif key > greatest then
+            greatest = key
+        end
+    end
+    if greatest == nil then
+        count = 0
+        for _ in next, value do
+            count = count + 1
+        end
+    end
+    return count, greatest
+end
+
+local function put_plain_table(cfg, value, pos, level)
+    local count, greatest = survey(value)
+    if greatest == nil then
+        return put_map(cfg, value, count, pos, level)
+    end
+    if cfg.encode_sparse_ratio > 0 and greatest > cfg.encode_sparse_safe
+            and greatest > count * cfg.encode_sparse_ratio then
+        if not cfg.encode_sparse_convert then
+            raise('excessively sparse array')
+        end
+        return put_map(cfg, value, count, pos, level)
+    end
+    return put_array(cfg, value, greatest, pos, level)
+end
+
+local function put_sequence(cfg, value, pos, level)
+    local greatest = 0
+    for key in next, value do
+        if type(key) == 'number' and key > greatest and floor(key) == key then
+            greatest = key
+        end
+    end
+    return put_array(cfg, value, greatest, pos, level)
+end
+
+local function put_with_hint(cfg, value, hint, pos, level)
+    if type(hint) == 'function' then
+        local result = call_out(hint, value, pos)
+        if type(result) == 'table' and type(rawget(getmetatable(result) or {}, '__serialize')) ~= 'string' then
+            return put_plain_table(cfg, result, pos, level)
+        end
+        return put(cfg, result, pos, level - 1)
+    elseif hint == 'map' or hint == 'mapping' then
+        return put_map(cfg, value, (survey(value)), pos, level)
+    elseif hint == 'seq' or hint == 'sequence' or hint == 'array' then
+        return put_sequence(cfg, value, pos, level)
+    end
+    raise('invalid __serialize value')
+end
+
+local function serialize_hint(cfg, value)
+    local metatable = getmetatable(value)
+    if type(metatable) ~= 'table' or not cfg.encode_load_metatables then
+        return nil
+    end
+    local hint = metatable.__serialize
+    if hint == nil then
+        return nil
+    end
+    return hint
+end
+
+local function put_table(cfg, value, pos, level)
+    if level > cfg.encode_max_depth then
+        if cfg.encode_deep_as_nil then
+            buffer[pos] = 0xc0
+            return pos + 1
+        end
+        error('Too high nest level - ' .. level, 0)
+    end
+    if getmetatable(value) ~= nil then
+        local hint = serialize_hint(cfg, value)
+        if hint ~= nil then
+            return put_with_hint(cfg, value, hint, pos, level)
+        end
+    end
+    return put_plain_table(cfg, value, pos, level)
+end
+
+local function put_rest(cfg, value, pos, level)
+    local kind = type(value)
+    if kind == 'cdata' then
+        return put_cdata(cfg, value, pos)
+    elseif kind == 'userdata' then
+        local metatable = debug.getmetatable(value)
+        local serialize = metatable and metatable.__serialize
+        if type(serialize) == 'function' and cfg.encode_load_metatables then
+            return put(cfg, call_out(serialize, value, pos), pos, level)
+        end
+    end
+    return unencodable(cfg, value, pos, kind)
+end
+
+function put(cfg, value, pos, level)
+    if pos > capacity then
+        grow(pos, pos)
+    end
+    local kind = type(value)
+    if kind == 'number' then
+        return put_number(cfg, value, pos)
+    elseif kind == 'string' then
+        return put_string(value, pos)
+    elseif kind == 'table' then
+        return put_table(cfg, value, pos, level + 1)
+    elseif kind == 'nil' then
+        buffer[pos] = 0xc0
+        return pos + 1
+    elseif kind == 'boolean' then
+        buffer[pos] = value and 0xc3 or 0xc2
+        return pos + 1
+    end
+    return put_rest(cfg, value, pos, level)
+end
+
+local encoder = {by_ctype = by_ctype, NULL = NULL, is_null = is_null}
+
+-- MessagePack bytes of one value.
+function encoder.encode(cfg, value)
+    return taken(put(cfg, value, 0, 0))
+end
+
+-- An array of the values in `list[1 .. count]`, nil included.
+function encoder.encode_array(cfg, list, count)
+    return taken(put_array(cfg, list, count, 0, 0))
+end
+
+return encoder

@@ -1,0 +1,30 @@
+-- Lua values that Python holds by number: Python keeps no Lua object itself.
+local values = {}
+local free = {}
+local last = 0
+
+local registry = {values = values}
+
+-- The handle of a value. Each call makes a new one; it lives until `release`.
+function registry.ref(value)
+    local handle = table.remove(free)
+    if handle == nil then
+        last = last + 1
+        handle = last
+    end
+    values[handle] = value
+    return handle
+end
+
+function registry.get(handle)
+    return values[handle]
+end
+
+function registry.release(handle)
+    if values[handle] ~= nil then
+        values[handle] = nil
+        table.insert(free, handle)
+    end
+end
+
+return registry

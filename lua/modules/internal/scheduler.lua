@@ -1,0 +1,413 @@
+-- Fibers as coroutines. Python wakes, Lua schedules.
+--
+-- A *strand* is one coroutine with its wait state; a *fiber* is the identity that Lua code sees. A fiber begins
+-- with one strand. When Python calls Lua while the fiber is inside a bound Python function (a trigger, a stored
+-- function), that call runs on another strand of the same fiber, so that it may wait too; the innermost strand
+-- is the one that `wakeup` and `cancel` reach.
+--
+-- Life of a strand:
+--     ready ---run---> running ---park---> parked ---(deliver | fire | wake)---> ready
+--                         |---yield---> yielded ---next tick---> ready
+--                         '---return or raise---> finished; its coroutine goes back to the pool
+--
+-- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile. Fibers that
+-- yielded wait for the next tick, so that input and timers have their turn: the peer's order as well.
+local python = require('internal.python')
+local shared = require('internal.shared')
+local registry = require('internal.registry')
+
+local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
+local pcall, select, unpack, type = pcall, select, unpack, type
+
+-- What a coroutine of the scheduler yields.
+local PARK, IDLE = {}, {}
+-- Cells shared with Python: the id of the running fiber, and whether a tick is wanted.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID = 0, 1, 2
+-- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
+local TICK_BUDGET = 10000
+local FIRST_ID = 101
+-- Waits of this many seconds and more have no deadline.
+local FOREVER = 3e9
+
+local fibers = {}
+local current
+local queue, queue_head, queue_tail = {}, 0, 0
+local yielded, yielded_count = {}, 0
+local pool, pool_size = {}, 0
+local timers, last_timer = {}, 0
+local waiting, early = {}, {}
+local last_activation = 0
+local next_id = FIRST_ID
+
+local scheduler = {PARK = PARK, fibers = fibers, FOREVER = FOREVER}
+shared[NEXT_ID] = next_id
+
+-- Set by internal.fiber: called with a fiber that has ended and with its outcome.
+scheduler.on_end = nil
+
+local function new_fiber(name)
+    local id = next_id
+    next_id = id + 1
+    shared[NEXT_ID] = next_id
+    local fiber = {id = id, name = name or 'lua', csw = 0}
+    fibers[id] = fiber
+    return fiber
+end
+
+local function new_strand(fiber, run, ...)
+    local strand = {fiber = fiber, run = run, parent = fiber.strand, n = select('#', ...), ...}
+    strand.is_first = strand.parent == nil
+    fiber.strand = strand
+    return strand
+end
+
+local function unlink(strand)
+    local fiber = strand.fiber
+    if fiber.strand == strand then
+        fiber.strand = strand.parent
+        return
+    end
+    local above = fiber.strand
+    while above and above.parent ~= strand do
+        above = above.parent
+    end
+    if above then
+        above.parent = strand.parent
+    end
+end
+
+local function end_fiber(fiber, ok, ...)
+    fiber.finished = true
+    if fiber.has_context then
+        python.fiber_end(fiber.id)
+    end
+    if not fiber.joinable then
+        fibers[fiber.id] = nil
+    end
+    scheduler.on_end(fiber, ok, ...)
+end
+
+-- Python started this strand and waits for its values, or for the bytes of its error.
+local function report(strand, ok, ...)
+    if not ok then
+        strand.count, strand.results = 1, {(require('internal.error').encode((...)))}
+    else
+        strand.count, strand.results = select('#', ...), {...}
+    end
+    strand.ok = ok
+    if strand.activation then
+        python.finish(strand.activation, ok, unpack(strand.results, 1, strand.count))
+    end
+end
+
+local function finish(strand, ok, ...)
+    strand.finished = true
+    unlink(strand)
+    if strand.is_first then
+        end_fiber(strand.fiber, ok, ...)
+    end
+    if strand.for_python then
+        report(strand, ok, ...)
+    end
+end
+
+local function work(strand)
+    while true do
+        finish(strand, pcall(strand.run, unpack(strand, 1, strand.n)))
+        strand = raw_yield(IDLE)
+    end
+end
+
+local function take_coroutine()
+    if pool_size == 0 then
+        return raw_create(work)
+    end
+    local co = pool[pool_size]
+    pool[pool_size] = nil
+    pool_size = pool_size - 1
+    return co
+end
+
+-- Run a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
+local function switch(strand)
+    local previous = current
+    current = strand
+    local fiber = strand.fiber
+    shared[RUNNING_FIBER] = fiber.id
+    fiber.csw = fiber.csw + 1
+    strand.ready, strand.yielding = false, false
+    local co, ok, mark = strand.co, nil, nil
+    if co then
+        ok, mark = raw_resume(co)
+    else
+        co = take_coroutine()
+        strand.co = co
+        ok, mark = raw_resume(co, strand)
+    end
+    current = previous
+    shared[RUNNING_FIBER] = previous and previous.fiber.id or 0
+    if mark == IDLE then
+        pool_size = pool_size + 1
+        pool[pool_size] = co
+    elseif not ok then
+        python.log('crit', 'a coroutine of the scheduler died: ' .. tostring(mark))
+    end
+end
+
+local function make_ready(strand)
+    if strand.ready or strand.finished then
+        return
+    end
+    strand.ready = true
+    queue_tail = queue_tail + 1
+    queue[queue_tail] = strand
+    shared[TICK_WANTED] = 1
+end
+scheduler.make_ready = make_ready
+
+-- Run what is ready. Returns true if another tick is wanted.
+function scheduler.run()
+    shared[TICK_WANTED] = 0
+    local batch, count = yielded, yielded_count
+    if count > 0 then
+        yielded, yielded_count = {}, 0
+        for i = 1, count do
+            if batch[i].yielding then
+                make_ready(batch[i])
+            end
+        end
+    end
+    local budget = TICK_BUDGET
+    while queue_head < queue_tail and budget > 0 do
+        queue_head = queue_head + 1
+        local strand = queue[queue_head]
+        queue[queue_head] = nil
+        if not strand.finished then
+            switch(strand)
+        end
+        budget = budget - 1
+    end
+    if queue_head == queue_tail then
+        queue_head, queue_tail = 0, 0
+    end
+    local more = queue_tail > 0 or yielded_count > 0
+    shared[TICK_WANTED] = more and 1 or 0
+    return more
+end
+
+local function park()
+    local strand = current
+    if strand == nil then
+        error('a wait outside of a fiber', 0)
+    end
+    local hook = strand.fiber.on_yield
+    if hook then
+        hook()
+    end
+    raw_yield(PARK)
+end
+scheduler.park = park
+
+-- Give way until the next tick.
+function scheduler.yield()
+    local strand = current
+    strand.yielding = true
+    yielded_count = yielded_count + 1
+    yielded[yielded_count] = strand
+    shared[TICK_WANTED] = 1
+    park()
+end
+
+-- Park until something makes the strand ready; true if that was the deadline, `timeout` seconds from now.
+function scheduler.suspend(timeout)
+    if timeout == nil or timeout >= FOREVER then
+        park()
+        return false
+    end
+    local strand, timer = current, last_timer + 1
+    last_timer = timer
+    timers[timer] = strand
+    strand.timer = timer
+    python.timer_start(timer, timeout)
+    park()
+    if strand.timer ~= timer then
+        return true
+    end
+    strand.timer, timers[timer] = nil, nil
+    python.timer_stop(timer)
+    return false
+end
+
+-- From Python: a timer has expired.
+function scheduler.fire(timer)
+    local strand = timers[timer]
+    if strand == nil then
+        return
+    end
+    timers[timer] = nil
+    if strand.timer == timer then
+        strand.timer = nil
+        make_ready(strand)
+    end
+end
+
+local function complete(token, outcome)
+    local strand = waiting[token]
+    if strand == nil then
+        early[token] = outcome
+        return
+    end
+    waiting[token] = nil
+    if strand.token == token then
+        strand.token, strand.outcome = nil, outcome
+        make_ready(strand)
+    end
+end
+
+-- From Python: what a token stands for has come, as values or as the bytes of an error.
+function scheduler.deliver(token, ...)
+    complete(token, {ok = true, n = select('#', ...), ...})
+end
+
+function scheduler.deliver_error(token, bytes)
+    complete(token, {ok = false, bytes})
+end
+
+-- Wait for a token. Only its delivery ends the wait; a cancellation asks Python, which knows whether the
+-- operation can be given up and then delivers an error.
+function scheduler.wait(token)
+    local outcome = early[token]
+    if outcome then
+        early[token] = nil
+    else
+        local strand = current
+        if strand == nil then
+            error('a wait outside of a fiber', 0)
+        end
+        waiting[token] = strand
+        strand.token = token
+        if strand.fiber.cancelled then
+            python.cancel_wait(token)
+        end
+        while strand.token == token do
+            park()
+        end
+        outcome, strand.outcome = strand.outcome, nil
+    end
+    if outcome.ok then
+        return unpack(outcome, 1, outcome.n)
+    end
+    require('internal.error').raise(outcome[1])
+end
+
+-- A fiber that is ready to run; it has not run yet.
+function scheduler.new(name, run, ...)
+    local fiber = new_fiber(name)
+    make_ready(new_strand(fiber, run, ...))
+    return fiber
+end
+
+-- A fiber that runs at once, until its first wait.
+function scheduler.create(name, run, ...)
+    local fiber = new_fiber(name)
+    local strand = new_strand(fiber, run, ...)
+    local hook = current and current.fiber.on_yield
+    if hook then
+        hook()
+    end
+    switch(strand)
+    return fiber
+end
+
+-- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
+-- Returns `true, values...` or `false, error bytes` if it ended, else the number that `finish` will report.
+function scheduler.start(fiber_id, name, has_context, handle, ...)
+    local run = registry.get(handle)
+    local fiber = fibers[fiber_id]
+    if fiber == nil then
+        fiber = new_fiber(name)
+        fiber.has_context, fiber.started_by_python = has_context, true
+    end
+    local strand = new_strand(fiber, run, ...)
+    strand.for_python = true
+    switch(strand)
+    if strand.finished then
+        return strand.ok, unpack(strand.results, 1, strand.count)
+    end
+    last_activation = last_activation + 1
+    strand.activation = last_activation
+    return last_activation, fiber.id
+end
+
+-- From Python: the fiber has a context now, which has to be given back at its end.
+function scheduler.keep_context(id)
+    local fiber = fibers[id]
+    if fiber then
+        fiber.has_context = true
+    end
+end
+
+function scheduler.wakeup(fiber)
+    local strand = fiber.strand
+    if strand and strand ~= current and not strand.token then
+        make_ready(strand)
+    end
+end
+
+function scheduler.cancel(fiber)
+    if fiber.finished then
+        return
+    end
+    fiber.cancelled = true
+    local strand = fiber.strand
+    if strand == current then
+        return
+    end
+    if strand.token then
+        python.cancel_wait(strand.token)
+    else
+        make_ready(strand)
+    end
+end
+
+-- From Python: whoever waited for this fiber has given up.
+function scheduler.cancel_id(id)
+    local fiber = fibers[id]
+    if fiber then
+        scheduler.cancel(fiber)
+    end
+end
+
+-- From Python: true if the fiber is inside a bound function, so that a call from there belongs to it.
+function scheduler.is_in_python(id)
+    local fiber = fibers[id]
+    local strand = fiber and fiber.strand
+    return strand ~= nil and (strand == current or strand.token ~= nil)
+end
+
+-- The fiber that is running, or nil.
+function scheduler.current_fiber()
+    return current and current.fiber
+end
+
+function scheduler.current_strand()
+    return current or error('a wait outside of a fiber', 0)
+end
+
+function scheduler.is_cancelled()
+    return current ~= nil and current.fiber.cancelled == true
+end
+
+-- A cancellation point.
+function scheduler.test_cancel()
+    if current and current.fiber.cancelled then
+        require('internal.error').raise_cancelled()
+    end
+end
+
+-- `hook()` is called each time the running fiber is about to give way; nil takes it off.
+function scheduler.set_yield_hook(hook)
+    current.fiber.on_yield = hook
+end
+
+return scheduler

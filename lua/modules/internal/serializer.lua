@@ -1,0 +1,341 @@
+-- What a Lua value is to a text serializer (yaml, json, the console): one
+-- place for the options of the `cfg` tables and for the classification of values.
+--
+-- classify(cfg, value) tells one of the kinds below and what to render:
+--
+--   NIL, BOOLEAN   the text null, true, false
+--   INTEGER        decimal digits; whole doubles below 2^64 are integers too
+--   DOUBLE         text of `precision` significant digits
+--   STRING         the string itself
+--   EXTENSION      the text of a decimal or uuid
+--   ARRAY          table, size, compact      (compact: YAML flow style is asked for)
+--   MAP            table, nil, compact
+local ffi = require('ffi')
+
+local floor, format = math.floor, string.format
+local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostring, tonumber, rawget, pcall, error
+local getmetatable = debug.getmetatable
+
+local NIL, BOOLEAN, INTEGER, DOUBLE, STRING, EXTENSION, ARRAY, MAP = 1, 2, 3, 4, 5, 6, 7, 8
+local UNKNOWN = 0
+
+local DEFAULTS = {
+    encode_sparse_convert = true,
+    encode_sparse_ratio = 2,
+    encode_sparse_safe = 10,
+    encode_max_depth = 128,
+    encode_deep_as_nil = false,
+    encode_invalid_numbers = true,
+    encode_number_precision = 14,
+    encode_load_metatables = true,
+    encode_use_tostring = false,
+    encode_invalid_as_nil = false,
+    decode_invalid_numbers = true,
+    decode_save_metatables = true,
+    decode_max_depth = 128,
+}
+
+-- `new` of the fields that a serializer instance reads. A module's public `cfg` is a copy:
+-- assigning to cfg.key changes nothing, calling cfg{key = value} does.
+local function options(overrides)
+    local result = {}
+    for name, value in pairs(DEFAULTS) do
+        result[name] = value
+    end
+    for name, value in pairs(overrides or {}) do
+        result[name] = value
+    end
+    return result
+end
+
+local function coerce(name, value)
+    if type(DEFAULTS[name]) == 'boolean' then
+        return not not value
+    end
+    local number = tonumber(value) or 0
+    return number >= 0 and floor(number) or -floor(-number)
+end
+
+-- The options of one call: those of the instance under those of `overrides`.
+local function with_options(cfg, overrides)
+    local result = {}
+    for name in pairs(DEFAULTS) do
+        local value = overrides[name]
+        if value == nil then
+            result[name] = cfg[name]
+        else
+            result[name] = coerce(name, value)
+        end
+    end
+    return result
+end
+
+-- The table `module.cfg`: readable, and callable to change `cfg`.
+local function public_cfg(cfg)
+    local public = {}
+    for name in pairs(DEFAULTS) do
+        public[name] = cfg[name]
+    end
+    return setmetatable(public, {
+        __call = function(self, changes)
+            if type(changes) ~= 'table' then
+                error(format("bad argument #2 to '?' (table expected, got %s)",
+                             changes == nil and 'no value' or type(changes)), 0)
+            end
+            for name in pairs(DEFAULTS) do
+                if changes[name] ~= nil then
+                    cfg[name] = coerce(name, changes[name])
+                    self[name] = cfg[name]
+                end
+            end
+        end,
+    })
+end
+
+-- ---- numbers --------------------------------------------------------------------------------
+
+local NUMBER_FORMATS = {}
+for precision = 1, 17 do
+    NUMBER_FORMATS[precision] = '%.' .. precision .. 'g'
+end
+
+-- The sign bit, which a comparison cannot tell for a NaN.
+local function is_negative(number)
+    return ffi.cast('const uint8_t *', ffi.new('double[1]', number))[7] >= 128
+end
+
+local function double_text(cfg, number)
+    if number ~= number then
+        return is_negative(number) and '-nan' or 'nan'
+    elseif number == math.huge then
+        return 'inf'
+    elseif number == -math.huge then
+        return '-inf'
+    end
+    return format(NUMBER_FORMATS[cfg.encode_number_precision] or '%.14g', number)
+end
+
+local function classify_double(cfg, number)
+    local finite = number - number == 0
+    if not finite and not cfg.encode_invalid_numbers then
+        if not cfg.encode_invalid_as_nil then
+            error('number must not be NaN or Inf', 0)
+        end
+        return NIL, 'null'
+    end
+    return DOUBLE, double_text(cfg, number)
+end
+
+local function classify_number(cfg, number)
+    if number == floor(number) and number < 2 ^ 64 and number >= -2 ^ 63 then
+        return INTEGER, number == 0 and '0' or format('%.0f', number)
+    end
+    return classify_double(cfg, number)
+end
+
+-- ---- cdata ----------------------------------------------------------------------------------
+
+-- Handlers by the number of the C type. Classification by number, not by ffi.istype: a
+-- `const int64_t &` is another type to the peer too.
+local by_ctype = {}
+
+local function ctype_number(ctype)
+    return tonumber(ffi.typeof(ctype))
+end
+
+local function whole(cfg, value)
+    return INTEGER, (tostring(value):gsub('[UL]+$', ''))
+end
+
+local function small(cfg, value)
+    return INTEGER, format('%d', tonumber(value))
+end
+
+local function pointer(cfg, value)
+    if value == nil then
+        return NIL, 'null'
+    end
+    return UNKNOWN
+end
+
+by_ctype[ctype_number('int64_t')] = whole
+by_ctype[ctype_number('uint64_t')] = whole
+for _, name in ipairs{'char', 'int8_t', 'int16_t', 'int32_t', 'uint8_t', 'uint16_t', 'uint32_t'} do
+    by_ctype[ctype_number(name)] = small
+end
+by_ctype[ctype_number('bool')] = function(cfg, value)
+    return BOOLEAN, tonumber(value) ~= 0 and 'true' or 'false'
+end
+for _, name in ipairs{'float', 'double'} do
+    by_ctype[ctype_number(name)] = function(cfg, value)
+        return classify_double(cfg, tonumber(value))
+    end
+end
+by_ctype[ctype_number('void *')] = pointer
+by_ctype[ctype_number('const void *')] = pointer
+
+local function index_serialize(value)
+    return value.__serialize
+end
+
+-- The text of a uuid or decimal. A decimal is told by its module: without it no such value exists.
+local function extension_text(value)
+    if tostring(ffi.typeof(value)) == 'ctype<struct tt_uuid>' then
+        return tostring(value)
+    end
+    local decimal = package.loaded.decimal
+    if decimal and decimal.is_decimal and decimal.is_decimal(value) then
+        return tostring(value)
+    end
+    return nil
+end
+
+-- ---- tables ---------------------------------------------------------------------------------
+
+local SERIALIZE_HINTS = {
+    seq = {ARRAY, true}, sequence = {ARRAY, false}, array = {ARRAY, false},
+    map = {MAP, true}, mapping = {MAP, false},
+}
+
+-- Size of a table that is an array by its hint: the largest integer key, holes included.
+local function array_length(value)
+    local max = 0
+    for key in next, value do
+        if type(key) == 'number' and key > max and floor(key) == key then
+            max = key
+        end
+    end
+    return max
+end
+
+local classify
+
+local function classify_hinted(cfg, value, hint)
+    if type(hint) == 'function' then
+        local ok, result = pcall(hint, value)
+        if not ok then
+            error(result, 0)
+        end
+        return classify(cfg, result)
+    end
+    local kind = SERIALIZE_HINTS[hint]
+    if kind == nil then
+        error('invalid __serialize value', 0)
+    end
+    if kind[1] == ARRAY then
+        return ARRAY, value, array_length(value), kind[2]
+    end
+    return MAP, value, nil, kind[2]
+end
+
+local function classify_table(cfg, value)
+    if cfg.encode_load_metatables then
+        local meta = getmetatable(value)
+        local hint = meta and rawget(meta, '__serialize')
+        if hint ~= nil then
+            return classify_hinted(cfg, value, hint)
+        end
+    end
+    local size, max = 0, 0
+    for key in next, value do
+        size = size + 1
+        if key ~= size and (type(key) ~= 'number' or key < 1 or floor(key) ~= key) then
+            return MAP, value, nil, false
+        end
+        if key > max then
+            max = key
+        end
+    end
+    local ratio = cfg.encode_sparse_ratio
+    if ratio > 0 and max > size * ratio and max > cfg.encode_sparse_safe then
+        if not cfg.encode_sparse_convert then
+            error('excessively sparse array', 0)
+        end
+        return MAP, value, nil, false
+    end
+    return ARRAY, value, max, false
+end
+
+-- ---- the rest -------------------------------------------------------------------------------
+
+local function classify_object(cfg, value)
+    if cfg.encode_load_metatables then
+        local ok, hint = pcall(index_serialize, value)
+        if ok and hint ~= nil then
+            if type(hint) ~= 'function' then
+                error('invalid __serialize value', 0)
+            end
+            -- A failing __serialize of cdata or userdata yields its message as the value.
+            local _, result = pcall(hint, value)
+            return classify(cfg, result)
+        end
+    end
+    if cfg.encode_use_tostring then
+        return classify(cfg, tostring(value))
+    elseif cfg.encode_invalid_as_nil then
+        return NIL, 'null'
+    end
+    error(format("unsupported Lua type '%s'", type(value)), 0)
+end
+
+local function classify_unsupported(cfg, value)
+    if cfg.encode_use_tostring then
+        return STRING, tostring(value)
+    elseif cfg.encode_invalid_as_nil then
+        return NIL, 'null'
+    end
+    error(format("unsupported Lua type '%s'", type(value)), 0)
+end
+
+local by_type = {
+    ['nil'] = function() return NIL, 'null' end,
+    boolean = function(cfg, value) return BOOLEAN, value and 'true' or 'false' end,
+    number = classify_number,
+    string = function(cfg, value) return STRING, value end,
+    table = classify_table,
+    ['function'] = classify_unsupported,
+    thread = classify_unsupported,
+    userdata = function(cfg, value)
+        if value == nil then
+            return NIL, 'null'
+        end
+        return classify_object(cfg, value)
+    end,
+    cdata = function(cfg, value)
+        local handler = by_ctype[tonumber(ffi.typeof(value))]
+        if handler then
+            local kind, text = handler(cfg, value)
+            if kind ~= UNKNOWN then
+                return kind, text
+            end
+        end
+        local text = extension_text(value)
+        if text then
+            return EXTENSION, text
+        end
+        return classify_object(cfg, value)
+    end,
+}
+
+classify = function(cfg, value)
+    return by_type[type(value)](cfg, value)
+end
+
+-- ---- decoding -------------------------------------------------------------------------------
+
+-- Shared metatables of decoded collections; they keep the style when printed again.
+local array_mt = {__serialize = 'seq'}
+local map_mt = {__serialize = 'map'}
+
+return {
+    NIL = NIL, BOOLEAN = BOOLEAN, INTEGER = INTEGER, DOUBLE = DOUBLE,
+    STRING = STRING, EXTENSION = EXTENSION, ARRAY = ARRAY, MAP = MAP,
+    DEFAULTS = DEFAULTS,
+    classify = classify,
+    options = options,
+    with_options = with_options,
+    public_cfg = public_cfg,
+    array_mt = array_mt,
+    map_mt = map_mt,
+    NULL = ffi.cast('void *', 0),
+}

@@ -1,0 +1,262 @@
+-- Tuples: cdata with the MessagePack bytes of an array; fields are decoded when they are asked for.
+--
+--     struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[]; }
+--
+-- `_format` is the id under which `set_format` registered field names, 0 for none. Other modules add methods to
+-- `methods`; a field's name wins over a method's, as in the peer.
+local ffi = require('ffi')
+local msgpack = require('internal.msgpack')
+local decoder = require('internal.msgpack_decode')
+
+local type, error, tonumber, pairs, unpack = type, error, tonumber, pairs, unpack
+local get, skip, array_header = decoder.get, decoder.skip, decoder.array_header
+local byte_pointer = decoder.byte_pointer
+
+ffi.cdef('struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[?]; };')
+ffi.cdef('int memcmp(const void *, const void *, size_t);')
+local tuple_type = ffi.typeof('struct tuple')
+local size_array = ffi.typeof('const uint32_t *')
+local C = ffi.C
+
+-- The elements of a tuple are returned to code of the user: nested tables carry the serialize metatables.
+local OPTIONS = msgpack.DEFAULTS
+
+local formats = {}
+local methods = {}
+
+local M = {methods = methods, ctype = tuple_type}
+
+local function is(value)
+    return type(value) == 'cdata' and ffi.istype(tuple_type, value)
+end
+M.is = is
+
+-- A tuple with these bytes, which must be one MessagePack array.
+local function new(raw, format)
+    local size = #raw
+    local tuple = ffi.new(tuple_type, size)
+    tuple._size, tuple._format = size, format or 0
+    ffi.copy(tuple._data, raw, size)
+    return tuple
+end
+M.new = new
+
+local function raw(tuple)
+    return ffi.string(tuple._data, tuple._size)
+end
+M.raw = raw
+
+local function from_memory(p, size, format)
+    local tuple = ffi.new(tuple_type, size)
+    tuple._size, tuple._format = size, format
+    ffi.copy(tuple._data, p, size)
+    return tuple
+end
+
+-- Tuples that stand one after another in `blob`. `sizes`: their sizes as native uint32_t, or nil.
+function M.many(blob, sizes, format)
+    local p, result = ffi.cast(byte_pointer, blob), {}
+    format = format or 0
+    if sizes then
+        local list, pos = ffi.cast(size_array, sizes), 0
+        for i = 1, #sizes / 4 do
+            local size = list[i - 1]
+            result[i] = from_memory(p + pos, size, format)
+            pos = pos + size
+        end
+        return result
+    end
+    local pos, limit, count = 0, #blob, 0
+    while pos < limit do
+        local after = skip(p, pos)
+        count = count + 1
+        result[count] = from_memory(p + pos, after - pos, format)
+        pos = after
+    end
+    return result
+end
+
+-- Names of fields of a format: name -> number of the field, from 1.
+function M.set_format(id, names)
+    formats[id] = names
+end
+
+function M.format(id)
+    return formats[id]
+end
+
+function M.format_of(tuple)
+    return tuple._format
+end
+
+-- Set by others: `path_lookup(tuple, text)` -> value for names like 'a.b[1]'.
+M.path_lookup = nil
+
+local function field(tuple, number)
+    local p = tuple._data
+    local count, pos = array_header(p, 0)
+    if number < 1 or number > count then
+        return nil
+    end
+    for _ = 2, number do
+        pos = skip(p, pos)
+    end
+    return (get(OPTIONS, p, pos))
+end
+M.field = field
+
+local function len(tuple)
+    return (array_header(tuple._data, 0))
+end
+
+local function by_name(tuple, name)
+    local names = formats[tuple._format]
+    if names then
+        local number = names[name]
+        if number then
+            local value = field(tuple, number)
+            if value ~= nil then
+                return value
+            end
+        end
+    end
+    local method = methods[name]
+    if method == nil and M.path_lookup then
+        return M.path_lookup(tuple, name)
+    end
+    return method
+end
+
+local function index(tuple, key)
+    local kind = type(key)
+    if kind == 'number' then
+        return field(tuple, key)
+    elseif kind == 'string' then
+        return by_name(tuple, key)
+    end
+end
+
+local function check(tuple)
+    if not is(tuple) then
+        error('Invalid argument #1 (tuple expected, got ' .. type(tuple) .. ')', 3)
+    end
+end
+
+-- All fields in a table, or those from..to.
+function methods.totable(tuple, from, to)
+    check(tuple)
+    local p = tuple._data
+    local count, pos = array_header(p, 0)
+    if from == nil and to == nil then
+        return (get(OPTIONS, p, 0))
+    end
+    from, to = from or 1, to or count
+    if from < 1 then
+        error('tuple.totable: invalid second argument', 2)
+    elseif to < from then
+        error('tuple.totable: invalid third argument', 2)
+    end
+    local result = {}
+    for i = 1, math.min(to, count) do
+        local value
+        if i >= from then
+            value, pos = get(OPTIONS, p, pos)
+            result[i - from + 1] = value
+        else
+            pos = skip(p, pos)
+        end
+    end
+    return setmetatable(result, decoder.array_mt)
+end
+
+function methods.unpack(tuple, from, to)
+    check(tuple)
+    local list = methods.totable(tuple, from, to)
+    local count = len(tuple)
+    from, to = from or 1, to or count
+    return unpack(list, 1, math.max(math.min(to, count) - from + 1, 0))
+end
+
+function methods.bsize(tuple)
+    check(tuple)
+    return tuple._size
+end
+
+local function step(tuple, number)
+    number = number + 1
+    local value = field(tuple, number)
+    if value ~= nil or number <= len(tuple) then
+        return number, value
+    end
+end
+
+-- Generator, parameter and state of a loop over the fields.
+function methods.ipairs(tuple)
+    return step, tuple, 0
+end
+
+methods.__serialize = methods.totable
+
+local function equal(left, right)
+    if not is(left) or not is(right) then
+        if type(left) == 'table' or type(right) == 'table' then
+            error("cannot convert 'table' to 'void *'", 2)
+        end
+        return false
+    end
+    return left._size == right._size and C.memcmp(left._data, right._data, left._size) == 0
+end
+
+local PLAIN = '^[%a_][%w_]*$'
+local RESERVED = {}
+for _, word in ipairs({'true', 'false', 'null', 'yes', 'no', 'on', 'off', 'y', 'n', 'nan', 'inf'}) do
+    RESERVED[word] = true
+end
+
+-- Text of a field without the YAML emitter: whole numbers and words. nil for everything else.
+local function simple_text(value)
+    local kind = type(value)
+    if kind == 'number' and value == math.floor(value) and value > -1e14 and value < 1e14 then
+        return ('%d'):format(value)
+    elseif kind == 'boolean' then
+        return value and 'true' or 'false'
+    elseif kind == 'string' and #value < 40 and value:find(PLAIN) and not RESERVED[value:lower()] then
+        return "'" .. value .. "'"
+    end
+end
+
+local function emitted(tuple)
+    local serializer = require('internal.serializer')
+    local text = require('internal.yaml_emitter').encode(serializer.options(), methods.totable(tuple))
+    return (text:gsub('^%-%-%- ', ''):gsub('\n%.%.%.\n$', ''))
+end
+
+-- As the console shows it: [1, 'abc', 1.5].
+local function to_text(tuple)
+    local list = methods.totable(tuple)
+    local parts, width = {}, 0
+    for i = 1, #list do
+        local text = simple_text(list[i])
+        width = width + #(text or '') + 2
+        if text == nil or width > 78 then
+            return emitted(tuple)
+        end
+        parts[i] = text
+    end
+    return '[' .. table.concat(parts, ', ') .. ']'
+end
+
+ffi.metatype(tuple_type, {
+    __index = index,
+    __len = len,
+    __eq = equal,
+    __tostring = to_text,
+})
+
+-- Loops over a tuple: pairs() and ipairs() look here, see internal.globals.
+M.pairs = methods.ipairs
+
+msgpack.is_tuple, msgpack.raw_tuple = is, raw
+msgpack.register(tuple_type, raw)
+
+return M

@@ -1,0 +1,141 @@
+-- require('msgpack'): MessagePack for users, with options, buffers and the peer's checks.
+local ffi = require('ffi')
+local encoder = require('internal.msgpack_encode')
+local decoder = require('internal.msgpack_decode')
+local serializer = require('internal.serializer')
+
+local type, error, select = type, error, select
+
+local char_pointer, byte_pointer = ffi.typeof('const char *'), decoder.byte_pointer
+local EXPECTED_TEXT = "%s: a Lua string or 'char *' expected"
+
+local function is_pointer(value)
+    return type(value) == 'cdata' and (ffi.istype('const char *', value) or ffi.istype('char *', value)
+        or ffi.istype('const uint8_t *', value) or ffi.istype('uint8_t *', value))
+end
+
+local function is_ibuf(value)
+    local ok, result = pcall(ffi.istype, 'struct ibuf', value)
+    return ok and result
+end
+
+-- Write the bytes to a buffer and tell their number.
+local function append(ibuf, bytes)
+    local p = ibuf:alloc(#bytes)
+    ffi.copy(p, bytes, #bytes)
+    return #bytes
+end
+
+-- Pointers that come back have the type that went in.
+local function advanced(pointer, count)
+    return ffi.cast(ffi.typeof(pointer), pointer + count)
+end
+
+local function decode_string(cfg, name, text, offset, checked)
+    if offset ~= nil and type(offset) ~= 'number' then
+        error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 0)
+    end
+    local start = (offset or 1) - 1
+    if start < 0 or start > #text or (start == #text and #text > 0) then
+        error(name .. ': offset is out of bounds', 0)
+    end
+    local p = ffi.cast(byte_pointer, text)
+    if checked and decoder.check(p, start, #text) == nil then
+        error(name .. ': invalid MsgPack', 0)
+    end
+    local value, pos = decoder.get(cfg, p, start)
+    return value, pos + 1
+end
+
+local function decode_memory(cfg, name, pointer, size, checked)
+    local p = ffi.cast(byte_pointer, pointer)
+    if checked then
+        if type(size) ~= 'number' then
+            error("bad argument #2 to '?' (number expected, got " .. (size == nil and 'no value' or type(size)) .. ')', 0)
+        elseif size < 0 then
+            error(name .. ": size can't be negative", 0)
+        elseif decoder.check(p, 0, size) == nil then
+            error(name .. ': invalid MsgPack', 0)
+        end
+    end
+    local value, pos = decoder.get(cfg, p, 0)
+    return value, advanced(pointer, pos)
+end
+
+local function new_decode(cfg, name, checked)
+    return function(data, position)
+        if type(data) == 'string' then
+            return decode_string(cfg, name, data, position, checked)
+        elseif is_pointer(data) then
+            return decode_memory(cfg, name, data, position, checked)
+        end
+        error(EXPECTED_TEXT:format(name), 0)
+    end
+end
+
+local function new_encode(cfg)
+    return function(...)
+        local count = select('#', ...)
+        if count == 0 then
+            error('msgpack.encode: a Lua object expected', 0)
+        end
+        local value, ibuf = ...
+        if count > 1 and ibuf ~= nil and not is_ibuf(ibuf) then
+            error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 0)
+        end
+        local bytes = encoder.encode(cfg, value)
+        return ibuf ~= nil and append(ibuf, bytes) or bytes
+    end
+end
+
+-- A header's size and the pointer after it. `narrow` and `wide`: the tags of 2-byte and 4-byte sizes.
+local function new_header(name, read, narrow, wide)
+    return function(pointer, size)
+        if pointer == nil or size == nil then
+            error(('Usage: %s(ptr, size)'):format(name), 0)
+        elseif not is_pointer(pointer) then
+            error(name .. ": 'char *' expected", 0)
+        elseif type(size) ~= 'number' or size <= 0 then
+            error(name .. ': non-positive size', 0)
+        end
+        local p = ffi.cast(byte_pointer, pointer)
+        local tag = p[0]
+        local needed = tag == narrow and 3 or tag == wide and 5 or 1
+        local is_header = needed > 1 or (tag >= 0x80 and tag < 0xa0 and read(p, 0) ~= nil)
+        if not is_header then
+            error(name .. ': unexpected msgpack type', 0)
+        elseif needed > size then
+            error(name .. ': unexpected end of buffer', 0)
+        end
+        local count, pos = read(p, 0)
+        return count, advanced(pointer, pos)
+    end
+end
+
+-- Decode from a buffer's read position; returns the new one and the value.
+local function new_ibuf_decode(cfg)
+    return function(rpos)
+        local value, pos = decoder.get(cfg, ffi.cast(byte_pointer, rpos), 0)
+        return ffi.cast(char_pointer, ffi.cast(byte_pointer, rpos) + pos), value
+    end
+end
+
+local new
+function new()
+    local cfg = serializer.options()
+    return {
+        NULL = encoder.NULL,
+        array_mt = decoder.array_mt,
+        map_mt = decoder.map_mt,
+        cfg = serializer.public_cfg(cfg),
+        new = new,
+        encode = new_encode(cfg),
+        decode = new_decode(cfg, 'msgpack.decode', true),
+        decode_unchecked = new_decode(cfg, 'msgpack.decode_unchecked', false),
+        ibuf_decode = new_ibuf_decode(cfg),
+        decode_array_header = new_header('msgpack.decode_array_header', decoder.array_header, 0xdc, 0xdd),
+        decode_map_header = new_header('msgpack.decode_map_header', decoder.map_header, 0xde, 0xdf),
+    }
+end
+
+return new()

@@ -1,0 +1,22 @@
+-- require('msgpackffi'): the same encoder under the names of the peer's FFI module.
+local encoder = require('internal.msgpack_encode')
+local decoder = require('internal.msgpack_decode')
+local msgpack = require('msgpack')
+local internal = require('internal.msgpack')
+
+-- A handler for cdata of `ctype`: it returns a plain value that is encoded in its place.
+local function on_encode(ctype, handler)
+    internal.register(ctype, function(value)
+        return internal.encode(handler(value))
+    end)
+end
+
+return {
+    NULL = encoder.NULL,
+    array_mt = decoder.array_mt,
+    map_mt = decoder.map_mt,
+    encode = msgpack.encode,
+    decode = msgpack.decode_unchecked,
+    decode_unchecked = msgpack.decode_unchecked,
+    on_encode = on_encode,
+}

@@ -1,0 +1,51 @@
+-- require('strict'): on() makes the use of an undeclared global an error, off() ends that.
+--
+-- A global is declared by an assignment in a main chunk or in C code.
+local getinfo, rawget, rawset, error = debug.getinfo, rawget, rawset, error
+
+local declared = {}
+local guard = {}
+
+-- Kind of the function that touches the global: three levels above getinfo.
+local function toucher()
+    local info = getinfo(3, 'S')
+    return info and info.what or 'C'
+end
+
+function guard.__newindex(globals, name, value)
+    if not declared[name] then
+        local kind = toucher()
+        if kind ~= 'main' and kind ~= 'C' then
+            error("assign to undeclared variable '" .. name .. "'", 2)
+        end
+        declared[name] = true
+    end
+    rawset(globals, name, value)
+end
+
+function guard.__index(globals, name)
+    if not declared[name] and toucher() ~= 'C' then
+        error("variable '" .. name .. "' is not declared", 2)
+    end
+    return rawget(globals, name)
+end
+
+local function set(index, newindex)
+    local metatable = getmetatable(_G)
+    if metatable == nil then
+        metatable = {}
+        setmetatable(_G, metatable)
+    end
+    metatable.__index, metatable.__newindex = index, newindex
+end
+
+local function on()
+    set(guard.__index, guard.__newindex)
+end
+
+local function off()
+    declared = {}
+    set(nil, nil)
+end
+
+return {on = on, off = off}

@@ -1,0 +1,342 @@
+-- require('test_run').new(): a test script's hand on its runner and on the nodes of the test.
+--
+-- Commands go to the runner's inspector (INSPECTOR_HOST, INSPECTOR_PORT): one line out, one YAML
+-- document back. Conditions are polled until a deadline; the waiting functions return true, or
+-- false and what they saw last, except those that a script calls for their effect alone.
+local fiber = require('fiber')
+local yaml = require('yaml')
+
+local TIMEOUT = 60      -- seconds that a wait_* function waits unless it is told otherwise
+local POLL = 0.01       -- seconds between two looks
+local LOG_TAIL = 65536  -- bytes at the end of a log that are searched
+
+-- ---- talking to the inspector ---------------------------------------------------------------
+
+local function exchange_by_socket(host, port, line)
+    local socket = require('socket').tcp_connect(host, port)
+    if not socket then
+        error('cannot connect to the inspector', 0)
+    end
+    socket:write(line)
+    local reply = socket:read('\n...\n')
+    socket:close()
+    return reply
+end
+
+local function exchange(line)
+    local host, port = os.getenv('INSPECTOR_HOST'), os.getenv('INSPECTOR_PORT')
+    if not host or not port then
+        error('INSPECTOR_HOST and INSPECTOR_PORT are not set: not run by a test runner', 0)
+    end
+    local ok, python = pcall(require, 'internal.python')
+    if ok and python.console_exchange then
+        return require('internal.wait')(python.console_exchange(host, tonumber(port), line))
+    end
+    return exchange_by_socket(host, tonumber(port), line)
+end
+
+local function command(text)
+    local reply = exchange((text:gsub('\\?\n', ' ')) .. '\n')
+    if reply == nil or reply == '' then
+        error('the inspector does not answer', 0)
+    end
+    return yaml.decode(reply)
+end
+
+local function quote(text)
+    return '"' .. text:gsub('[\\"]', '\\%0') .. '"'
+end
+
+-- ---- methods: commands ----------------------------------------------------------------------
+
+local methods = {}
+
+-- The reply's value; a failure is raised as a string.
+function methods:cmd(text)
+    local result = command(text)
+    if type(result) == 'table' then
+        if result.error then
+            error(result.error, 0)
+        end
+        result = result[1]
+        if type(result) == 'table' and result.error then
+            error(result.error, 0)
+        end
+    end
+    return result
+end
+
+-- All values of `expression` on a node, in a list.
+function methods:eval(node, expression)
+    local result = command(('eval %s %s'):format(node, quote(expression)))
+    local first = type(result) == 'table' and result[1]
+    if type(first) == 'table' and first.error then
+        error(first.error, 0)
+    end
+    return result
+end
+
+local function eval_one(self, node, expression)
+    local result = self:eval(node, expression)
+    return result and result[1]
+end
+
+function methods:switch(node)
+    return self:cmd(('switch %s'):format(node))
+end
+
+methods.switch_server = methods.switch
+
+function methods:get_cfg(name)
+    local value = self:cmd(('config %s'):format(name))
+    if value == nil then
+        return nil
+    end
+    return value
+end
+
+methods.get_param = methods.get_cfg
+
+function methods:get_server_name()
+    return os.getenv('TEST_SERVER_NAME')
+end
+
+function methods:get_server_id(node)
+    return eval_one(self, node, 'box.info.id')
+end
+
+-- ---- methods: positions ---------------------------------------------------------------------
+
+function methods:get_lsn(node, id)
+    return eval_one(self, node, ('box.info.vclock[%d] or 0'):format(id))
+end
+
+function methods:get_vclock(node)
+    local vclock = eval_one(self, node, 'box.info.vclock')
+    if type(vclock) == 'table' then
+        setmetatable(vclock, nil)
+    end
+    return vclock
+end
+
+local function vclock_reached(vclock, target)
+    for id, lsn in pairs(target) do
+        if id ~= 0 and (vclock[id] or 0) < lsn then
+            return false
+        end
+    end
+    return true
+end
+
+local function poll(condition, timeout, delay)
+    local deadline = fiber.time() + (timeout or TIMEOUT)
+    while true do
+        local results = {pcall(condition)}
+        if results[1] and results[2] then
+            return true, results
+        elseif fiber.time() >= deadline then
+            return false, results
+        end
+        fiber.sleep(delay or POLL)
+    end
+end
+
+-- Waits until `waiter` has what `master` has written itself.
+function methods:wait_lsn(waiter, master)
+    local id = self:get_server_id(master)
+    local lsn = self:get_lsn(master, id)
+    local reached = poll(function()
+        return self:get_lsn(waiter, id) >= lsn
+    end)
+    if not reached then
+        error(('%s has not reached lsn %s of %s'):format(waiter, lsn, master), 0)
+    end
+end
+
+function methods:wait_vclock(node, target)
+    local reached = poll(function()
+        return vclock_reached(self:get_vclock(node), target)
+    end)
+    if not reached then
+        error(('%s has not reached the vclock'):format(node), 0)
+    end
+end
+
+function methods:get_cluster_vclock(nodes)
+    local result = {}
+    for _, node in pairs(nodes) do
+        for id, lsn in pairs(self:get_vclock(node)) do
+            if id ~= 0 and lsn > (result[id] or 0) then
+                result[id] = lsn
+            end
+        end
+    end
+    return setmetatable(result, {__serialize = 'map'})
+end
+
+function methods:wait_cluster_vclock(nodes, target)
+    for _, node in pairs(nodes) do
+        self:wait_vclock(node, target)
+    end
+end
+
+-- ---- methods: conditions --------------------------------------------------------------------
+
+-- Polls `condition` by pcall until it gives something true; gives its results, or false and the
+-- last ones.
+function methods:wait_cond(condition, timeout, delay)
+    local reached, results = poll(condition, timeout, delay)
+    if reached then
+        return unpack(results, 2, table.maxn(results))
+    end
+    return false, results[2]
+end
+
+local function matches(info, options)
+    if info == nil then
+        return false
+    elseif options.status and info.status ~= options.status then
+        return false
+    elseif options.message_re and not (info.message and tostring(info.message):match(options.message_re)) then
+        return false
+    end
+    return true
+end
+
+local function wait_side(side, absent)
+    return function(_, id, options, timeout)
+        options = options or {}
+        local info
+        local reached = poll(function()
+            local replica = box.info.replication[id]
+            info = replica and replica[side]
+            if options[absent] then
+                return info == nil
+            end
+            return matches(info, options)
+        end, options.timeout or timeout)
+        if reached then
+            return true
+        end
+        return false, info
+    end
+end
+
+methods.wait_upstream = wait_side('upstream', 'no_upstream')
+methods.wait_downstream = wait_side('downstream', 'no_downstream')
+
+-- Waits until every node follows every other one.
+function methods:wait_fullmesh(nodes)
+    for _, node in pairs(nodes) do
+        for _, other in pairs(nodes) do
+            if node ~= other then
+                local id = self:get_server_id(other)
+                local expression = ('(box.info.replication[%d].upstream or {status = "none"}).status'):format(id)
+                local reached = poll(function()
+                    return eval_one(self, node, expression) == 'follow'
+                end)
+                if not reached then
+                    error(('%s does not follow %s'):format(node, other), 0)
+                end
+            end
+        end
+    end
+end
+
+-- ---- methods: clusters ----------------------------------------------------------------------
+
+function methods:create_cluster(nodes, suite, options)
+    options = options or {}
+    local arguments = options.args and (', args="%s"'):format(options.args) or ''
+    for _, node in ipairs(nodes) do
+        self:cmd(('create server %s with script="%s/%s.lua"'):format(node, suite or 'replication', node))
+        self:cmd(('start server %s with wait_load=False, wait=False%s'):format(node, arguments))
+    end
+end
+
+methods.deploy_cluster = methods.create_cluster
+
+function methods:drop_cluster(nodes)
+    for _, node in ipairs(nodes) do
+        self:cmd(('stop server %s'):format(node))
+        self:cmd(('cleanup server %s'):format(node))
+        self:cmd(('delete server %s'):format(node))
+    end
+end
+
+-- Forgets every other member of this node's cluster.
+function methods:cleanup_cluster()
+    local cluster = box.space._cluster
+    for _, member in cluster:pairs() do
+        if member[1] ~= box.info.id then
+            cluster:delete(member[1])
+        end
+    end
+end
+
+-- ---- methods: files -------------------------------------------------------------------------
+
+local function read_tail(path, bytes)
+    local file, reason = io.open(path, 'rb')
+    if not file then
+        error(('cannot open %s: %s'):format(path, reason), 0)
+    end
+    local size = file:seek('end')
+    file:seek('set', math.max(0, size - (bytes or LOG_TAIL)))
+    local text = file:read('*a')
+    file:close()
+    return text
+end
+
+-- The last match of a pattern in a node's log since it was started.
+function methods:grep_log(node, pattern, bytes, options)
+    options = options or {}
+    local path = options.filename or self:cmd(('get_log server %s'):format(node))
+    local found
+    for line in read_tail(path, bytes):gmatch('[^\n]+') do
+        if not options.noreset and line:find('Starting instance', 1, true) then
+            found = nil
+        else
+            found = line:match(pattern) or found
+        end
+    end
+    return found
+end
+
+function methods:wait_log(node, pattern, bytes, timeout, options)
+    local found
+    local reached = poll(function()
+        found = self:grep_log(node, pattern, bytes, options)
+        return found
+    end, timeout)
+    if not reached then
+        error(('the log of %s has no %q'):format(node, pattern), 0)
+    end
+    return found
+end
+
+function methods:copy_file(from, to)
+    local source, reason = io.open(from, 'rb')
+    if not source then
+        error(('cannot open %s: %s'):format(from, reason), 0)
+    end
+    local target
+    target, reason = io.open(to, 'wb')
+    if not target then
+        source:close()
+        error(('cannot open %s: %s'):format(to, reason), 0)
+    end
+    target:write(source:read('*a'))
+    target:close()
+    source:close()
+end
+
+-- ---- the module -----------------------------------------------------------------------------
+
+local method_table = {__index = methods}
+
+local function new()
+    return setmetatable({}, method_table)
+end
+
+return {new = new}

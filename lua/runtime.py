@@ -1,0 +1,387 @@
+"""A LuaJIT state on an asyncio loop: the boundary between Python and Lua.
+
+Rules (DESIGN.md, "Boundary rules"): Python holds Lua functions by integer handles; calls go through dispatcher
+functions made once on the main Lua state; errors cross as values; only bytes, numbers, booleans and nil cross.
+
+How a bound function ends (see `bind`): it returns bytes, None, True or a number >= 0 as its result; `(False, error
+bytes)` for an error that Lua raises; a negative integer, a token from `new_token` or `drive`, to let the fiber wait.
+It must not raise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from box.errors import BoxError, ErrorCode
+from lua.bindings.fiber import FiberBinding
+from lua.boundary import decode_error, encode_error, error_from_exception
+from lua.fiber import Scheduler, Value, Waits
+
+__all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
+
+_MODULES = Path(__file__).parent / "modules"
+_FLAVOURS = ("luajit20", "luajit21")
+_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2
+_CELLS = 4
+
+Values = tuple[Value, ...]
+
+
+def default_flavour() -> str:
+    """`LUNABOX_LUAJIT` of the environment, else luajit20 where the wheel has it: its `pairs()` has the peer's order."""
+    chosen = os.environ.get("LUNABOX_LUAJIT")
+    if chosen:
+        return chosen
+    return "luajit20" if importlib.util.find_spec("lupa.luajit20") else "luajit21"
+
+
+class Runtime:
+    """One Lua state and its fibers.
+
+    `new_context()` makes the Context of a fiber when it is first asked for; `end_context(ctx)` is told when such a
+    fiber has ended. `log(level, text)` takes what nobody caught; levels are 'crit', 'error', 'warn', 'info', 'debug'.
+    `write(bytes)` is where `print` goes, `on_exit(code)` is told of `os.exit`.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        flavour: str | None = None,
+        new_context: Callable[[], Any] | None = None,
+        end_context: Callable[[Any], None] | None = None,
+        log: Callable[[str, str], None] | None = None,
+        write: Callable[[bytes], None] | None = None,
+        on_exit: Callable[[int], None] | None = None,
+        clock: Callable[[], float] = time.time,
+        getcwd: Callable[[], str] = os.getcwd,
+        version: str = "2.8.1",
+    ) -> None:
+        self.loop = loop if loop is not None else asyncio.get_running_loop()
+        self.flavour = flavour or default_flavour()
+        if self.flavour not in _FLAVOURS:
+            raise ValueError(f"unknown Lua flavour {self.flavour!r}: one of {', '.join(_FLAVOURS)} is expected")
+        self.new_context = new_context or object
+        self.end_context = end_context
+        self.log = log or _log_to_stderr
+        self._contexts: dict[int, Any] = {}
+        self._lent: set[int] = set()
+        self._fiber_of: dict[int, int] = {}
+        self._activations: dict[int, asyncio.Future[Values]] = {}
+        self._entries: dict[str, int] = {}
+        self._sources: dict[str, Path] = {}
+        self._cells_memory = (ctypes.c_int32 * _CELLS)()
+        self._cells = memoryview(self._cells_memory).cast("B").cast("i")
+        self.waits = Waits(self.loop)
+        self.closed = False
+        self._open()
+        binding = FiberBinding(self, write=write, on_exit=on_exit, clock=clock, getcwd=getcwd, version=version)
+        binding.install()
+        self._boot()
+
+    # ---- the Lua state ----
+
+    def _open(self) -> None:
+        lupa = importlib.import_module(f"lupa.{self.flavour}")
+        self._state = lupa.LuaRuntime(
+            encoding=None,
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_no_attributes,
+        )
+        boot = (_MODULES / "internal" / "boot.lua").read_bytes()
+        address = ctypes.addressof(self._cells_memory)
+        self._bind, self._start_lua = self._state.execute(
+            boot, self._read_module, float(address), name="@builtin/internal/boot.lua"
+        )
+
+    def _boot(self) -> None:
+        (
+            self._start,
+            run,
+            deliver,
+            deliver_error,
+            fire,
+            self._keep_context,
+            self._cancel_fiber,
+            self._is_in_python,
+            self._release,
+        ) = self._start_lua()
+        self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
+
+    def _read_module(self, name: bytes) -> bytes | None:
+        path = self._sources.get(name.decode()) or _module_path(name.decode())
+        return path.read_bytes() if path is not None and path.is_file() else None
+
+    def bind(self, name: str, function: Callable[..., Any]) -> None:
+        """Offer `function` to Lua as `require('internal.python').<name>`. Bind once, at start-up: a bound callable
+        lives as long as the state. Arguments arrive as bytes, int, float, bool or None."""
+        self._bind(name.encode(), function)
+
+    def add_module(self, name: str, path: str | Path) -> None:
+        """Let `require(name)` find a built-in module at `path` instead of below lua/modules."""
+        self._sources[name] = Path(path)
+
+    # ---- contexts ----
+
+    @property
+    def ctx(self) -> Any:
+        """The Context of the Lua fiber that is running; made when first asked for."""
+        fiber_id = self._cells[_RUNNING_FIBER]
+        ctx = self._contexts.get(fiber_id)
+        return ctx if ctx is not None else self._make_context(fiber_id)
+
+    def _make_context(self, fiber_id: int) -> Any:
+        if fiber_id == 0:
+            raise RuntimeError("no Lua fiber is running")
+        ctx = self.new_context()
+        self._contexts[fiber_id] = ctx
+        self._fiber_of[id(ctx)] = fiber_id
+        self._keep_context(fiber_id)
+        return ctx
+
+    @property
+    def fiber_id(self) -> int:
+        """Id of the Lua fiber that is running, 0 if none is."""
+        return self._cells[_RUNNING_FIBER]
+
+    def fiber_of(self, ctx: Any) -> int:
+        """Id of the living fiber that the Context belongs to, 0 if there is none."""
+        return self._fiber_of.get(id(ctx), 0)
+
+    def fiber_ended(self, fiber_id: int) -> None:
+        """From Lua: a fiber that has a Context is no more."""
+        ctx = self._contexts.pop(fiber_id, None)
+        if ctx is None:
+            return
+        self._fiber_of.pop(id(ctx), None)
+        if fiber_id in self._lent:
+            self._lent.discard(fiber_id)
+        elif self.end_context is not None:
+            self.end_context(ctx)
+
+    def _lend(self, ctx: Any) -> bool:
+        """Give `ctx` to the fiber that is about to be made, for its life."""
+        if ctx is None:
+            return False
+        fiber_id = self._cells[_NEXT_ID]
+        self._contexts[fiber_id] = ctx
+        self._fiber_of[id(ctx)] = fiber_id
+        self._lent.add(fiber_id)
+        return True
+
+    # ---- calls into Lua ----
+
+    def start(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values | asyncio.Future[Values]:
+        """Start a registered function on a fiber of its own, with `ctx` as its Context. Returns its values if it ends
+        without waiting, else a future of them. Raises BoxError, as the future does. Cancelling the future cancels the
+        fiber."""
+        return self._started(self._start(0, name.encode(), self._lend(ctx), handle, *args))
+
+    def start_inside(self, handle: int, *args: Value, ctx: Any = None) -> Values | asyncio.Future[Values]:
+        """As `start`, but inside the fiber that `ctx` belongs to (without a Context: the fiber that is running), if
+        that fiber is in a bound function now: triggers see the fiber of their statement. Else on a fiber of its own.
+        """
+        running = self._cells[_RUNNING_FIBER]
+        fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
+        if fiber_id == 0 or (fiber_id != running and not self._is_in_python(fiber_id)):
+            return self.start(handle, *args, ctx=ctx)
+        return self._started(self._start(fiber_id, b"", ctx is not None, handle, *args))
+
+    def _started(self, outcome: Any) -> Values | asyncio.Future[Values]:
+        if self._cells[_TICK_WANTED]:
+            self.waits.schedule_tick()
+        if outcome is True:
+            return ()
+        status = outcome[0]
+        if status is True:
+            return cast(Values, outcome[1:])
+        if status is False:
+            raise decode_error(outcome[1])
+        return self._pending(*outcome)
+
+    def _pending(self, activation: int, fiber_id: int) -> asyncio.Future[Values]:
+        future: asyncio.Future[Values] = self.loop.create_future()
+        self._activations[activation] = future
+
+        def done(future: asyncio.Future[Values]) -> None:
+            if future.cancelled() and self._activations.pop(activation, None) is not None and not self.closed:
+                self._cancel_fiber(fiber_id)
+                self.waits.schedule_tick()
+
+        future.add_done_callback(done)
+        return future
+
+    def finish(self, activation: int, ok: bool, *values: Any) -> None:
+        """From Lua: a call that had to wait has ended."""
+        future = self._activations.pop(activation, None)
+        if future is None or future.done():
+            return
+        if ok:
+            future.set_result(values)
+        else:
+            future.set_exception(decode_error(values[0]))
+
+    async def call_raw(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> Values:
+        """Call a registered function with plain values on a fiber of its own; the values that it returns."""
+        outcome = self.start(handle, *args, ctx=ctx, name=name)
+        return outcome if isinstance(outcome, tuple) else await outcome
+
+    async def invoke(self, handle: int, *args: Value, ctx: Any = None) -> Values:
+        """Call a registered function as `start_inside` does; the values that it returns."""
+        outcome = self.start_inside(handle, *args, ctx=ctx)
+        return outcome if isinstance(outcome, tuple) else await outcome
+
+    def invoke_now(self, handle: int, *args: Value, ctx: Any = None) -> Values:
+        """As `invoke`, for a function that does not wait."""
+        outcome = self.start_inside(handle, *args, ctx=ctx)
+        if isinstance(outcome, tuple):
+            return outcome
+        outcome.cancel()
+        raise BoxError(ErrorCode.PROC_LUA, "a function that must not wait has waited", type="LuajitError")
+
+    async def eval(
+        self,
+        source: bytes,
+        args: bytes = b"\x90",
+        ctx: Any = None,
+        chunk_name: str | None = None,
+        *,
+        serializer: int | None = None,
+        name: str = "lua",
+    ) -> bytes:
+        """Run a source text with the arguments of a MessagePack array. Returns the MessagePack array of its results,
+        or what the Lua function with the handle `serializer` makes of them. Raises BoxError."""
+        chunk = None if chunk_name is None else chunk_name.encode()
+        if serializer is None:
+            handle, prefix = self._entries["eval"], ()
+        else:
+            handle, prefix = self._entries["eval_with"], (serializer,)  # type: ignore[assignment]
+        (result,) = await self.call_raw(handle, *prefix, source, args, chunk, ctx=ctx, name=name)
+        return cast(bytes, result)
+
+    async def call(self, target: str | int, args: bytes = b"\x90", ctx: Any = None, *, name: str = "lua") -> bytes:
+        """Call a function by name ('a.b', 'a.b:method') or handle, with MessagePack arrays in and out. Raises BoxError,
+        NO_SUCH_PROC for an unknown name."""
+        if isinstance(target, int):
+            (result,) = await self.call_raw(self._entries["call_handle"], target, args, ctx=ctx, name=name)
+        else:
+            encoded = target.encode("utf-8", "surrogateescape")
+            (result,) = await self.call_raw(self._entries["call"], encoded, args, ctx=ctx, name=name)
+        return cast(bytes, result)
+
+    def compile(self, source: bytes, chunk_name: str) -> int:
+        """Run a source text that must not wait and returns one value, mostly a function: its handle."""
+        return cast(int, self.invoke_now(self._entries["compile_handle"], source, chunk_name.encode())[0])
+
+    def start_fiber(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> None:
+        """Start a function on a fiber of its own and forget it; an error is logged."""
+        try:
+            outcome = self.start(handle, *args, ctx=ctx, name=name)
+        except BoxError as error:
+            self._log_failure(error)
+            return
+        if not isinstance(outcome, tuple):
+            outcome.add_done_callback(self._log_outcome)
+
+    def _log_outcome(self, future: asyncio.Future[Values]) -> None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, BoxError):
+            self._log_failure(error)
+
+    def _log_failure(self, error: BoxError) -> None:
+        self.log("error", f"{error.type}: {error.message}")
+
+    def entry(self, name: bytes, handle: int) -> None:
+        """From Lua: the handle of a function that Python starts by name."""
+        self._entries[name.decode()] = handle
+
+    def handle_of(self, name: str) -> int:
+        """Handle of a function that a Lua module gave with `internal.python.entry(name, handle)`."""
+        return self._entries[name]
+
+    def release(self, handle: int) -> None:
+        """Give a handle back."""
+        if not self.closed:
+            self._release(handle)
+
+    # ---- waits: see lua/fiber.py ----
+
+    def new_token(self, on_cancel: Callable[[], None] | None = None) -> int:
+        return self.waits.new_token(on_cancel)
+
+    def wake(self, token: int, *values: Value) -> None:
+        self.waits.wake(token, *values)
+
+    def fail(self, token: int, error: BoxError) -> None:
+        self.waits.fail(token, error)
+
+    def drive(self, coro: Coroutine[Any, Any, Any]) -> Any:
+        return self.waits.drive(coro)
+
+    def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
+        return self.waits.begin(coro)
+
+    # ---- end ----
+
+    async def close(self) -> None:
+        """Give up every fiber, wait and timer. Calls that have not ended are cancelled. The state is freed."""
+        if self.closed:
+            return
+        self.closed = True
+        tasks = self.waits.close()
+        futures = list(self._activations.values())
+        self._activations.clear()
+        for future in futures:
+            future.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        contexts = [(fiber_id, ctx) for fiber_id, ctx in self._contexts.items() if fiber_id not in self._lent]
+        self._contexts.clear()
+        self._fiber_of.clear()
+        if self.end_context is not None:
+            for _, ctx in contexts:
+                self.end_context(ctx)
+        del self._bind, self._start_lua, self._start, self._keep_context, self._cancel_fiber, self._release
+        del self._is_in_python
+        del self._state
+
+
+class _Dispatchers:
+    """The calls into Lua that waits need."""
+
+    __slots__ = ("deliver", "deliver_error", "fire", "run")
+
+    def __init__(self, run: Any, deliver: Any, deliver_error: Any, fire: Any) -> None:
+        self.run = run
+        self.deliver = deliver
+        self.deliver_error = deliver_error
+        self.fire = fire
+
+
+def _module_path(name: str) -> Path | None:
+    parts: Sequence[str] = name.split(".")
+    if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
+        # net.box and the like are fine; '..' and absolute paths are not names of built-in modules.
+        return None
+    path = _MODULES.joinpath(*parts)
+    plain = path.with_name(path.name + ".lua")
+    return plain if plain.is_file() else path / "init.lua"
+
+
+def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:
+    raise AttributeError(f"no access to {name!r}: Lua may call bound functions and nothing else")
+
+
+def _log_to_stderr(level: str, text: str) -> None:
+    print(f"{level}: {text}", file=sys.stderr)

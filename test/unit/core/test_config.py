@@ -1,0 +1,132 @@
+"""box.cfg: names, types, ranges, and which options change at run time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from box.config import OPTIONS, Config, prepare, synchro_quorum
+from box.errors import BoxError, ErrorCode
+
+
+def message(**options: object) -> str:
+    """The error text of a first box.cfg with these options."""
+    with pytest.raises(BoxError) as caught:
+        Config().load(options, lambda text: None)
+    assert caught.value.code == ErrorCode.CFG
+    return caught.value.message
+
+
+def loaded(**options: object) -> Config:
+    config = Config()
+    config.load(options, lambda text: None)
+    return config
+
+
+def test_defaults_are_those_of_the_peer() -> None:
+    facts = Path(__file__).with_name("cfg-defaults.tsv").read_text().splitlines()
+    shown = {name: (kind, text) for name, kind, text in (line.split("\t") for line in facts)}
+    assert set(shown) <= set(OPTIONS)
+    for name, (kind, text) in shown.items():
+        default = OPTIONS[name].default
+        if kind == "nil":
+            assert default is None, name
+        elif kind == "number":
+            assert float(text) == default, name
+        elif kind == "boolean":
+            assert default is (text == "true"), name
+        else:
+            assert default == text, name
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"sherlock": 1}, "Incorrect value for option 'sherlock': unexpected option"),
+        ({"memtx_memory": "a"}, "Incorrect value for option 'memtx_memory': should be of type number"),
+        ({"listen": {}}, "Incorrect value for option 'listen': should be one of types string, number"),
+        (
+            {"memtx_memory": -1},
+            "Incorrect value for option 'memtx_memory': must be >= 0 and <= 4398046510080, but it is -1",
+        ),
+        ({"election_mode": 1}, "Incorrect value for option 'election_mode': should be of type string"),
+        ({"election_timeout": -1}, "Incorrect value for option 'election_timeout': the value must be a positive number"),
+        (
+            {"replication_synchro_timeout": 0},
+            "Incorrect value for option 'replication_synchro_timeout': the value must be greater than zero",
+        ),
+        (
+            {"replication_synchro_quorum": 0},
+            "Incorrect value for option 'replication_synchro_quorum': "
+            "the value must be greater than zero and less than maximal number of replicas",
+        ),
+        (
+            {"replication_synchro_quorum": "N + 1"},
+            "Incorrect value for option 'replication_synchro_quorum': the formula is evaluated to the quorum 32 "
+            "for replica number 31, which is out of range [1;31]",
+        ),
+        ({"wal_mode": "sometimes"}, "Incorrect value for option 'wal_mode': sometimes"),
+        ({"listen": "//!"}, "Incorrect value for option 'listen': expected host:service or /unix.socket"),
+        ({"replication": "host only"}, "Incorrect value for option 'replication': expected host:service or /unix.socket"),
+        ({"log_format": "xml"}, "Incorrect value for option 'log_format': expected 'plain' or 'json'"),
+        ({"instance_uuid": "no"}, "Incorrect value for option 'instance_uuid': no"),
+        (
+            {"replication_anon": True},
+            "Incorrect value for option 'replication_anon': "
+            "the value may be set to true only when the instance is read-only",
+        ),
+    ],
+)
+def test_a_wrong_value_has_the_text_of_the_peer(options: dict[str, object], text: str) -> None:
+    assert message(**options) == text
+
+
+def test_nil_and_the_empty_string_stand_for_the_default() -> None:
+    assert prepare({"listen": "", "memtx_memory": None}) == {"listen": None, "memtx_memory": 268435456}
+
+
+def test_a_port_number_becomes_text_and_a_list_is_split() -> None:
+    config = loaded(listen=3301, replication="a:1, b:2")
+    assert config["listen"] == "3301"
+    assert config["replication"] == ["a:1", "b:2"]
+
+
+def test_deprecated_names_are_translated_with_a_warning() -> None:
+    warnings: list[str] = []
+    assert prepare({"snap_dir": "x", "slab_alloc_arena": 0.5}, warnings.append) == {
+        "memtx_dir": "x",
+        "memtx_memory": 2**29,
+    }
+    assert warnings[0] == "Deprecated option snap_dir, please use memtx_dir instead"
+
+
+def test_changes_come_in_the_order_of_application() -> None:
+    config = loaded()
+    changes = config.changes({"replication": ["a:1"], "listen": 1, "replication_timeout": 2}, lambda text: None)
+    assert [name for name, _ in changes] == ["listen", "replication_timeout", "replication"]
+
+
+def test_a_static_option_cannot_change() -> None:
+    config = loaded()
+    with pytest.raises(BoxError, match="Can't set option 'wal_mode' dynamically"):
+        config.changes({"wal_mode": "none"}, lambda text: None)
+    assert config.changes({"wal_mode": "write"}, lambda text: None) == []
+
+
+def test_memory_cannot_shrink() -> None:
+    with pytest.raises(BoxError, match="cannot decrease memory size at runtime"):
+        loaded().check_change("memtx_memory", 1)
+
+
+@pytest.mark.parametrize(
+    ("formula", "replicas", "quorum"),
+    [("N / 2 + 1", 3, 2), ("N/2+1", 4, 3), ("math.max(1, N - 1)", 1, 1), ("N", 5, 5), (3, 1, 3), ("2^1", 9, 2)],
+)
+def test_the_quorum_may_be_a_formula(formula: object, replicas: int, quorum: int) -> None:
+    assert synchro_quorum(formula, replicas) == quorum
+
+
+@pytest.mark.parametrize("formula", ["N +", "os.exit()", "__import__('os')", "M", "N / 0"])
+def test_a_formula_is_arithmetic_only(formula: str) -> None:
+    with pytest.raises(BoxError, match="failed to evaluate the formula"):
+        synchro_quorum(formula, 3)

@@ -1,0 +1,214 @@
+"""Tuple formats: checks, their order and their texts."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from box.data.codec import pack, pack_float32
+from box.data.format import FieldDef, TupleFormat
+from box.data.keydef import KeyDef, PartDef
+from box.data.types import FieldType as T
+from box.errors import BoxError, ErrorCode
+
+THREE = TupleFormat([FieldDef("first", T.UNSIGNED), FieldDef("second", T.STRING), FieldDef("third", T.DOUBLE)])
+PRIMARY = KeyDef([PartDef(0, T.UNSIGNED)])
+
+
+def mismatch(field: str, expected: str, got: str) -> str:
+    return f"Tuple field {field} type does not match one required by operation: expected {expected}, got {got}"
+
+
+def error_of(form: TupleFormat, value: Any) -> tuple[str, str]:
+    with pytest.raises(BoxError) as raised:
+        form.validate(value if isinstance(value, bytes) else pack(value))
+    return ErrorCode(raised.value.code).name, raised.value.message
+
+
+def test_a_good_tuple_comes_back_decoded() -> None:
+    assert THREE.validate(pack([1, "a", 2.5])) == [1, "a", 2.5]
+    assert THREE.validate(pack([1, "a", 2.5, None, [1]])) == [1, "a", 2.5, None, [1]]
+
+
+@pytest.mark.parametrize(
+    ("value", "name", "message"),
+    [
+        ([1, 2, 3.0], "FIELD_TYPE", mismatch("2 (second)", "string", "unsigned")),
+        ([-1, 2, 3.0], "FIELD_TYPE", mismatch("1 (first)", "unsigned", "integer")),
+        ([1, None], "FIELD_TYPE", mismatch("2 (second)", "string", "nil")),
+        ([1, "a", 3], "FIELD_TYPE", mismatch("3 (third)", "double", "unsigned")),
+        ([1, "a"], "FIELD_MISSING", "Tuple field 3 (third) required by space format is missing"),
+        ([], "FIELD_MISSING", "Tuple field 1 (first) required by space format is missing"),
+        (b"\xa1a", "TUPLE_NOT_ARRAY", "Tuple/Key must be MsgPack array"),
+        (b"\x93\x01\xa1a", "INVALID_MSGPACK", "Invalid MsgPack - packet body"),
+        (b"\x93\x01\xa1a" + pack_float32(1.5), "FIELD_TYPE", mismatch("3 (third)", "double", "float")),
+    ],
+)
+def test_errors(value: Any, name: str, message: str) -> None:
+    assert error_of(THREE, value) == (name, message)
+
+
+def test_a_byte_that_looks_like_a_single_float_is_no_harm() -> None:
+    assert THREE.validate(pack([1, "\u028a", 2.5]))[1] == "\u028a"  # 0xca 0x8a in UTF-8
+
+
+def test_fields_without_a_name_go_by_number() -> None:
+    form = TupleFormat(key_defs=[PRIMARY])
+    assert error_of(form, ["a"])[1] == (mismatch("1", "unsigned", "string"))
+
+
+def test_field_count() -> None:
+    form = TupleFormat([FieldDef("a", T.UNSIGNED)], exact_field_count=2)
+    assert form.validate(pack([1, 2])) == [1, 2]
+    assert error_of(form, [1]) == ("EXACT_FIELD_COUNT", "Tuple field count 1 does not match space field count 2")
+    assert error_of(form, ["a", 2, 3])[0] == "EXACT_FIELD_COUNT"
+
+
+def test_nullable_fields_may_be_nil_or_missing() -> None:
+    form = TupleFormat([FieldDef("a", T.UNSIGNED), FieldDef("b", T.STRING, is_nullable=True)])
+    for value in ([1], [1, None], [1, "x"]):
+        assert form.validate(pack(value)) == value
+    assert error_of(form, [1, 2])[1].endswith("expected string, got unsigned")
+
+
+def test_any_takes_nil_but_must_be_there() -> None:
+    form = TupleFormat([FieldDef("a", T.UNSIGNED), FieldDef("b")])
+    assert form.validate(pack([1, None])) == [1, None]
+    assert error_of(form, [1])[1] == "Tuple field 2 (b) required by space format is missing"
+
+
+def test_gaps_before_an_indexed_field_may_hold_anything() -> None:
+    form = TupleFormat(key_defs=[PRIMARY, KeyDef([PartDef(2, T.STRING)])])
+    assert form.validate(pack([1, None, "x"])) == [1, None, "x"]
+    assert error_of(form, [1, None])[1] == "Tuple field 3 required by space format is missing"
+
+
+_SAMPLES: dict[str, list[Any]] = {
+    "unsigned": [0, 2**64 - 1],
+    "negative": [-1, -(2**63)],
+    "double": [1.5, -0.0],
+    "decimal": [Decimal("1.5")],
+    "string": ["", "a"],
+    "bytes": [b"", b"a"],
+    "boolean": [True, False],
+    "uuid": [uuid4()],
+    "array": [[], [1]],
+    "map": [{}, {"a": 1}],
+}
+_TAKES = {
+    T.UNSIGNED: {"unsigned"},
+    T.INTEGER: {"unsigned", "negative"},
+    T.NUMBER: {"unsigned", "negative", "double", "decimal"},
+    T.DOUBLE: {"double"},
+    T.DECIMAL: {"decimal"},
+    T.STRING: {"string"},
+    T.VARBINARY: {"bytes"},
+    T.BOOLEAN: {"boolean"},
+    T.UUID: {"uuid"},
+    T.ARRAY: {"array"},
+    T.MAP: {"map"},
+    T.SCALAR: {"unsigned", "negative", "double", "decimal", "string", "bytes", "boolean"},
+    T.ANY: set(_SAMPLES),
+}
+
+
+@pytest.mark.parametrize("kind", list(T))
+def test_what_each_type_takes(kind: T) -> None:
+    """The quick check and the thorough one agree with the table, nullable or not."""
+    for nullable in (False, True):
+        form = TupleFormat([FieldDef("a", kind, is_nullable=nullable)])
+        for name, samples in _SAMPLES.items():
+            for sample in samples:
+                if name in _TAKES[kind]:
+                    assert form.validate(pack([sample])) == [sample]
+                else:
+                    assert error_of(form, [sample])[0] == "FIELD_TYPE"
+        if nullable or kind is T.ANY:
+            assert form.validate(pack([None])) == [None]
+        else:
+            assert error_of(form, [None])[1].endswith("got nil")
+
+
+def test_the_stricter_type_of_format_and_index_counts() -> None:
+    form = TupleFormat([FieldDef("a", T.INTEGER)], [PRIMARY])
+    assert error_of(form, [-1])[1].endswith("expected unsigned, got integer")
+    form = TupleFormat([FieldDef("a", T.UNSIGNED)], [KeyDef([PartDef(0, T.INTEGER)])])
+    assert error_of(form, [-1])[1].endswith("expected unsigned, got integer")
+
+
+def test_types_that_do_not_go_together() -> None:
+    with pytest.raises(BoxError) as raised:
+        TupleFormat([FieldDef("field1", T.STRING)], [PRIMARY])
+    assert (
+        raised.value.message
+        == "Field 1 (field1) has type 'string' in space format, but type 'unsigned' in index definition"
+    )
+    with pytest.raises(BoxError) as raised:
+        TupleFormat([], [PRIMARY, KeyDef([PartDef(0, T.STRING)])])
+    assert raised.value.message == "Field 1 has type 'unsigned' in one index, but type 'string' in another"
+
+
+def test_nullability_of_format_and_index() -> None:
+    """Where they differ, the field is not nullable."""
+    nullable_part = KeyDef([PartDef(0, T.UNSIGNED, is_nullable=True)])
+    assert TupleFormat([], [nullable_part]).validate(pack([None])) == [None]
+    assert error_of(TupleFormat([FieldDef("a", T.UNSIGNED, is_nullable=True)], [PRIMARY]), [None])[0] == "FIELD_TYPE"
+    assert error_of(TupleFormat([FieldDef("a", T.UNSIGNED)], [nullable_part]), [None])[0] == "FIELD_TYPE"
+    assert error_of(TupleFormat([], [PRIMARY, nullable_part]), [None])[0] == "FIELD_TYPE"
+
+
+PATHS = TupleFormat(
+    [], [PRIMARY, KeyDef([PartDef(2, T.STRING, path='["FIO"]["fname"]'), PartDef(1, T.UNSIGNED, path="[1]")])]
+)
+
+
+def test_paths_inside_fields() -> None:
+    good = [1, [5], {"FIO": {"fname": "x"}}]
+    assert PATHS.validate(pack(good)) == good
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, [5], {"FIO": 1}], mismatch('[3]["FIO"]', "map", "unsigned")),
+        ([1, [5], {"FIO": {"fname": 7}}], mismatch('[3]["FIO"]["fname"]', "string", "unsigned")),
+        ([1, [5], {"FIO": {}}], 'Tuple field [3]["FIO"]["fname"] required by space format is missing'),
+        ([1, [], {"FIO": {"fname": ""}}], "Tuple field [2][1] required by space format is missing"),
+        ([1, [5]], 'Tuple field [3]["FIO"]["fname"] required by space format is missing'),
+        ([1, {}, {}], mismatch("2", "array", "map")),
+    ],
+)
+def test_errors_inside_fields(value: Any, message: str) -> None:
+    assert error_of(PATHS, value)[1] == message
+
+
+def test_paths_that_contradict() -> None:
+    with pytest.raises(BoxError) as raised:
+        TupleFormat([], [KeyDef([PartDef(2, T.STRING, path=path)]) for path in ('["FIO"]["fname"]', '["FIO"][1]')])
+    assert raised.value.message == "Field [3][\"FIO\"] has type 'map' in one index, but type 'array' in another"
+
+
+def test_which_format_stores_tuples_of_another() -> None:
+    """Looser types and nullable fields can; new requirements cannot."""
+
+    def form(kind: T, nullable: bool = False) -> TupleFormat:
+        return TupleFormat([FieldDef("a", kind, is_nullable=nullable)])
+
+    assert form(T.INTEGER).can_store(form(T.UNSIGNED))
+    assert not form(T.UNSIGNED).can_store(form(T.INTEGER))
+    assert form(T.UNSIGNED, True).can_store(form(T.UNSIGNED))
+    assert not form(T.UNSIGNED).can_store(form(T.UNSIGNED, True))
+    assert TupleFormat().can_store(form(T.UNSIGNED))
+    assert not form(T.UNSIGNED).can_store(TupleFormat())
+    assert form(T.ANY, True).can_store(TupleFormat())
+
+
+def test_names() -> None:
+    assert THREE.field_no("second") == 1
+    assert THREE.field_no("nope") is None
+    assert PATHS.field_type((2, "FIO", "fname")) is T.STRING
+    assert PATHS.field_type((2, "x")) is T.ANY
+    assert PATHS.field_type((9,)) is T.ANY

@@ -1,0 +1,104 @@
+"""A server with a fake node on a free port, and raw sockets to talk to it byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgpack
+import uvloop
+
+from box.iproto.client import IprotoConnection
+from box.iproto.constants import GREETING_SIZE, Key
+from box.iproto.packets import packet_bounds
+from box.iproto.row import Row, decode_row
+from box.iproto.server import Server
+
+from .fakes import FakeNode
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    """Run a test on the loop that the node uses."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario)
+
+
+@asynccontextmanager
+async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode, Server, str]]:
+    """Yields the node, the server and its address."""
+    node = FakeNode(asyncio.get_running_loop())
+    server = Server(node)
+    await server.listen(address)
+    bound = server.bound_address or ""
+    try:
+        yield node, server, address if bound.startswith("unix") else bound
+    finally:
+        await server.close()
+        await eventually(lambda: not server.connections)
+
+
+async def eventually(condition: Any, timeout: float = 5.0) -> None:
+    """Wait until the condition holds."""
+    async with asyncio.timeout(timeout):
+        while not condition():  # noqa: ASYNC110 - conditions of the code under test have no event
+            await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def client(address: str, **options: Any) -> AsyncIterator[IprotoConnection]:
+    """A connected client."""
+    connection = await IprotoConnection.connect(asyncio.get_running_loop(), address, timeout=5, **options)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+class RawClient:
+    """Sends bytes as they are and reads packets."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.greeting = b""
+
+    @classmethod
+    async def connect(cls, address: str) -> RawClient:
+        host, _, port = address.rpartition(":")
+        raw = cls(*await asyncio.open_connection(host, int(port)))
+        raw.greeting = await raw.reader.readexactly(GREETING_SIZE)
+        return raw
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def read_row(self) -> Row:
+        async with asyncio.timeout(5):
+            head = await self.reader.readexactly(5)
+            start, stop = packet_bounds(head, 0)
+            return decode_row(await self.reader.readexactly(stop - start))
+
+    async def ask(self, data: bytes) -> Row:
+        self.send(data)
+        return await self.read_row()
+
+    async def close(self) -> None:
+        self.writer.close()
+        await self.writer.wait_closed()
+
+
+def packet(header: dict[int, Any], body: dict[int, Any] | bytes | None = None) -> bytes:
+    """A packet of a general form."""
+    raw = msgpack.packb(header) + (body if isinstance(body, bytes) else b"" if body is None else msgpack.packb(body))
+    return b"\xce" + len(raw).to_bytes(4, "big") + raw
+
+
+def request(request_type: int, sync: int, body: dict[int, Any] | bytes | None = None) -> bytes:
+    """A request of the shape that usual clients send."""
+    return packet({0: request_type, 1: sync}, body)
+
+
+def data_of(row: Row) -> Any:
+    """The decoded data of a reply."""
+    return msgpack.unpackb(row.body, strict_map_key=False)[Key.DATA]

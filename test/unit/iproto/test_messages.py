@@ -1,0 +1,148 @@
+"""Bodies of replication rows."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgpack
+import pytest
+
+from box.errors import BoxError
+from box.iproto.constants import RequestType
+from box.iproto.messages import (
+    RaftRequest,
+    SynchroRequest,
+    decode_raft,
+    decode_replication,
+    decode_synchro,
+    decode_vclock,
+    fetch_snapshot_row,
+    heartbeat_row,
+    join_row,
+    raft_row,
+    register_row,
+    subscribe_response_row,
+    subscribe_row,
+    synchro_row,
+    vclock_row,
+)
+from box.iproto.row import Row, decode_row, encode_row
+from box.replication.ballot import Ballot
+from box.replication.vclock import VClock
+
+CLUSTER = UUID("11111111-2222-3333-4444-555555555555")
+INSTANCE = UUID("7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a")
+CLOCK = VClock({2: 7, 0: 4, 1: 300})
+
+
+def unpacked(row: Row) -> Any:
+    return msgpack.unpackb(row.body, strict_map_key=False)
+
+
+def test_subscribe() -> None:
+    """Component 0 stays at home; the filter is only there when it filters."""
+    row = subscribe_row(CLUSTER, INSTANCE, CLOCK, anon=True, id_filter=frozenset({3, 1}))
+    assert list(unpacked(row).items()) == [
+        (0x25, str(CLUSTER)),
+        (0x24, str(INSTANCE)),
+        (0x26, {1: 300, 2: 7}),
+        (0x06, 0x020801),
+        (0x50, True),
+        (0x51, [1, 3]),
+    ]
+    request = decode_replication(decode_row(encode_row(row)))
+    assert (request.replicaset_uuid, request.instance_uuid, request.vclock) == (
+        CLUSTER,
+        INSTANCE,
+        VClock({1: 300, 2: 7}),
+    )
+    assert (request.version_id, request.anon, request.id_filter) == (0x020801, True, frozenset({1, 3}))
+    assert 0x51 not in unpacked(subscribe_row(CLUSTER, INSTANCE, CLOCK))
+
+
+def test_other_requests() -> None:
+    assert unpacked(join_row(INSTANCE)) == {0x24: str(INSTANCE)}
+    assert unpacked(register_row(INSTANCE, CLOCK)) == {0x24: str(INSTANCE), 0x26: {1: 300, 2: 7}}
+    assert decode_replication(fetch_snapshot_row()).version_id == 0x020801
+    answer = decode_replication(subscribe_response_row(CLUSTER, CLOCK, sync=5))
+    assert (answer.replicaset_uuid, answer.vclock) == (CLUSTER, VClock({1: 300, 2: 7}))
+    assert decode_vclock(vclock_row(CLOCK)) == VClock({1: 300, 2: 7})
+    assert encode_row(heartbeat_row(1, 1.0)) == bytes.fromhex("83 0000 0201 04cb3ff0000000000000")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ({0x24: "short"}, "UUID"),
+        ({0x24: 5}, "UUID"),
+        ({0x25: "x" * 36}, "UUID"),
+        ({0x26: [1]}, "invalid VCLOCK"),
+        ({0x26: {1: -1}}, "invalid VCLOCK"),
+        ({0x26: {40: 1}}, "invalid VCLOCK"),
+        ({0x06: "2.8"}, "invalid VERSION"),
+        ({0x50: 1}, "invalid REPLICA_ANON flag"),
+        ({0x51: [32]}, "invalid ID_FILTER"),
+        ({0x51: 1}, "invalid ID_FILTER"),
+        ([], "request body"),
+    ],
+)
+def test_refused_bodies(body: Any, text: str) -> None:
+    with pytest.raises(BoxError, match=f"Invalid MsgPack - {text}"):
+        decode_replication(Row(RequestType.SUBSCRIBE, body=msgpack.packb(body)))
+
+
+def test_missing_body() -> None:
+    with pytest.raises(BoxError, match="Invalid MsgPack - request body"):
+        decode_replication(Row(RequestType.SUBSCRIBE))
+
+
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        (SynchroRequest(RequestType.CONFIRM, 1, 300), "82 0201 03cd012c"),
+        (SynchroRequest(RequestType.ROLLBACK, 1, 5), "82 0201 0305"),
+        (SynchroRequest(RequestType.PROMOTE, 2, 5, 7), "83 0202 0305 5307"),
+    ],
+)
+def test_synchro(request_: SynchroRequest, body: str) -> None:
+    row = synchro_row(request_)
+    assert row.body == bytes.fromhex(body)
+    row.replica_id = 3
+    decoded = decode_synchro(row)
+    assert (decoded.type, decoded.replica_id, decoded.lsn, decoded.term) == (
+        request_.type,
+        request_.replica_id,
+        request_.lsn,
+        request_.term,
+    )
+    assert decoded.origin_id == 3
+    with pytest.raises(BoxError, match="request body"):
+        decode_synchro(Row(RequestType.CONFIRM, body=msgpack.packb({3: "x"})))
+
+
+def test_raft() -> None:
+    """The row is local to its instance; zeros are left out, the term never is."""
+    row = raft_row(RaftRequest(5))
+    assert (row.group_id, unpacked(row)) == (1, {0: 5})
+    whole = RaftRequest(5, 2, 3, VClock({1: 9}))
+    assert unpacked(raft_row(whole)) == {0: 5, 1: 2, 2: 3, 3: {1: 9}}
+    assert decode_raft(raft_row(whole)) == whole
+    for broken in (Row(RequestType.RAFT, group_id=1), Row(RequestType.RAFT, body=raft_row(whole).body)):
+        with pytest.raises(BoxError, match="malformed raft request"):
+            decode_raft(broken)
+    for body in ({0: "x"}, {3: 5}, []):
+        with pytest.raises(BoxError, match="raft body"):
+            decode_raft(Row(RequestType.RAFT, group_id=1, body=msgpack.packb(body)))
+
+
+def test_ballot() -> None:
+    ballot = Ballot(True, False, True, VClock({0: 1, 1: 5}), VClock({1: 2}))
+    assert msgpack.unpackb(ballot.encode(), strict_map_key=False) == {
+        0x29: {1: True, 4: False, 5: True, 2: {1: 5}, 3: {1: 2}}
+    }
+    assert Ballot.decode(ballot.encode()) == Ballot(True, False, True, VClock({1: 5}), VClock({1: 2}))
+    assert Ballot.decode(b"\x80") == Ballot()
+    for body in ({0x29: 1}, {0x29: {1: 1}}, {0x29: {2: []}}, []):
+        with pytest.raises(BoxError, match="packet body"):
+            Ballot.decode(msgpack.packb(body))

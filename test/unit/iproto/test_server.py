@@ -1,0 +1,629 @@
+"""The server, by what it sends: every request type, the shortcut and the general way, broken input, flow control."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import msgpack
+import pytest
+
+from box.data.codec import pack
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import Key, RequestType
+from box.iproto.messages import decode_vclock, vote_row
+from box.iproto.mp_error import decode_error_body
+from box.iproto.row import Row
+from box.iproto.server import Server
+from box.replication.ballot import Ballot
+
+from .fakes import INSTANCE_UUID, SPACE_ID
+from .serving import RawClient, client, data_of, eventually, packet, request, run, serving
+
+SPACE = {int(Key.SPACE_ID): SPACE_ID}
+
+
+def body(**fields: Any) -> bytes:
+    """A body with the space and the named keys."""
+    return pack(SPACE | {int(Key[name.upper()]): value for name, value in fields.items()})
+
+
+def row(request_type: int, **fields: Any) -> Row:
+    return Row(request_type, body=body(**fields))
+
+
+SELECT_1 = {"limit": 10, "key": [1]}
+
+
+def error_of(reply: Row) -> BoxError:
+    assert reply.type & 0x8000
+    return decode_error_body(reply.type, reply.body)
+
+
+def test_greeting_and_session() -> None:
+    """A client sees version, UUID and salt; it has a session until it leaves."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address):
+            raw = await RawClient.connect(address)
+            assert raw.greeting.startswith(f"Tarantool 2.8.1 (Binary) {INSTANCE_UUID} ".encode())
+            (session,) = node.sessions.by_id.values()
+            assert (session.id, session.type, session.user) == (1, "binary", "guest")
+            assert session.peer is not None
+            assert session.peer.startswith("127.0.0.1:")
+            assert (server.stats.connections, session.fd > 0) == (1, True)
+            await raw.close()
+            await eventually(lambda: not node.sessions.by_id)
+            assert server.stats.connections == 0
+
+    run(scenario())
+
+
+def test_data_requests() -> None:
+    """Every data request answers with its tuples, the repeated ones (by the shortcut) like the first."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+
+            async def ask(request_type: int, **fields: Any) -> Any:
+                return data_of(await connection.request(row(request_type, **fields)))
+
+            for _ in range(3):
+                assert await ask(RequestType.REPLACE, tuple=[1, "a"]) == [[1, "a"]]
+                assert await ask(RequestType.SELECT, **SELECT_1) == [[1, "a"]]
+            assert await ask(RequestType.INSERT, tuple=[2, "b"]) == [[2, "b"]]
+            assert await ask(RequestType.INSERT, tuple=[3, "c"]) == [[3, "c"]]
+            assert await ask(RequestType.UPDATE, key=[2], tuple=[["=", 1, "x"]]) == [[2, "x"]]
+            assert await ask(RequestType.UPDATE, key=[2], tuple=[["=", 2, "y"]], index_base=1) == [[2, "y"]]
+            assert await ask(RequestType.UPSERT, tuple=[4, "d"], ops=[]) == []
+            assert await ask(RequestType.SELECT, limit=2, offset=1, key=[]) == [[2, "y"], [3, "c"]]
+            assert await ask(RequestType.DELETE, key=[2]) == [[2, "y"]]
+            assert await ask(RequestType.DELETE, key=[2]) == []
+            assert await ask(RequestType.UPDATE, key=[2], tuple=[]) == []
+            assert await ask(RequestType.SELECT, limit=10, key=[9]) == []
+            node.stats.start(node.loop)
+            shown = node.stats.show_box()
+            node.stats.stop()
+            assert [shown[name]["total"] for name in ("REPLACE", "INSERT", "SELECT", "DELETE")] == [3, 2, 5, 2]
+
+    run(scenario())
+
+
+def test_pipelining_of_any_split() -> None:
+    """Requests may arrive in any portions; replies carry their syncs."""
+
+    async def scenario() -> None:
+        stream = b"".join(request(RequestType.REPLACE, sync, body(tuple=[sync])) for sync in (1, 200, 70000, 2**40))
+        stream += request(RequestType.PING, 5) + packet({1: 6, 0: RequestType.PING}) + b"\x05\x82\x00\x40\x01\x07"
+        async with serving() as (_, _, address):
+            for size in (1, 2, 7, len(stream)):
+                raw = await RawClient.connect(address)
+                for start in range(0, len(stream), size):
+                    raw.send(stream[start : start + size])
+                    await raw.writer.drain()
+                    if size < 7:
+                        await asyncio.sleep(0)
+                replies = [await raw.read_row() for _ in range(7)]
+                assert [reply.sync for reply in replies] == [1, 200, 70000, 2**40, 5, 6, 7]
+                assert {reply.schema_version for reply in replies} == {77}
+                await raw.close()
+
+    run(scenario())
+
+
+def test_big_packet() -> None:
+    """A tuple of many reads arrives whole."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address), client(address) as connection:
+            big = "x" * 3_000_000
+            assert data_of(await connection.request(row(RequestType.REPLACE, tuple=[1, big]))) == [[1, big]]
+
+    run(scenario())
+
+
+def test_schema_change_voids_the_shortcut() -> None:
+    """A request that looks like an earlier one does not reach a space that is gone."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            await connection.request(row(RequestType.SELECT, **SELECT_1))
+            node.schema.spaces.clear()
+            node.schema.version += 1
+            with pytest.raises(BoxError, match="Space '512' does not exist"):
+                await connection.request(row(RequestType.SELECT, **SELECT_1))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (request(RequestType.SELECT, 7, body(key=[])), "Missing mandatory field 'limit' in request"),
+        (request(RequestType.SELECT, 7), "Missing mandatory field 'space id' in request"),
+        (request(RequestType.UPSERT, 7, body(tuple=[])), "Missing mandatory field 'operations' in request"),
+        (request(RequestType.INSERT, 7, body(tuple=5)), "Invalid MsgPack - packet body"),
+        (request(RequestType.INSERT, 7, b"\xc1"), "Invalid MsgPack - packet body"),
+        (request(RequestType.PING, 7, b"\x80\x80"), "Invalid MsgPack - packet body"),
+        (request(RequestType.INSERT, 7, body(tuple=[])[:-1]), "Invalid MsgPack - packet body"),
+        (
+            request(RequestType.SELECT, 7, body(limit=1, key=[], iterator=12)),
+            "Illegal parameters, Invalid iterator type",
+        ),
+        (request(RequestType.SELECT, 7, pack({0x10: 1, 0x12: 1, 0x20: []})), "Space '1' does not exist"),
+        (request(99, 7), "Unknown request type 99"),
+        (request(RequestType.NOP, 7), "Unknown request type 12"),
+        (request(RequestType.CALL, 7), "Invalid MsgPack - missing request body"),
+        (request(RequestType.CALL, 7, {}), "Missing mandatory field 'function name' in request"),
+        (request(RequestType.EVAL, 7, {}), "Missing mandatory field 'expression' in request"),
+        (request(RequestType.AUTH, 7, {0x23: "guest"}), "Missing mandatory field 'tuple' in request"),
+        (request(RequestType.EXECUTE, 7, {}), "Missing mandatory field 'SQL text or stmt id' in request"),
+        (request(RequestType.EXECUTE, 7, {0x40: "SELECT 1"}), "Lunabox does not support SQL"),
+        (packet({0: 1, 1: 7, 5: 3}, body(**SELECT_1)), "Wrong schema version, current: 3, in request: 77"),
+        (packet({0: 64, 1: 7, 5: 3}), "Wrong schema version, current: 3, in request: 77"),
+    ],
+)
+def test_refused_requests(data: bytes, text: str) -> None:
+    """A bad request gets an error with its sync and the connection goes on."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            raw = await RawClient.connect(address)
+            reply = await raw.ask(data)
+            assert (error_of(reply).message, reply.sync) == (text, 7)
+            assert (await raw.ask(request(RequestType.PING, 8))).sync == 8
+            await raw.close()
+
+    run(scenario())
+
+
+def test_broken_header_and_stream() -> None:
+    """A broken header is an error of sync 0; a broken length ends the connection."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            raw = await RawClient.connect(address)
+            for header in (b"\xc1", b"\x90", b"\x81\x00\xa1x", b"\x81\x60\x01", b"\x82\x00\x40"):
+                reply = await raw.ask(b"\xce" + len(header).to_bytes(4, "big") + header)
+                assert (error_of(reply).message, reply.sync) == ("Invalid MsgPack - packet header", 0)
+            reply = await raw.ask(b"\xcf" + (2**40).to_bytes(8, "big"))
+            assert error_of(reply).message == f"Invalid MsgPack - too big packet size in the header: {2**40}"
+            assert await raw.reader.read() == b""
+            await raw.close()
+            raw = await RawClient.connect(address)
+            assert error_of(await raw.ask(b"\xa1x")).message == "Invalid MsgPack - packet length"
+            assert await raw.reader.read() == b""
+            await raw.close()
+
+    run(scenario())
+
+
+def test_not_configured() -> None:
+    """Before box.cfg has finished only PING and VOTE are served."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            node.is_configured = False
+            for refused in (
+                row(RequestType.SELECT, **SELECT_1),
+                Row(RequestType.CALL, body=pack({0x22: "echo"})),
+                Row(RequestType.AUTH, body=pack({0x23: "guest", 0x21: []})),
+            ):
+                with pytest.raises(BoxError, match="Instance bootstrap hasn't finished yet"):
+                    await connection.request(refused)
+            await connection.request(Row(RequestType.PING))
+            ballot = Ballot.decode((await connection.request(vote_row())).body)
+            assert (ballot.is_ro, str(ballot.vclock)) == (True, "{1: 5, 2: 7}")
+            assert str(decode_vclock(await connection.request(Row(RequestType.VOTE_DEPRECATED)))) == "{1: 12}"
+
+    run(scenario())
+
+
+def call(name: str, *arguments: Any, request_type: int = RequestType.CALL) -> Row:
+    return Row(request_type, body=pack({0x22: name, 0x21: list(arguments)}))
+
+
+def test_functions() -> None:
+    """CALL, CALL_16 and EVAL pass arguments and results through; errors and bugs become replies."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            assert data_of(await connection.request(call("echo", 1, [2], {"a": None}))) == [1, [2], {"a": None}]
+            assert data_of(await connection.request(Row(RequestType.CALL, body=pack({0x22: "echo"})))) == []
+            old = RequestType.CALL_16
+            assert data_of(await connection.request(call("echo", 1, [2], request_type=old))) == [[1], [2]]
+            assert data_of(await connection.request(call("echo", [[1], 2, {}], request_type=old))) == [[1], [2], [{}]]
+            assert data_of(await connection.request(call("echo", [1, [2]], request_type=old))) == [[1, [2]]]
+            evaluated = await connection.request(Row(RequestType.EVAL, body=pack({0x27: "return ...", 0x21: [5]})))
+            assert data_of(evaluated) == ["return ...", [5]]
+            for name, text in (
+                ("fail", "as you wish"),
+                ("missing", "Procedure 'missing' is not defined"),
+                ("begin", "Transaction is active at return from function"),
+                ("bug", "ZeroDivisionError: a bug"),
+            ):
+                with pytest.raises(BoxError, match=text):
+                    await connection.request(call(name))
+            assert "ZeroDivisionError" in node.log.lines[-1]
+            node.schema.users["guest"].credentials.universal = 0
+            with pytest.raises(BoxError, match="Execute access to function 'echo' is denied for user 'guest'"):
+                await connection.request(call("echo"))
+
+    run(scenario())
+
+
+def test_waiting_function_lets_others_pass() -> None:
+    """A function that waits does not hold up the requests behind it; pushes go to their own request."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            waiting = connection.send(call("wait", 1))
+            await connection.request(Row(RequestType.PING))
+            assert (server.in_flight, waiting.done()) == (1, False)
+            pushed: list[Any] = []
+            reply = await connection.request(call("push", {"a": 1}), on_push=lambda push: pushed.append(data_of(push)))
+            assert (pushed, data_of(reply)) == ([[{"a": 1}]], [{"a": 1}])
+            assert node.functions.gate is not None
+            node.functions.gate.set_result(None)
+            assert data_of(await waiting) == [1]
+            assert server.in_flight == 0
+            assert node.functions.contexts[0].sync != node.functions.contexts[1].sync
+
+    run(scenario())
+
+
+def test_client_leaves_a_waiting_function() -> None:
+    """A reply to a client that has gone goes nowhere, a push says so."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address):
+            async with client(address) as connection:
+                connection.send(call("wait"))
+                await eventually(lambda: node.functions.gate is not None)
+            await eventually(lambda: not server.connections)
+            session = node.functions.contexts[0].session
+            with pytest.raises(BoxError, match="Session is closed"):
+                session.push(b"\x01", 1)
+            assert node.functions.gate is not None
+            node.functions.gate.set_result(None)
+            await eventually(lambda: server.in_flight == 0)
+
+    run(scenario())
+
+
+def test_commits_answer_when_complete() -> None:
+    """A write answers when its commit is complete, with its error if it failed."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            node.dml.is_slow = True
+            writes = [
+                connection.send(write)
+                for write in (
+                    row(RequestType.REPLACE, tuple=[1]),
+                    row(RequestType.REPLACE, tuple=[2]),
+                    row(RequestType.REPLACE, tuple=[3]),
+                    row(RequestType.DELETE, key=[9]),
+                )
+            ]
+            await eventually(lambda: len(node.dml.waiting) == 4)
+            assert (server.in_flight, any(write.done() for write in writes)) == (4, False)
+            first, second, third, fourth = node.dml.waiting
+            for commit in (fourth, first, second):
+                commit.complete()
+            third.complete(client_error(ErrorCode.WAL_IO))
+            assert [data_of(await write) for write in (writes[0], writes[1], writes[3])] == [[[1]], [[2]], []]
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                await writes[2]
+            assert server.in_flight == 0
+
+    run(scenario())
+
+
+def test_triggers_run_in_a_task() -> None:
+    """A space with triggers is changed by `execute`, which may wait."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            await connection.request(row(RequestType.REPLACE, tuple=[0]))
+            node.space.has_triggers = True
+            for key in (1, 2):
+                assert data_of(await connection.request(row(RequestType.REPLACE, tuple=[key]))) == [[key]]
+            assert data_of(await connection.request(row(RequestType.DELETE, key=[1]))) == [[1]]
+            node.dml.is_slow = True
+            slow = connection.send(row(RequestType.REPLACE, tuple=[3]))
+            await eventually(lambda: bool(node.dml.waiting))
+            node.dml.waiting[0].complete()
+            assert data_of(await slow) == [[3]]
+
+    run(scenario())
+
+
+def test_net_msg_max() -> None:
+    """Above the limit nothing more is read until requests finish; then everything is served in order."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            server.set_limit(4)
+            node.dml.is_slow = True
+            writes = [connection.send(row(RequestType.REPLACE, tuple=[key])) for key in range(20)]
+            await eventually(lambda: len(node.dml.waiting) == 5)
+            await asyncio.sleep(0.01)
+            assert (server.in_flight, len(node.dml.waiting)) == (5, 5)
+            assert "net_msg_max limit is reached" in node.log.lines[-1]
+            for done in range(20):
+                await eventually(lambda done=done: len(node.dml.waiting) > done)
+                node.dml.waiting[done].complete()
+            assert [data_of(await write) for write in writes] == [[[key]] for key in range(20)]
+
+    run(scenario())
+
+
+def test_slow_reader_is_not_read() -> None:
+    """Who does not read replies is not served further."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, address):
+            raw = await RawClient.connect(address)
+            big = row(RequestType.REPLACE, tuple=[1, "x" * 100_000])
+            await raw.ask(request(RequestType.REPLACE, 1, big.body))
+            raw.writer.transport.pause_reading()
+            for _ in range(200):
+                raw.send(request(RequestType.SELECT, 2, body(limit=1, key=[1])) * 10)
+            (connection,) = server.connections
+            await eventually(lambda: bool(connection._stopped))
+            raw.writer.transport.resume_reading()
+            for _ in range(2000):
+                await raw.read_row()
+            assert not connection._stopped
+            await raw.close()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "text"),
+    [
+        ("alice", "wrong", "Incorrect password supplied for user 'alice'"),
+        ("bob", "secret", "User 'bob' is not found"),
+        ("guest", "secret", "Incorrect password supplied for user 'guest'"),
+    ],
+)
+def test_refused_users(user: str, password: str, text: str) -> None:
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            with pytest.raises(BoxError) as refusal:
+                async with client(f"{user}:{password}@{address}"):
+                    raise AssertionError("authenticated")
+            assert refusal.value.message == text
+
+    run(scenario())
+
+
+def test_users() -> None:
+    """The right password makes the session the user's; an empty proof brings guest back; hooks see both."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            seen: list[tuple[str, bool]] = []
+
+            async def on_auth(ctx: Any, user: str, is_right: bool) -> None:
+                seen.append((user, is_right))
+
+            node.sessions.on_auth.append(on_auth)
+            async with client(f"alice:secret@{address}") as connection:
+                (session,) = node.sessions.by_id.values()
+                assert session.user == "alice"
+                await connection.request(Row(RequestType.AUTH, body=pack({0x23: "guest", 0x21: []})))
+                assert session.user == "guest"
+                for proof, text in (
+                    ([], "authentication request body"),
+                    (["chap-sha1", 5], "authentication scramble"),
+                    (["chap-sha1", "short"], "invalid scramble size"),
+                ):
+                    with pytest.raises(BoxError, match=text):
+                        await connection.request(Row(RequestType.AUTH, body=pack({0x23: "alice", 0x21: proof})))
+                with pytest.raises(BoxError, match="Incorrect password"):
+                    await connection.authenticate("alice", "wrong")
+            assert seen == [("alice", True), ("guest", True), ("alice", False)]
+
+    run(scenario())
+
+
+def test_session_hooks() -> None:
+    """on_connect runs before the first request and may refuse; on_disconnect runs at the end."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            events: list[str] = []
+            gate = node.loop.create_future()
+
+            async def on_connect(ctx: Any) -> None:
+                events.append(f"connect {ctx.session.id}")
+                await gate
+
+            async def on_disconnect(ctx: Any) -> None:
+                events.append(f"disconnect {ctx.session.id}")
+                raise client_error(ErrorCode.PROC_LUA, "ignored")
+
+            node.sessions.on_connect.append(on_connect)
+            node.sessions.on_disconnect.append(on_disconnect)
+            connecting = asyncio.create_task(RawClient.connect(address))
+            await eventually(lambda: bool(events))
+            assert not connecting.done()
+            gate.set_result(None)
+            raw = await connecting
+            await raw.ask(request(RequestType.PING, 1))
+            await raw.close()
+            await eventually(lambda: len(events) == 2 and not node.sessions.by_id)
+            assert events == ["connect 1", "disconnect 1"]
+            assert node.log.lines[-1] == "ClientError ignored"
+
+            async def refuse(ctx: Any) -> None:
+                raise client_error(ErrorCode.PROC_LUA, "not you")
+
+            node.sessions.on_connect.append(refuse)
+            raw = await RawClient.connect(address)
+            assert error_of(await raw.read_row()).message == "not you"
+            assert await raw.reader.read() == b""
+            await raw.close()
+
+    run(scenario())
+
+
+def test_replication_takes_the_connection() -> None:
+    """Replication gets the transport and the input behind the request; without that its error is a reply."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address):
+            raw = await RawClient.connect(address)
+            join = request(RequestType.JOIN, 3, {int(Key.INSTANCE_UUID): str(INSTANCE_UUID)})
+            refusal = await raw.ask(join)
+            assert (error_of(refusal).message, refusal.sync) == ("Replication does not support wal_mode = 'none'", 3)
+            await raw.ask(request(RequestType.PING, 4))
+
+            taken: list[bytes] = []
+
+            async def behaviour(connection: Any, row: Row) -> None:
+                transport, rest = connection.detach()
+                taken.append(rest)
+                transport.write(b"hello")
+                await asyncio.sleep(0)
+
+            node.replication.behaviour = behaviour
+            raw.send(join + b"more")
+            assert await raw.reader.read() == b"hello"
+            assert taken == [b"more"]
+            await raw.close()
+            await eventually(lambda: not server.connections and not node.sessions.by_id)
+
+            node.replication.behaviour = None
+            raw = await RawClient.connect(address)
+            assert error_of(await raw.ask(request(RequestType.SUBSCRIBE, 5, {}))).code == ErrorCode.UNSUPPORTED
+            assert await raw.reader.read() == b""
+            await raw.close()
+
+    run(scenario())
+
+
+def test_taken_port_and_bad_addresses() -> None:
+    """The texts of a listen that fails."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            other = Server(node)
+            for bad, text in (
+                (address, "binary: failed to bind, called on fd -1"),
+                ("nowhere", "Incorrect value for option 'listen': expected host:service or /unix.socket"),
+                ("256.256.256.256:nosuchservice", "can't resolve uri for bind, called on fd -1"),
+            ):
+                with pytest.raises(BoxError) as failure:
+                    await other.listen(bad)
+                assert failure.value.message == text
+            assert other.bound_address is None
+            with pytest.raises(BoxError, match=r"bind, called on fd \d+, aka unix/:\(socket\)"):
+                await other.listen("unix/:/nonexistent/directory/socket")
+
+    run(scenario())
+
+
+def test_unix_socket(tmp_path: Any) -> None:
+    """Unix sockets work, an abandoned file does not matter, the file goes with the server."""
+
+    async def scenario() -> None:
+        path = tmp_path / "s.sock"
+        async with serving(f"unix/:{path}") as (node, server, address):
+            async with client(address) as connection:
+                assert connection.greeting.uuid == INSTANCE_UUID
+            assert server.bound_address == "unix/:(socket)"
+            with pytest.raises(BoxError, match="bind, called on fd"):
+                await Server(node).listen(str(path))
+        assert not path.exists()
+        with socket.socket(socket.AF_UNIX) as abandoned:
+            abandoned.bind(str(path))
+        async with serving(str(path)) as (_, _, address), client(address) as connection:
+            await connection.request(Row(RequestType.PING))
+
+    run(scenario())
+
+
+def test_relisten_keeps_connections() -> None:
+    """`listen` with another address leaves open connections alone."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, address), client(address) as connection:
+            await server.listen("127.0.0.1:0")
+            assert server.bound_address != address
+            await connection.request(Row(RequestType.PING))
+            await server.listen(None)
+            assert server.bound_address is None
+            await connection.request(Row(RequestType.PING))
+
+    run(scenario())
+
+
+def test_asynctnt_client() -> None:
+    """The `asynctnt` client works with the server."""
+    asynctnt = pytest.importorskip("asynctnt")
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            host, _, port = address.rpartition(":")
+            connection = asynctnt.Connection(
+                host=host,
+                port=int(port),
+                fetch_schema=False,
+                auto_refetch_schema=False,
+                username="alice",
+                password="secret",
+            )
+            await connection.connect()
+            assert [tuple(t) for t in (await connection.replace(SPACE_ID, [1, "a"])).body] == [(1, "a")]
+            replies = await asyncio.gather(*(connection.replace(SPACE_ID, [key, "x"]) for key in range(500)))
+            assert [reply.body[0][0] for reply in replies] == list(range(500))
+            assert [tuple(t) for t in (await connection.select(SPACE_ID, [7])).body] == [(7, "x")]
+            assert (await connection.call("echo", [1, "two"])).body == [1, "two"]
+            with pytest.raises(asynctnt.exceptions.TarantoolDatabaseError) as failure:
+                await connection.insert(SPACE_ID, [1])
+            assert failure.value.code == ErrorCode.TUPLE_FOUND
+            await connection.disconnect()
+
+    run(scenario())
+
+
+def test_tarantool_client() -> None:
+    """The `tarantool` client, which blocks and writes short lengths, works with the server."""
+    tarantool = pytest.importorskip("tarantool")
+
+    def talk(address: str) -> None:
+        host, _, port = address.rpartition(":")
+        connection = tarantool.Connection(host, int(port), user="alice", password="secret", fetch_schema=False)
+        connection.ping()
+        assert connection.call("echo", (1, "two")).data == [1, "two"]
+        assert connection.eval("return 1", (5,)).data == ["return 1", [5]]
+        with pytest.raises(tarantool.DatabaseError, match="as you wish") as failure:
+            connection.call("fail")
+        assert failure.value.extra_info.type == "ClientError"
+        connection.close()
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            await asyncio.to_thread(talk, address)
+
+    run(scenario())
+
+
+def test_error_reply_has_both_forms() -> None:
+    """Old clients read the text, new ones the stack with its cause."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            raw = await RawClient.connect(address)
+            reply = await raw.ask(request(RequestType.SELECT, 1, pack({0x10: 1, 0x12: 1, 0x20: []})))
+            decoded = msgpack.unpackb(reply.body, strict_map_key=False)
+            assert reply.type == 0x8000 | ErrorCode.NO_SUCH_SPACE
+            assert decoded[Key.ERROR_24] == decoded[Key.ERROR][0][0][3] == "Space '1' does not exist"
+            await raw.close()
+
+    run(scenario())

@@ -1,0 +1,72 @@
+"""Addresses, compared with what the peer's `uri.parse` says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from box.errors import BoxError
+from box.iproto.uri import check, parse
+
+CASES = {
+    "x:y@host:1": {"login": "x", "password": "y", "host": "host", "service": "1"},
+    "[::1]:3301": {"host": "::1", "service": "3301", "ipv6": "::1"},
+    "localhost": {"host": "localhost"},
+    "3301": {"service": "3301"},
+    "/a/b": {"host": "unix/", "service": "/a/b"},
+    "unix/:a": {"host": "unix", "path": "/:a"},
+    "unix/:./x": {"host": "unix/", "service": "./x"},
+    "unix/:/a:": {"host": "unix/", "service": "/a"},
+    "user:pw@unix/:/x/y": {"login": "user", "password": "pw", "host": "unix/", "service": "/x/y"},
+    "user:p@/x/y": {"login": "user", "password": "p", "host": "unix/", "service": "/x/y"},
+    "http://a.b:80/c?d=1#f": {
+        "scheme": "http",
+        "host": "a.b",
+        "service": "80",
+        "path": "/c",
+        "query": "d=1",
+        "fragment": "f",
+    },
+    "a:b": {"host": "a", "service": "b"},
+    "127.0.0.1:3301/p": {"host": "127.0.0.1", "ipv4": "127.0.0.1", "service": "3301", "path": "/p"},
+    "./x": {"host": ".", "path": "/x"},
+    "a@b": {"login": "a", "host": "b"},
+    "*:33": {"host": "*", "service": "33"},
+    "us%40er:pw@h:1": {"login": "us%40er", "password": "pw", "host": "h", "service": "1"},
+    "U:@h:1": {"login": "U", "password": "", "host": "h", "service": "1"},
+    "1.2.3.4.com:1": {"host": "1.2.3.4.com", "service": "1"},
+}
+
+
+@pytest.mark.parametrize(("text", "parts"), CASES.items())
+def test_parse(text: str, parts: dict[str, str]) -> None:
+    uri = parse(text)
+    assert uri is not None
+    fields = ("scheme", "login", "password", "host", "service", "path", "query", "fragment", "ipv4", "ipv6")
+    assert {name: getattr(uri, name) for name in fields if getattr(uri, name) is not None} == parts
+
+
+@pytest.mark.parametrize("text", ["", "::1", "host:22a", "a:b:c:d", "x" * 1100])
+def test_no_address(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_format() -> None:
+    """Passwords are shown only on demand."""
+    uri = parse("user:pw@host:1")
+    assert uri is not None
+    assert str(uri) == "user@host:1"
+    assert uri.format(write_password=True) == "user:pw@host:1"
+    assert uri.without_password().format(write_password=True) == "user@host:1"
+    whole = parse("http://a.b:80/c?d=1#f")
+    assert str(whole) == "http://a.b:80/c?d=1#f"
+
+
+def test_option() -> None:
+    """An option's address has to name a service."""
+    assert check("3301", "listen").service == "3301"
+    assert check("/tmp/s", "listen").unix == "/tmp/s"
+    for bad in ("localhost", "", "::1"):
+        with pytest.raises(BoxError) as failure:
+            check(bad, "replication")
+        expected = "Incorrect value for option 'replication': expected host:service or /unix.socket"
+        assert failure.value.message == expected

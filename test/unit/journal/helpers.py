@@ -1,0 +1,81 @@
+"""What the journal's tests share: rows, a journal on a fresh loop, a log that can be asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import msgpack
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError
+from box.iproto.row import Row
+from box.journal import Journal, JournalEntry, MemoryStorage, Recovery
+from box.journal.storage import Storage
+from box.replication.vclock import VClock
+
+UUID_1 = UUID("11111111-1111-1111-1111-111111111111")
+
+
+class RecordingLog:
+    """Keeps every message."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def error(self, text: str) -> None:
+        self.lines.append(f"E> {text}")
+
+    def crit(self, text: str) -> None:
+        self.lines.append(f"C> {text}")
+
+    def warn(self, text: str) -> None:
+        self.lines.append(f"W> {text}")
+
+    def info(self, text: str) -> None:
+        self.lines.append(f"I> {text}")
+
+
+def replace_row(key: int, *, space_id: int = 512, filler: str = "x", **header: Any) -> Row:
+    """A REPLACE of `{key, filler}`."""
+    return Row(3, body=msgpack.packb({0x10: space_id, 0x21: [key, filler]}), **header)
+
+
+def key_of(row: Row) -> int:
+    return int(msgpack.unpackb(row.body, strict_map_key=False)[0x21][0])
+
+
+def write(journal: Journal, *rows: Row) -> asyncio.Future[BoxError | None]:
+    """Submit one transaction; the future holds its error or None."""
+    done: asyncio.Future[BoxError | None] = asyncio.get_running_loop().create_future()
+    journal.submit(JournalEntry(list(rows), lambda entry: done.set_result(entry.error)))
+    return done
+
+
+@asynccontextmanager
+async def running_journal(
+    storage: Storage | None = None,
+    *,
+    vclock: VClock | None = None,
+    errinj: ErrorInjections | None = None,
+    **options: Any,
+) -> AsyncIterator[Journal]:
+    """A started journal of instance 1, stopped at the end."""
+    journal = Journal(asyncio.get_running_loop(), storage or MemoryStorage(), errinj=errinj, **options)
+    journal.start(vclock or VClock(), UUID_1)
+    journal.instance_id = 1
+    try:
+        yield journal
+    finally:
+        await journal.stop()
+
+
+def recover(storage: Storage, vclock: VClock | None = None, **options: Any) -> tuple[list[int], VClock]:
+    """The keys of all rows in the WAL, and the vclock after them."""
+    recovery = Recovery(storage, ".", vclock or VClock(), **options)
+    recovery.scan()
+    keys = [key_of(row) for row in recovery.rows()]
+    return keys, recovery.vclock

@@ -1,0 +1,88 @@
+"""Error injections: the list, the types, what the peer answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError
+
+
+def test_every_name_has_a_state_of_its_type() -> None:
+    """`info` lists all switches of the peer's debug build."""
+    info = ErrorInjections().info()
+    assert len(info) == 81
+    assert info["ERRINJ_WAL_DELAY"] == {"state": False}
+    assert info["ERRINJ_WAL_DELAY_COUNTDOWN"] == {"state": -1}
+    assert info["ERRINJ_WAL_FALLOCATE"] == {"state": 0}
+    assert type(info["ERRINJ_RELAY_TIMEOUT"]["state"]) is float
+
+
+def test_set_and_get() -> None:
+    """`set` answers `ok`; a boolean switch follows Lua's idea of truth."""
+    errinj = ErrorInjections()
+    assert errinj.set("ERRINJ_WAL_IO", True) == "ok"
+    assert errinj.get("ERRINJ_WAL_IO") is True
+    errinj.set("ERRINJ_WAL_IO", None)
+    assert errinj.get("ERRINJ_WAL_IO") is False
+    errinj.set("ERRINJ_WAL_IO", 0)
+    assert errinj.get("ERRINJ_WAL_IO") is True
+    errinj.set("ERRINJ_WAL_DELAY_COUNTDOWN", 3.0)
+    assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == 3
+    errinj.set("ERRINJ_RELAY_TIMEOUT", 1)
+    assert errinj.get("ERRINJ_RELAY_TIMEOUT") == 1.0
+
+
+def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
+    """As the peer: the error is the result."""
+    errinj = ErrorInjections()
+    assert errinj.get("ERRINJ_NO") == "error: can't find error injection 'ERRINJ_NO'"
+    assert errinj.set("ERRINJ_NO", 1) == "error: can't find error injection 'ERRINJ_NO'"
+
+
+@pytest.mark.parametrize("value", [True, None, "7"])
+def test_a_number_switch_wants_a_number(value: object) -> None:
+    """Nothing is converted silently."""
+    with pytest.raises(BoxError, match="Illegal parameters, a number is expected for ERRINJ_WAL_DELAY_COUNTDOWN"):
+        ErrorInjections().set("ERRINJ_WAL_DELAY_COUNTDOWN", value)
+
+
+def test_listeners_are_told_until_they_leave() -> None:
+    """`on_change` returns the way out."""
+    errinj, seen = ErrorInjections(), []
+    forget = errinj.on_change("ERRINJ_WAL_DELAY", seen.append)
+    errinj.set("ERRINJ_WAL_DELAY", True)
+    forget()
+    errinj.set("ERRINJ_WAL_DELAY", False)
+    assert seen == [True]
+
+
+def test_wait_until_off() -> None:
+    """A waiter goes on when the switch goes off, not at another change."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        errinj.set("ERRINJ_SNAP_COMMIT_DELAY", True)
+        task = asyncio.create_task(errinj.wait_until_off("ERRINJ_SNAP_COMMIT_DELAY"))
+        await asyncio.sleep(0)
+        errinj.set("ERRINJ_SNAP_COMMIT_DELAY", True)
+        await asyncio.sleep(0)
+        assert not task.done()
+        errinj.set("ERRINJ_SNAP_COMMIT_DELAY", False)
+        await task
+
+    asyncio.run(scenario())
+
+
+def test_initial_values_come_from_the_environment() -> None:
+    """Variables named like the switches; a wrong value is an error."""
+    errinj = ErrorInjections()
+    errinj.apply_environment(
+        {"ERRINJ_WAL_IO": "TRUE", "ERRINJ_WAL_DELAY_COUNTDOWN": "2", "ERRINJ_RELAY_TIMEOUT": "", "HOME": "/"}
+    )
+    assert errinj.get("ERRINJ_WAL_IO") is True
+    assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == 2
+    with pytest.raises(BoxError, match="Incorrect value for boolean ERRINJ_WAL_IO: maybe"):
+        errinj.apply_environment({"ERRINJ_WAL_IO": "maybe"})

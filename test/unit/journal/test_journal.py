@@ -1,0 +1,591 @@
+"""The journal as the tx thread sees it: order, batches, failures, rotation, modes, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode
+from box.iproto.row import Row
+from box.journal import Journal, JournalEntry, MemoryStorage
+from box.journal.storage import AppendFile
+from box.replication.vclock import VClock
+
+from .helpers import UUID_1, RecordingLog, recover, replace_row, running_journal, write
+
+
+class FaultyFile:
+    """A file that fails as its storage says."""
+
+    def __init__(self, file: AppendFile, storage: FaultyStorage) -> None:
+        self.path = file.path
+        self._file = file
+        self._storage = storage
+        self.sync = file.sync
+        self.close = file.close
+
+    def write(self, data: bytes) -> int:
+        self._storage.writes.append(len(data))
+        return self._file.write(self._storage.on_write(data))
+
+    def truncate(self, size: int) -> None:
+        self._storage.on_truncate()
+        self._file.truncate(size)
+
+
+class FaultyStorage(MemoryStorage):
+    """A memory storage whose writes can be made short or failing; `writes` are the sizes asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[int] = []
+        self.on_write: Callable[[bytes], bytes] = lambda data: data
+        self.on_truncate: Callable[[], None] = lambda: None
+
+    def create(self, path: str) -> AppendFile:
+        return FaultyFile(super().create(path), self)
+
+
+def failing(code: int) -> Callable[[bytes], bytes]:
+    def fail(data: bytes) -> bytes:
+        raise OSError(code, "made to fail")
+
+    return fail
+
+
+def test_rows_get_their_place_and_are_on_disk() -> None:
+    """After completion a row has replica id, lsn and time, and recovery finds it."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, vclock=VClock({1: 5})) as journal:
+            row = replace_row(1)
+            assert await write(journal, row) is None
+            assert (row.replica_id, row.lsn, row.tsn, row.is_commit) == (1, 6, 6, True)
+            assert row.tm > 0
+            assert journal.vclock == {1: 6}
+        assert recover(storage, VClock({1: 5})) == ([1], VClock({1: 6}))
+
+    asyncio.run(scenario())
+
+
+def test_the_file_is_made_by_the_first_write() -> None:
+    """Its name is the signature before the row; stop leaves an empty one named after the last row."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, vclock=VClock({1: 5, 2: 2})) as journal:
+            assert storage.names(".") == []
+            await write(journal, replace_row(1))
+            assert storage.names(".") == ["00000000000000000007.xlog"]
+        assert sorted(storage.names(".")) == ["00000000000000000007.xlog", "00000000000000000008.xlog"]
+
+    asyncio.run(scenario())
+
+
+def test_an_empty_file_is_continued() -> None:
+    """A start without writes adds nothing; with writes it goes on in the file that stop has left."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage) as journal:
+            await write(journal, replace_row(1))
+        for _ in range(2):
+            async with running_journal(storage, vclock=VClock({1: 1})):
+                pass
+        async with running_journal(storage, vclock=VClock({1: 1})) as journal:
+            await write(journal, replace_row(2))
+        assert sorted(storage.names(".")) == [f"{n:020d}.xlog" for n in (0, 1, 2)]
+        assert recover(storage) == ([1, 2], VClock({1: 2}))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_one_round_of_the_loop_is_one_write(inline_limit: int) -> None:
+    """Group commit: what is submitted together is written together, and completes in order."""
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        async with running_journal(storage, inline_limit=inline_limit) as journal:
+            await write(journal, replace_row(0))
+            storage.writes.clear()
+            order: list[int] = []
+            done = asyncio.get_running_loop().create_future()
+
+            def complete(entry: JournalEntry) -> None:
+                order.append(entry.rows[0].lsn)
+                if len(order) == 100:
+                    done.set_result(None)
+
+            for key in range(100):
+                journal.submit(JournalEntry([replace_row(key)], complete))
+            await done
+            assert order == list(range(2, 102))
+            assert len(storage.writes) == 1
+        assert recover(storage)[1] == {1: 101}
+
+    asyncio.run(scenario())
+
+
+def test_the_vclock_moves_before_completion() -> None:
+    """A callback sees its own row in `journal.vclock`."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            seen = asyncio.get_running_loop().create_future()
+            journal.submit(JournalEntry([replace_row(1)], lambda entry: seen.set_result(dict(journal.vclock))))
+            assert await seen == {1: 1}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("switch", ["ERRINJ_WAL_WRITE", "ERRINJ_WAL_WRITE_DISK", "ERRINJ_WAL_ROTATE"])
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_a_failed_write_leaves_no_trace(switch: str, inline_limit: int) -> None:
+    """The entries fail from the newest to the oldest, the file is as before, lsns are given again, writing goes on."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj, inline_limit=inline_limit) as journal:
+            assert await write(journal, replace_row(1)) is None
+            before = storage.size("./00000000000000000000.xlog")
+            errinj.set(switch, True)
+            order: list[int] = []
+
+            def complete(entry: JournalEntry) -> None:
+                assert entry.error is not None
+                order.append(entry.rows[0].sync)
+
+            for number in range(3):
+                journal.submit(JournalEntry([replace_row(9, sync=number)], complete))
+            error = await write(journal, replace_row(9))
+            assert error is not None
+            await asyncio.sleep(0)
+            assert (error.code, error.message) == (ErrorCode.WAL_IO, "Failed to write to disk")
+            assert order == [2, 1, 0]
+            assert journal.vclock == {1: 1}
+            assert storage.size("./00000000000000000000.xlog") == before
+            errinj.set(switch, False)
+            assert await write(journal, replace_row(2)) is None
+        assert recover(storage) == ([1, 2], VClock({1: 2}))
+
+    asyncio.run(scenario())
+
+
+def test_wal_io_refuses_at_once() -> None:
+    """ERRINJ_WAL_IO: `submit` raises and nothing is queued."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_IO", True)
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                write(journal, replace_row(1))
+            errinj.set("ERRINJ_WAL_IO", False)
+            assert await write(journal, replace_row(1)) is None
+            assert errinj.get("ERRINJ_WAL_WRITE_COUNT") == 1
+
+    asyncio.run(scenario())
+
+
+def test_everything_behind_a_failed_write_fails_too() -> None:
+    """Entries submitted before the failure is known are rolled back with it; then new ones are accepted."""
+
+    async def scenario() -> None:
+        storage, errinj, log = MemoryStorage(), ErrorInjections(), RecordingLog()
+        async with running_journal(storage, errinj=errinj, log=log) as journal:
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            first = write(journal, replace_row(1))
+            await asyncio.sleep(0)
+            second = write(journal, replace_row(2))
+            await asyncio.sleep(0)
+            refused: list[BoxError] = []
+
+            def complete(entry: JournalEntry) -> None:
+                try:
+                    write(journal, replace_row(4))
+                except BoxError as error:
+                    refused.append(error)
+
+            journal.submit(JournalEntry([replace_row(3)], complete))
+            errinj.set("ERRINJ_WAL_WRITE_DISK", True)
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await first is not None
+            assert await second is not None
+            errinj.set("ERRINJ_WAL_WRITE_DISK", False)
+            assert [error.code for error in refused] == [ErrorCode.WAL_IO]
+            assert any("Aborting transaction 0 during cascading rollback" in line for line in log.lines)
+            assert await write(journal, replace_row(5)) is None
+        assert recover(storage)[0] == [5]
+
+    asyncio.run(scenario())
+
+
+def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
+    """ERRINJ_WAL_DELAY: nothing completes, nothing is on disk; `set(False)` wakes the writer."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            written = write(journal, replace_row(1))
+            synced = asyncio.create_task(journal.sync())
+            await asyncio.sleep(0.01)
+            assert not written.done()
+            assert not synced.done()
+            assert storage.names(".") == []
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await written is None
+            assert await synced == {1: 1}
+
+    asyncio.run(scenario())
+
+
+def test_delay_countdown_counts_batches() -> None:
+    """With n the n next batches pass and the one after sets ERRINJ_WAL_DELAY and waits; then it is disarmed."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj, inline_limit=1000) as journal:
+            errinj.set("ERRINJ_WAL_DELAY_COUNTDOWN", 1)
+            assert await asyncio.gather(write(journal, replace_row(1)), write(journal, replace_row(2))) == [None, None]
+            assert errinj.get("ERRINJ_WAL_DELAY") is False
+            held = write(journal, replace_row(3))
+            while not errinj.get("ERRINJ_WAL_DELAY"):
+                await asyncio.sleep(0)
+            assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == -1
+            assert not held.done()
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await held is None
+
+    asyncio.run(scenario())
+
+
+def test_a_short_write_is_continued() -> None:
+    """The system may take fewer bytes than given."""
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        storage.on_write = lambda data: data[:7]
+        async with running_journal(storage) as journal:
+            assert await write(journal, replace_row(1, filler="y" * 500)) is None
+        assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_an_error_in_the_middle_of_a_write() -> None:
+    """The part that got through is cut off again."""
+
+    async def scenario() -> None:
+        storage, log = FaultyStorage(), RecordingLog()
+        async with running_journal(storage, log=log) as journal:
+            assert await write(journal, replace_row(1)) is None
+            parts = iter([lambda data: data[:9], failing(errno.EIO)])
+            storage.on_write = lambda data: next(parts)(data)
+            assert await write(journal, replace_row(2)) is not None
+            storage.on_write = lambda data: data
+            assert await write(journal, replace_row(3)) is None
+        assert recover(storage) == ([1, 3], VClock({1: 2}))
+        assert "E> failed to write to './00000000000000000000.xlog' file" in log.lines
+
+    asyncio.run(scenario())
+
+
+def test_a_file_that_cannot_be_cut_back_ends_all_writing() -> None:
+    """Rows that nobody was told about must not come back under lsns that are given again."""
+
+    async def scenario() -> None:
+        storage, log = FaultyStorage(), RecordingLog()
+        async with running_journal(storage, log=log) as journal:
+            assert await write(journal, replace_row(1)) is None
+            storage.on_write = failing(errno.EIO)
+            storage.on_truncate = lambda: failing(errno.EIO)(b"") and None
+            assert await write(journal, replace_row(2)) is not None
+            storage.on_write = lambda data: data
+            assert await write(journal, replace_row(3)) is not None
+            assert any("failed to truncate xlog after write error" in line for line in log.lines)
+        assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_takes_the_oldest_files() -> None:
+    """As long as the newest checkpoint does without them; the collector is told."""
+
+    async def scenario() -> None:
+        storage, told = FaultyStorage(), []
+        async with running_journal(storage, on_files_removed=told.append) as journal:
+            for key in range(3):
+                await write(journal, replace_row(key))
+                start = await journal.begin_checkpoint()
+            await journal.commit_checkpoint(start)
+            await write(journal, replace_row(3))
+
+            def full(data: bytes) -> bytes:
+                if len(storage.names(".")) > 3:
+                    failing(errno.ENOSPC)(data)
+                return data
+
+            storage.on_write = full
+            assert await write(journal, replace_row(4)) is None
+            assert sorted(storage.names(".")) == [f"{n:020d}.xlog" for n in (1, 2, 3)]
+            assert told == [{1: 1}]
+            storage.on_write = failing(errno.ENOSPC)
+            assert await write(journal, replace_row(5)) is not None
+            assert storage.names(".") == ["00000000000000000003.xlog"]
+            storage.on_write = lambda data: data
+
+    asyncio.run(scenario())
+
+
+def test_fallocate_injection() -> None:
+    """ERRINJ_WAL_FALLOCATE: the disk is full that many times; without old files the write fails."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            await write(journal, replace_row(1))
+            errinj.set("ERRINJ_WAL_FALLOCATE", 1)
+            assert await write(journal, replace_row(2)) is not None
+            assert errinj.get("ERRINJ_WAL_FALLOCATE") == 0
+            assert await write(journal, replace_row(2)) is None
+
+    asyncio.run(scenario())
+
+
+def test_partial_and_break_lsn_injections() -> None:
+    """WAL_WRITE_PARTIAL fails blocks over its size; WAL_BREAK_LSN writes one row with the lsn before its own."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_WRITE_PARTIAL", 500)
+            assert await write(journal, replace_row(1)) is None
+            assert await write(journal, replace_row(2, filler="z" * 500)) is not None
+            errinj.set("ERRINJ_WAL_WRITE_PARTIAL", -1)
+            errinj.set("ERRINJ_WAL_BREAK_LSN", 2)
+            broken = replace_row(3)
+            assert await write(journal, broken) is None
+            assert broken.lsn == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_foreign_row_with_a_broken_lsn_fails() -> None:
+    """It is reported, and does not stop the journal."""
+
+    async def scenario() -> None:
+        log = RecordingLog()
+        async with running_journal(log=log, vclock=VClock({2: 5})) as journal:
+            assert await write(journal, replace_row(1, replica_id=2, lsn=5)) is not None
+            assert any("Attempt to write a broken LSN to WAL: replica id: 2" in line for line in log.lines)
+            assert await write(journal, replace_row(1, replica_id=2, lsn=6)) is None
+
+    asyncio.run(scenario())
+
+
+def test_a_row_that_cannot_be_encoded_fails_alone() -> None:
+    """A program error in the writer thread is an error of the batch, not the end of the thread."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            assert await write(journal, Row(3, flags="no")) is not None  # type: ignore[arg-type]
+            assert await write(journal, replace_row(1)) is None
+
+    asyncio.run(scenario())
+
+
+def test_rotation_by_size() -> None:
+    """A file that has reached wal_max_size ends; the next one knows the vclock of the one before."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, wal_max_size=250) as journal:
+            for key in range(6):
+                await write(journal, replace_row(key, filler="f" * 60))
+        assert sorted(storage.names(".")) == [f"{n:020d}.xlog" for n in (0, 2, 4, 6)]
+        assert recover(storage) == (list(range(6)), VClock({1: 6}))
+        assert b"PrevVClock: {1: 2}" in storage.open("./00000000000000000004.xlog").read(0, 200)
+
+    asyncio.run(scenario())
+
+
+def test_a_checkpoint_ends_the_file() -> None:
+    """Unless it has no rows; the answer covers what was submitted before."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage) as journal:
+            done = write(journal, replace_row(1))
+            start = await journal.begin_checkpoint()
+            assert done.done()
+            assert start.vclock == {1: 1}
+            assert start.wal_size > 0
+            assert (await journal.begin_checkpoint()).vclock == {1: 1}
+            assert storage.names(".") == ["00000000000000000000.xlog"]
+            await write(journal, replace_row(2))
+            assert len(storage.names(".")) == 2
+
+    asyncio.run(scenario())
+
+
+def test_the_checkpoint_threshold_is_reported_once() -> None:
+    """Until the next checkpoint is committed."""
+
+    async def scenario() -> None:
+        calls: list[int] = []
+        async with running_journal(on_checkpoint_threshold=lambda: calls.append(1)) as journal:
+            journal.checkpoint_threshold = 200
+            for key in range(9):
+                await write(journal, replace_row(key))
+            assert len(calls) == 1
+            await journal.commit_checkpoint(await journal.begin_checkpoint())
+            await write(journal, replace_row(10))
+            assert len(calls) == 1
+
+    asyncio.run(scenario())
+
+
+def test_sync_waits_for_what_was_submitted() -> None:
+    """And reports the injected error."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            done = write(journal, replace_row(1))
+            assert await journal.sync() == {1: 1}
+            assert done.done()
+            errinj.set("ERRINJ_WAL_SYNC", True)
+            with pytest.raises(BoxError, match="Error injection 'wal sync'"):
+                await journal.sync()
+
+    asyncio.run(scenario())
+
+
+def test_mode_none() -> None:
+    """Entries complete inside `submit`, with lsns; there are no files and no thread."""
+
+    async def scenario() -> None:
+        storage, threads = MemoryStorage(), threading.active_count()
+        async with running_journal(storage, wal_mode="none") as journal:
+            rows = [replace_row(1), replace_row(2)]
+            assert write(journal, *rows).result() is None
+            assert [(row.lsn, row.tsn) for row in rows] == [(1, 1), (2, 1)]
+            assert journal.vclock == await journal.sync() == (await journal.begin_checkpoint()).vclock == {1: 2}
+            with pytest.raises(BoxError, match="Replication does not support wal_mode = 'none'"):
+                journal.follow(VClock())
+            assert threading.active_count() == threads
+        assert storage.names(".") == []
+
+    asyncio.run(scenario())
+
+
+def test_before_start_entries_complete_without_lsn() -> None:
+    """Recovery and bootstrap run through the same code as everything else."""
+
+    async def scenario() -> None:
+        journal = Journal(asyncio.get_running_loop(), MemoryStorage())
+        row = replace_row(1)
+        assert write(journal, row).result() is None
+        assert (row.lsn, journal.vclock) == (0, {})
+        await journal.stop()
+
+    asyncio.run(scenario())
+
+
+def test_stop_writes_what_was_submitted_and_refuses_more() -> None:
+    """Also with the writer held by an injection, and more than once."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        journal = Journal(asyncio.get_running_loop(), storage, errinj=errinj)
+        journal.start(VClock(), UUID_1)
+        journal.instance_id = 1
+        errinj.set("ERRINJ_WAL_DELAY", True)
+        done = write(journal, replace_row(1))
+        threads = threading.active_count()
+        await journal.stop()
+        assert done.result() is None
+        assert threading.active_count() == threads - 1
+        with pytest.raises(BoxError, match="Failed to write to disk"):
+            write(journal, replace_row(2))
+        await journal.stop()
+        assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_a_callback_that_raises_does_not_harm_the_others() -> None:
+    """It goes to the loop's exception handler."""
+
+    async def scenario() -> None:
+        caught: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: caught.append(context["exception"]))
+        async with running_journal() as journal:
+
+            def fail(entry: JournalEntry) -> None:
+                raise ValueError("mine")
+
+            journal.submit(JournalEntry([replace_row(1)], fail))
+            assert await write(journal, replace_row(2)) is None
+        assert [str(error) for error in caught] == ["mine"]
+
+    asyncio.run(scenario())
+
+
+def test_appliers_can_wait_for_space_in_the_queue() -> None:
+    """`queue_size` counts the bodies that are not written yet."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj, queue_max_size=100) as journal:
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            done = write(journal, replace_row(1, filler="q" * 200))
+            assert journal.queue_size > 200
+            waiter = asyncio.create_task(journal.wait_for_space())
+            await asyncio.sleep(0)
+            assert not waiter.done()
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            await waiter
+            assert done.done()
+            assert journal.queue_size == 0
+
+    asyncio.run(scenario())
+
+
+def test_mode_fsync_syncs_every_batch() -> None:
+    """The data is on the disk before the entries complete."""
+
+    class SyncingStorage(MemoryStorage):
+        def __init__(self) -> None:
+            super().__init__()
+            self.syncs = 0
+
+        def create(self, path: str) -> AppendFile:
+            file = super().create(path)
+
+            class File:
+                path = file.path
+                write, truncate, close = staticmethod(file.write), staticmethod(file.truncate), staticmethod(file.close)
+
+                @staticmethod
+                def sync() -> None:
+                    self.syncs += 1
+
+            return File()
+
+    async def scenario() -> None:
+        storage = SyncingStorage()
+        async with running_journal(storage, wal_mode="fsync", inline_limit=10) as journal:
+            assert await write(journal, replace_row(1)) is None
+            assert await write(journal, replace_row(2)) is None
+            assert storage.syncs == 2
+
+    asyncio.run(scenario())

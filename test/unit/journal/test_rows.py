@@ -1,0 +1,170 @@
+"""Rows in blocks: lsn assignment, encoding, decoding."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from box.iproto.row import Row, decode_header, encode_row
+from box.journal.entry import JournalEntry
+from box.journal.errors import XlogError
+from box.journal.rows import (
+    BrokenLsn,
+    RowEncoder,
+    TupleRun,
+    assign_lsn,
+    decode_rows,
+    decode_tuples,
+    insert_body_prefix,
+)
+from box.journal.xlog import BLOCK_SIZE
+from box.replication.vclock import VClock
+
+from .helpers import key_of, replace_row
+
+NOW = 1795222844.25
+
+
+def encode(*transactions: list[Row], clock: VClock | None = None) -> list[bytes]:
+    """Blocks of the given transactions, written by instance 1."""
+    encoder = RowEncoder()
+    encoder.instance_id = 1
+    entries = [JournalEntry(rows, lambda _: None) for rows in transactions]
+    return encoder.encode(entries, VClock() if clock is None else clock, NOW)
+
+
+def local(key: int) -> Row:
+    return replace_row(key, group_id=1)
+
+
+def places(rows: list[Row]) -> list[tuple[int, int, int, bool]]:
+    return [(row.replica_id, row.lsn, row.tsn, row.is_commit) for row in rows]
+
+
+def test_a_single_row_is_its_own_transaction() -> None:
+    """The next lsn of the instance, tsn the same, commit."""
+    rows = [replace_row(1)]
+    assign_lsn(rows, clock := VClock({1: 5, 2: 9}), 1)
+    assert places(rows) == [(1, 6, 6, True)]
+    assert clock == {1: 6, 2: 9}
+
+
+def test_a_transaction_of_several_rows() -> None:
+    """All carry the lsn of the first as tsn; only the last commits."""
+    rows = [replace_row(1), replace_row(2), replace_row(3)]
+    assign_lsn(rows, VClock(), 1)
+    assert places(rows) == [(1, 1, 1, False), (1, 2, 1, False), (1, 3, 1, True)]
+
+
+def test_rows_of_local_spaces_count_in_component_zero() -> None:
+    """The tsn is that of the first replicated row, wherever it stands."""
+    rows = [local(1), replace_row(2), local(3), replace_row(4)]
+    assign_lsn(rows, clock := VClock({0: 4, 1: 12}), 1)
+    assert places(rows) == [(0, 5, 13, False), (1, 13, 13, False), (0, 6, 13, False), (1, 14, 13, True)]
+    assert clock == {0: 6, 1: 14}
+
+
+def test_only_local_rows() -> None:
+    """Then the first of them gives the tsn."""
+    rows = [local(1), local(2)]
+    assign_lsn(rows, VClock({0: 2, 1: 12}), 1)
+    assert places(rows) == [(0, 3, 3, False), (0, 4, 3, True)]
+
+
+def test_foreign_rows_keep_their_place() -> None:
+    """A replica's rows advance the replica's component."""
+    rows = [replace_row(1, replica_id=2, lsn=7, tsn=7, is_commit=False), replace_row(2, replica_id=2, lsn=8, tsn=7)]
+    assign_lsn(rows, clock := VClock({1: 3, 2: 6}), 1)
+    assert places(rows) == [(2, 7, 7, False), (2, 8, 7, True)]
+    assert clock == {1: 3, 2: 8}
+
+
+def test_a_foreign_row_that_does_not_advance_is_broken() -> None:
+    """It would make the file unreadable."""
+    with pytest.raises(BrokenLsn, match="replica id: 2, confirmed lsn: 7, new lsn 7"):
+        assign_lsn([replace_row(1, replica_id=2, lsn=7)], VClock({2: 7}), 1)
+
+
+@pytest.mark.parametrize("lsn", [1, 127, 128, 255, 256, 65535, 65536, 2**32 - 1, 2**32, 2**40])
+def test_encoding_is_that_of_the_row_codec(lsn: int) -> None:
+    """The fast path and the general one write what `encode_row` does."""
+    row = replace_row(5)
+    [block] = encode([row], clock=VClock({1: lsn - 1}))
+    assert block == encode_row(row)
+    assert decode_header(block)[0].lsn == lsn
+    assert decode_rows(block) == [row]
+
+
+def test_a_local_row_before_the_first_replicated_one() -> None:
+    """Its distance to the tsn is negative and wraps around 2^64, as the peer writes and reads it."""
+    rows = [local(1), replace_row(2)]
+    [block] = encode(rows, clock=VClock({0: 4, 1: 12}))
+    assert b"\x08\xcf" + (2**64 - 8).to_bytes(8) in block
+    assert places(decode_rows(block)) == [(0, 5, 13, False), (1, 13, 13, True)]
+
+
+def test_sync_is_not_written() -> None:
+    """The request's sync is of no use in a file."""
+    [block] = encode([replace_row(1, replica_id=2, lsn=3, sync=77)])
+    assert decode_rows(block)[0].sync == 0
+
+
+def test_flags_and_nop_survive() -> None:
+    """A NOP has no body; the synchronous flags stay on the last row."""
+    [block] = encode([replace_row(1), Row(12), replace_row(3, flags=6)])
+    rows = decode_rows(block)
+    assert [row.type for row in rows] == [3, 12, 3]
+    assert rows[1].body == b""
+    assert (rows[2].flags, rows[2].wait_sync, rows[2].wait_ack) == (6, True, True)
+    assert all(row.tm == NOW for row in rows)
+
+
+def test_blocks_are_cut_between_transactions() -> None:
+    """A block may be larger than the target size, but a transaction is in one block."""
+    filler = "f" * (BLOCK_SIZE // 4)
+    transactions = [[replace_row(3 * n + i, filler=filler) for i in range(3)] for n in range(4)]
+    blocks = encode(*transactions)
+    assert [[key_of(row) for row in decode_rows(block)] for block in blocks] == [
+        [0, 1, 2, 3, 4, 5],
+        [6, 7, 8, 9, 10, 11],
+    ]
+
+
+@pytest.mark.parametrize("block", [b"\xc1", b"\x81\x00", b"\x90", b"\x81\x00\x03\x82\x10", b"\x81\x00\xa1x\x80"])
+def test_a_block_that_is_not_rows(block: bytes) -> None:
+    """The checksum was right, the content is not."""
+    with pytest.raises(XlogError, match="can't parse row"):
+        decode_rows(block)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([280, 512, 513, 2**31]), st.lists(st.integers(), max_size=3)), min_size=1, max_size=30
+    )
+)
+def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None:
+    """Runs of one space, in file order."""
+    clamped = [(space, [v % 2**63 for v in values]) for space, values in spaces]
+    block = b"".join(
+        encode_row(Row(2, lsn=n, tm=NOW, body=insert_body_prefix(space) + msgpack.packb(values)))
+        for n, (space, values) in enumerate(clamped)
+    )
+    runs, others = decode_tuples(block)
+    assert [(run.space_id, msgpack.unpackb(raw)) for run in runs for raw in run.tuples] == clamped
+    assert all(a.space_id != b.space_id for a, b in zip(runs, runs[1:], strict=False))
+    assert others == []
+
+
+def test_a_snapshot_block_of_another_writer() -> None:
+    """Short space ids, keys in another order, and rows that are not tuples."""
+    raft = Row(30, lsn=3, tm=NOW, body=msgpack.packb({0: 1}))
+    block = (
+        encode_row(Row(2, lsn=1, tm=NOW, body=b"\x82\x10\xcd\x02\x00\x21\x91\x01"))
+        + encode_row(Row(2, lsn=2, tm=NOW, body=b"\x82\x21\x91\x02\x10\xcd\x02\x00"))
+        + encode_row(raft)
+    )
+    runs, others = decode_tuples(block)
+    assert runs == [TupleRun(512, [b"\x91\x01"]), TupleRun(512, [b"\x91\x02"])]
+    assert [(row.type, row.body) for row in others] == [(30, raft.body)]

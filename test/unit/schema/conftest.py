@@ -1,0 +1,21 @@
+"""Fixtures: a dictionary before any row, and that of a new instance."""
+
+from __future__ import annotations
+
+import pytest
+
+from schema.harness import Dictionary
+
+
+@pytest.fixture
+def empty() -> Dictionary:
+    """The dictionary before any row."""
+    return Dictionary()
+
+
+@pytest.fixture
+def dictionary() -> Dictionary:
+    """The dictionary of a new instance."""
+    result = Dictionary()
+    result.bootstrap()
+    return result

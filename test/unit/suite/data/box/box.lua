@@ -1,0 +1,3 @@
+#!/usr/bin/env tarantool
+box.cfg{listen = os.getenv('LISTEN')}
+require('console').listen(os.getenv('ADMIN'))

@@ -1,0 +1,141 @@
+"""A transaction manager with spaces, a journal that completes when the test says so, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from box.data.codec import pack, unpack
+from box.data.format import FieldDef, TupleFormat
+from box.data.keydef import KeyDef, PartDef
+from box.data.types import FieldType
+from box.errors import BoxError, ErrorCode, client_error
+from box.index import IndexDef, create_index
+from box.journal.entry import JournalEntry
+from box.replication.vclock import VClock
+from box.schema.schema import Schema
+from box.schema.space import Layout, Space, SpaceDef, SpaceOpts
+from box.txn.context import Context, Session
+from box.txn.dml import Dml
+from box.txn.limbo import Limbo
+from box.txn.manager import TransactionManager
+from box.txn.mvcc import MvccStorage
+from box.txn.storage import Storage
+from box.txn.synchro import SynchroQueue
+
+INSTANCE_ID = 1
+
+
+class FakeJournal:
+    """Entries wait in `queue` until `write` or `fail`; with `is_quick` they complete at once."""
+
+    def __init__(self) -> None:
+        self.queue: list[JournalEntry] = []
+        self.rows: list[tuple[int, Any]] = []
+        self.entries: list[JournalEntry] = []
+        self.vclock = VClock()
+        self.is_quick = False
+        self.refuses = False
+
+    def submit(self, entry: JournalEntry) -> None:
+        if self.refuses:
+            raise client_error(ErrorCode.WAL_IO)
+        self.queue.append(entry)
+        if self.is_quick:
+            self.write()
+
+    def write(self, count: int | None = None) -> None:
+        """Complete the oldest entries, or all."""
+        for _ in range(len(self.queue) if count is None else count):
+            entry = self.queue.pop(0)
+            for row in entry.rows:
+                if not row.replica_id:
+                    row.replica_id = 0 if row.group_id else INSTANCE_ID
+                    row.lsn = self.vclock[row.replica_id] + 1
+                self.vclock.follow(row.replica_id, row.lsn)
+                self.rows.append((int(row.type), unpack(row.body) if row.body else None))
+            self.entries.append(entry)
+            entry.on_complete(entry)
+
+    def fail(self, keep: int = 0) -> None:
+        """Fail all entries but the oldest `keep`, newest first."""
+        while len(self.queue) > keep:
+            entry = self.queue.pop()
+            entry.error = client_error(ErrorCode.WAL_IO)
+            entry.on_complete(entry)
+
+
+def index_def(space_id: int, iid: int, name: str, kind: str, unique: bool, *parts: Any) -> IndexDef:
+    part_defs = tuple(
+        PartDef(part[0] - 1, FieldType(part[1]), is_nullable=len(part) > 2 and part[2]) for part in parts
+    )
+    return IndexDef(space_id, iid, name, kind, unique, part_defs)
+
+
+class World:
+    """`quorum` counts for synchronous spaces; `mvcc` chooses the storage."""
+
+    def __init__(self, *, mvcc: bool = False, quorum: int = 1, timeout: float = 5.0) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.journal = FakeJournal()
+        self.limbo = Limbo(quorum, timeout)
+        self.limbo.instance_id = INSTANCE_ID
+        self.synchro = SynchroQueue(self.limbo, self.journal, self.loop)
+        self.storage: Storage = MvccStorage() if mvcc else Storage()
+        self.txns = TransactionManager(self.journal, self.storage, self.synchro, self.loop)
+        self.schema = Schema()
+        self.is_read_only = False
+        self.dml = Dml(self.schema, self.txns, check_writable=self._check_writable)
+        self.ctx = self.context()
+
+    def _check_writable(self) -> None:
+        if self.is_read_only or self.limbo.is_read_only:
+            raise client_error(ErrorCode.READONLY)
+
+    def context(self) -> Context:
+        return Context(Session(1, "background", self.schema.admin))
+
+    def space(
+        self, name: str = "s", *extra: tuple[str, str, bool, Any], space_id: int = 512, kind: str = "TREE", **opts: Any
+    ) -> Space:
+        """A space with a primary key on field 1 (unsigned) and more indexes: (name, type, unique, parts)."""
+        engine = opts.pop("engine", "memtx")
+        definition = SpaceDef(space_id, 1, name, engine, opts=SpaceOpts(**opts))
+        key = KeyDef([PartDef(0, FieldType.UNSIGNED)])
+        indexes = {}
+        if engine == "memtx":
+            indexes[0] = create_index(index_def(space_id, 0, "pk", kind, True, (1, "unsigned")), None, space_name=name)
+        for iid, (index_name, index_kind, unique, parts) in enumerate(extra, 1):
+            made = index_def(space_id, iid, index_name, index_kind, unique, *parts)
+            indexes[iid] = create_index(made, key, space_name=name)
+        fields = [FieldDef("id", FieldType.UNSIGNED)]
+        tuple_format = TupleFormat(fields, [index.key_def for index in indexes.values()])
+        space = Space(Layout(definition, tuple_format, indexes))
+        self.schema.add_space(space)
+        return space
+
+    # -- short forms with decoded values, committing at once
+
+    def replace(self, space: Space, *fields: Any, ctx: Context | None = None) -> Any:
+        return unpack(self.dml.replace(ctx or self.ctx, space, pack(list(fields))))
+
+    def insert(self, space: Space, *fields: Any, ctx: Context | None = None) -> Any:
+        return unpack(self.dml.insert(ctx or self.ctx, space, pack(list(fields))))
+
+    def get(self, space: Space, *key: Any, ctx: Context | None = None, iid: int = 0) -> Any:
+        found = self.dml.get(ctx or self.context(), space, iid, list(key))
+        return None if found is None else unpack(found)
+
+    def all(self, space: Space, ctx: Context | None = None, iid: int = 0) -> list[Any]:
+        rows = self.dml.select(ctx or self.context(), space, iid, 2, 0, 1000, [])
+        return [unpack(raw) for raw in rows]
+
+
+def run(test: Callable[[], Any]) -> None:
+    """Run a coroutine function as a test."""
+    asyncio.run(test())
+
+
+def code(error: BoxError) -> str:
+    return ErrorCode(error.code).name
