@@ -18,10 +18,12 @@ from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.replication.vclock import VClock
+from box.schema.ids import SpaceId
 
 if TYPE_CHECKING:
     from box.journal.storage import DirectoryLock
     from box.node import Node
+    from box.schema.space import Space
 
 
 class Checkpoints:
@@ -89,7 +91,7 @@ class Checkpoints:
     async def _make(self) -> None:
         node = self._node
         spaces = [
-            SnapshotSpace(space.id, node.tuples.read_view(space), space.definition.opts.group_id)
+            SnapshotSpace(space.id, self.tuples_of(space), space.definition.opts.group_id)
             for space in node.schema.snapshot_spaces()
         ]
         start = await node.journal.begin_checkpoint()
@@ -112,6 +114,12 @@ class Checkpoints:
             raise
         await node.journal.commit_checkpoint(start)
         self.collector.add_checkpoint(start.vclock)
+
+    def tuples_of(self, space: Space) -> list[bytes]:
+        """All tuples of a space. The values of sequences are written to their space only now."""
+        if space.id == SpaceId.SEQUENCE_DATA:
+            return list(self._node.schema.sequence_data())
+        return self._node.tuples.read_view(space)
 
     async def _inject_commit(self) -> None:
         values = self._node.errinj.values

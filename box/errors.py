@@ -22,6 +22,7 @@ __all__ = [
     "unsupported",
 ]
 
+_MESSAGE_SIZE = 511
 _CODES = frozenset(int(code) for code in ErrorCode)
 
 
@@ -48,6 +49,9 @@ class BoxError(Exception):
         prev: BoxError | None = None,
         fields: dict[str, Any] | None = None,
     ) -> None:
+        # The peer's errors hold 511 bytes; a longer text is cut there.
+        if len(message) > _MESSAGE_SIZE // 4:
+            message = message.encode("utf-8", "surrogateescape")[:_MESSAGE_SIZE].decode("utf-8", "surrogateescape")
         super().__init__(message)
         self.code = int(code)
         self.message = message

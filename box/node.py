@@ -113,6 +113,9 @@ class Node:
     def _build(self, tuples: TupleStorage) -> None:
         """Transactions over plain or versioned tuples: known only when `memtx_use_mvcc_engine` is."""
         self.tuples = tuples
+        self.schema.read_tuples = tuples.read_view
+        if isinstance(tuples, MvccStorage):
+            self.schema.on_alter_space.append(tuples.space_altered)
         self.synchro = SynchroQueue(self.limbo, self._startup_journal, self.loop)
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
         self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)

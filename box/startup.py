@@ -183,7 +183,11 @@ class Startup:
 
     async def _join(self, master: Applier) -> None:
         node = self._node
-        await node.replication.bootstrap_from(master, self._loader)
+        node.schema.is_joining = True
+        try:
+            await node.replication.bootstrap_from(master, self._loader)
+        finally:
+            node.schema.is_joining = False
         self._finish(node.vclock)
         await node.checkpoints.make()
 

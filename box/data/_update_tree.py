@@ -270,7 +270,7 @@ def _branch(node: Bar | Route, operation: Operation, form: TupleFormat) -> Node:
             return Route(node.source, node.steps[:depth], container) if depth else container
         position = _descend(node.source, position, old)
     if isinstance(node, Bar):
-        if not operation.is_last_step:
+        if not operation.is_last_step and position >= 0:
             _open(node.source, position, operation, operation.next_step(), form)
         raise operation.double_update()
     node.child = apply_below(node.child, operation, form)

@@ -253,7 +253,6 @@ class Connection(asyncio.Protocol):
         ctx = self.ctx
         try:
             if kind == 1:
-                server.stats.box.totals[1] += 1
                 tuples = server.dml.select(ctx, *plan, unpack(data[tail:stop]))
                 self.reply(reply_tuples(sync, schema.version, tuples))
                 return True
@@ -261,7 +260,6 @@ class Connection(asyncio.Protocol):
                 return False
             write = server.dml.insert if kind == 2 else server.dml.replace
             raw = write(ctx, plan.space, data[tail:stop])
-            server.stats.box.totals[kind] += 1
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
                 return False

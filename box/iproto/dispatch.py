@@ -149,7 +149,6 @@ class Dispatcher:
     def _select(self, connection: Connection, row: Row) -> None:
         request = decode_dml(row.type, row.body)
         self._check(row)
-        self._count(RequestType.SELECT)
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._schema.space(request.space_id)
@@ -183,7 +182,6 @@ class Dispatcher:
         return "upsert", space, request.tuple, unpack(request.ops), request.index_base
 
     def _write(self, connection: Connection, row: Row, operation: str, space: Any, *arguments: Any) -> None:
-        self._count(row.type)
         if space.has_triggers:
             work = self._write_with_triggers(connection, row.sync, operation, space, *arguments)
             self._suspendable(connection, row.sync, work)
@@ -216,12 +214,17 @@ class Dispatcher:
     async def _run_function(self, connection: Connection, row: Row, request: CallRequest) -> bytes:
         ctx = RequestContext(connection.session, row.sync)
         connection.session.sync = row.sync
+        functions = self._node.functions
         if row.type == RequestType.EVAL:
             check_universe(ctx.credentials, Privilege.X)
-            results = await self._node.functions.eval(ctx, request.text, request.args)
+            if functions is None:
+                raise unsupported("A node without Lua", "EVAL")
+            results = await functions.eval(ctx, request.text, request.args)
         else:
             self._check_function(ctx, request.text)
-            results = await self._node.functions.call(ctx, request.text, request.args)
+            if functions is None:
+                raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
+            results = await functions.call(ctx, request.text, request.args)
         if ctx.txn is not None:
             self._node.txns.rollback(ctx)
             raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)

@@ -51,7 +51,12 @@ class SchemaLike(Protocol):
 
 
 class DmlLike(Protocol):
-    """Data changes and reads. A write outside a transaction may leave its commit in `ctx.pending`."""
+    """Data changes and reads. A write outside a transaction may leave its commit in `ctx.pending`.
+
+    `counters` counts requests by type, whoever makes them.
+    """
+
+    counters: list[int]
 
     def insert(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
 
@@ -138,7 +143,8 @@ class NodeLike(Protocol):
     def log(self) -> LogLike: ...
 
     @property
-    def functions(self) -> FunctionsLike: ...
+    def functions(self) -> FunctionsLike | None:
+        """None for a node without Lua."""
 
     @property
     def replication(self) -> ReplicationLike: ...

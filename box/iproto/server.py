@@ -35,6 +35,7 @@ class Server:
         self.dml = node.dml
         self.schema = node.schema
         self.stats = node.stats
+        self.dml.counters = node.stats.box.totals  # one list for both, so that nobody has to copy
         self.dispatcher = Dispatcher(self)
         self.plans = Plans()
         self.connections: set[Connection] = set()

@@ -273,6 +273,11 @@ class _MemoryLock:
         self._locked.discard(self._directory)
 
 
+def _plain(path: str) -> str:
+    """One name for `./a` and `a`."""
+    return str(PurePosixPath(path))
+
+
 class MemoryStorage:
     """Files that live as long as this object; every directory exists."""
 
@@ -285,24 +290,24 @@ class MemoryStorage:
 
     def _entries(self, directory: str) -> Iterator[str]:
         parent = PurePosixPath(directory)
-        for path in list(self._files):
-            if PurePosixPath(path).parent == parent:
-                yield PurePosixPath(path).name
+        for path in map(PurePosixPath, list(self._files)):
+            if path.parent == parent:
+                yield path.name
 
     def names(self, directory: str) -> list[str]:
         return list(self._entries(directory))
 
     def _content(self, path: str) -> bytearray:
         try:
-            return self._files[path]
+            return self._files[_plain(path)]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def create(self, path: str) -> AppendFile:
-        if path in self._files:
+        if self.exists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        self._files[path] = bytearray()
-        return _MemoryFile(path, self._files[path])
+        content = self._files[_plain(path)] = bytearray()
+        return _MemoryFile(path, content)
 
     def append(self, path: str) -> AppendFile:
         return _MemoryFile(path, self._content(path))
@@ -314,15 +319,15 @@ class MemoryStorage:
         return len(self._content(path))
 
     def exists(self, path: str) -> bool:
-        return path in self._files
+        return _plain(path) in self._files
 
     def rename(self, old: str, new: str) -> None:
-        self._files[new] = self._content(old)
-        del self._files[old]
+        self._files[_plain(new)] = self._content(old)
+        del self._files[_plain(old)]
 
     def remove(self, path: str) -> None:
         self._content(path)
-        del self._files[path]
+        del self._files[_plain(path)]
 
     def touch(self, path: str) -> None:
         self._content(path)

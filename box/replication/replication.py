@@ -285,7 +285,7 @@ class Replication:
         journal included. Taken without a switch, so that it is consistent."""
         node = self.node
         return [
-            (space.body_prefix(RequestType.INSERT), node.txns.storage.read_view(space))
+            (space.body_prefix(RequestType.INSERT), node.checkpoints.tuples_of(space))
             for space in node.schema.snapshot_spaces()
             if not space.is_local
         ]

@@ -136,6 +136,8 @@ class Dml(Reader):
         self._plans: dict[int, _Plan] = {}
         self._max_tuple_size = max_tuple_size
         self._on_quick_written = _quick_written  # one object for all writes
+        schema.read_tuples = txns.storage.read_view
+        schema.on_alter_space.append(self._space_altered)
 
     @property
     def max_tuple_size(self) -> int:
@@ -146,6 +148,10 @@ class Dml(Reader):
     def max_tuple_size(self, size: int) -> None:
         self._max_tuple_size = size
         self._plans.clear()
+
+    def _space_altered(self, space: Space) -> None:
+        self._plans.pop(space.id, None)
+        self._storage.space_altered(space)
 
     # -- requests
 

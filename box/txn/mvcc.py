@@ -304,8 +304,15 @@ class MvccStorage(Storage):
             slot.writes.remove(write)
             if write.psn:
                 self._break_readers(txn, slot, write.value, slot.prepared)
+                self._break_views(write.psn)
             self._fold(slot)
         statement.writes = None
+
+    def _break_views(self, psn: int) -> None:
+        """A prepared change was rolled back: read views that include it show what never was."""
+        for reader in self._open:
+            if reader.read_view > psn:
+                reader.state = TxnState.CONFLICTED
 
     # -- the life of a transaction
 

@@ -175,6 +175,9 @@ class Storage:
     def forget(self, txn: Transaction) -> None:
         """The transaction was rolled back."""
 
+    def space_altered(self, space: Space) -> None:
+        """The space has other indexes now."""
+
     def alteration(self, txn: Transaction) -> AbstractContextManager[None]:
         """Surrounds the system trigger of a statement, which may give spaces other indexes."""
         return nullcontext()

@@ -10,6 +10,7 @@ from lua.bindings.faults import FaultBinding
 from lua.bindings.functions import FunctionBinding
 from lua.bindings.info import InfoBinding
 from lua.bindings.schema import SchemaBinding
+from lua.bindings.sequences import SequenceBinding
 from lua.bindings.session import SessionBinding
 from lua.bindings.triggers import TriggerBinding
 from lua.bindings.txn import TxnBinding
@@ -29,7 +30,7 @@ class BoxBindings:
 
     def __init__(self, runtime: Runtime, node: Node) -> None:
         self.data = DataBinding(runtime, node)
-        self.schema = SchemaBinding(runtime, node)
+        self.sequences = SequenceBinding(runtime, node)
         self.txn = TxnBinding(runtime, node)
         self.session = SessionBinding(runtime, node)
         self.info = InfoBinding(runtime, node)
@@ -37,6 +38,7 @@ class BoxBindings:
         self.control = ControlBinding(runtime, node)
         self.triggers = TriggerBinding(runtime, node)
         self.functions = FunctionBinding(runtime, node, self.session)
+        self.schema = SchemaBinding(runtime, node, self.functions)
         runtime.release(runtime.compile(b"return require('box')", "=box"))
         node.functions = self.functions
         self._connect_sessions(node)

@@ -232,13 +232,6 @@ class DataBinding(Binding):
         self.node.schema.space(space_id).format.validate(raw)
         return True
 
-    @guarded("space_truncate")
-    def truncate(self, space_id: int) -> Outcome:
-        """Delete everything."""
-        ctx = self.ctx
-        self.node.dml.truncate(ctx, self.node.schema.space(space_id))
-        return self.after_commit(ctx, None)
-
     @guarded("space_run_triggers")
     def run_triggers(self, space_id: int, is_enabled: Any) -> Outcome:
         """Switch user triggers of a space on or off."""
@@ -275,31 +268,3 @@ class DataBinding(Binding):
             steps = (number, *steps[1:])
         value = follow(codec.unpack(raw), steps)
         return None if value is None else codec.pack(value)
-
-    # Sequences
-
-    @guarded("sequence_next")
-    def sequence_next(self, sequence_id: int) -> Outcome:
-        """The next value."""
-        return self._sequence_result(self.node.dml.sequence_next(self.ctx, sequence_id))
-
-    @guarded("sequence_set")
-    def sequence_set(self, sequence_id: int, value: bytes) -> Outcome:
-        """Set the last value."""
-        self.node.dml.sequence_set(self.ctx, sequence_id, codec.unpack(value))
-        return self._sequence_result(None)
-
-    @guarded("sequence_reset")
-    def sequence_reset(self, sequence_id: int) -> Outcome:
-        """Forget the value."""
-        self.node.dml.sequence_reset(self.ctx, sequence_id)
-        return self._sequence_result(None)
-
-    @guarded("sequence_current")
-    def sequence_current(self, sequence_id: int) -> Outcome:
-        """The last value."""
-        sequence = self.node.schema.sequence(sequence_id)
-        return codec.pack(sequence.current())
-
-    def _sequence_result(self, value: int | None) -> Outcome:
-        return self.after_commit(self.ctx, None if value is None else codec.pack(value))

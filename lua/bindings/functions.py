@@ -34,7 +34,7 @@ class FunctionBinding(Binding):
         if function is not None and function.definition.setuid:
             ctx.credentials = self.node.schema.user(function.owner).credentials
         try:
-            return await self._run("box.run_call", ctx, _body_id(function), _raw(name), args)
+            return await self._run("box.run_call", ctx, _body_handle(function), _raw(name), args)
         finally:
             ctx.credentials = before
 
@@ -68,7 +68,7 @@ class FunctionBinding(Binding):
         number = 0
         if function.definition.setuid:
             number = self._sessions.enter(self.node.schema.user(function.owner).credentials)
-        return _body_id(function), number
+        return _body_handle(function), number
 
     def load(self, function: Function) -> None:
         """The schema's hook: compile a stored body. ER_LOAD_FUNCTION."""
@@ -77,13 +77,17 @@ class FunctionBinding(Binding):
             return
         name, body = _raw(definition.name), _raw(definition.body)
         load = self.runtime.handle_of("box.load_function")
-        self.runtime.invoke_now(load, definition.id, name, body, definition.is_sandboxed)
-        function.handle = definition.id
+        (function.handle,) = self.runtime.invoke_now(load, name, body, definition.is_sandboxed)
+
+    def unload(self, function: Function) -> None:
+        """The schema's hook: the function is gone, or has another body now."""
+        self.runtime.release(int(function.handle))
+        function.handle = None
 
 
-def _body_id(function: Function | None) -> int:
+def _body_handle(function: Function | None) -> int:
     """0 for what is called by its global name."""
-    return function.id if function is not None and function.is_persistent else 0
+    return 0 if function is None or function.handle is None else int(function.handle)
 
 
 def _raw(value: str) -> bytes:

@@ -52,7 +52,7 @@ class InfoBinding(Binding):
             "uuid": lambda: str(node.instance_uuid) if node.instance_uuid is not None else None,
             "lsn": self._lsn,
             "signature": lambda: node.vclock.signature,
-            "vclock": lambda: dict(node.vclock.items()),
+            "vclock": lambda: dict(node.vclock),
             "ro": lambda: node.is_ro,
             "status": lambda: node.status,
             "uptime": lambda: int(node.loop.time() - self._started) + 1,
@@ -78,15 +78,15 @@ class InfoBinding(Binding):
 
     def _lsn(self) -> int:
         node = self.node
-        return node.vclock.get(node.instance_id) if node.instance_id else -1
+        return node.vclock[node.instance_id] if node.instance_id else -1
 
     def _listen(self) -> str | None:
-        return self.node.iproto.address if self.node.iproto is not None else None
+        return self.node.iproto.bound_address if self.node.iproto is not None else None
 
     # Replication
 
     def _replication(self) -> dict[int, Any]:
-        return {replica.id: self._replica(replica) for replica in self.node.replicaset.registered()}
+        return {replica.id: self._replica(replica) for replica in self.node.replicaset.registered}
 
     def _anonymous(self) -> dict[str, Any]:
         anonymous = (replica for replica in self.node.replicaset if replica.is_anonymous)
@@ -96,7 +96,7 @@ class InfoBinding(Binding):
         described: dict[str, Any] = {
             "id": replica.id,
             "uuid": str(replica.uuid),
-            "lsn": self.node.vclock.get(replica.id),
+            "lsn": self.node.vclock[replica.id],
         }
         if replica.applier is not None and replica.applier.state is not ApplierState.OFF:
             described["upstream"] = self._upstream(replica.applier)
@@ -114,7 +114,7 @@ class InfoBinding(Binding):
     def _downstream(self, relay: Relay) -> dict[str, Any]:
         if relay.state is RelayState.FOLLOW:
             idle = self.node.loop.time() - relay.last_row_time
-            return {"status": "follow", "vclock": dict(relay.vclock.items()), "idle": idle}
+            return {"status": "follow", "vclock": dict(relay.vclock), "idle": idle}
         return _with_error({"status": "stopped"}, relay.error)
 
     def _election(self) -> dict[str, Any]:
@@ -127,7 +127,8 @@ class InfoBinding(Binding):
     # Storage
 
     def _gc(self) -> dict[str, Any]:
-        return self.node.journal_gc.info()
+        info: dict[str, Any] = self.node.checkpoints.collector.info()
+        return info
 
     def _memory(self) -> dict[str, int]:
         data = sum(self.node.dml.bsize(space) for space in self.node.schema.spaces.values())
@@ -136,13 +137,13 @@ class InfoBinding(Binding):
 
     @exported("box_stat")
     def stat(self) -> bytes:
-        """Requests by name: {total, rps}."""
-        return codec.pack(self.node.stats.show_box())
+        """[[name, {total, rps}], ...]"""
+        return codec.pack(list(self.node.stats.show_box().items()))
 
     @exported("box_stat_net")
     def stat_net(self) -> bytes:
-        """Network by name: {total, rps, current?}."""
-        return codec.pack(self.node.stats.show_net())
+        """[[name, {total, rps, current?}], ...]"""
+        return codec.pack(list(self.node.stats.show_net().items()))
 
     @exported("box_stat_reset")
     def stat_reset(self) -> None:

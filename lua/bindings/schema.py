@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from box.schema.schema import Collation, Schema
     from box.schema.sequence import Sequence
     from box.schema.space import Space
+    from lua.bindings.functions import FunctionBinding
     from lua.runtime import Runtime
 
 _RTREE = "RTREE"
@@ -115,8 +116,9 @@ def describe_function(function: Function) -> dict[str, Any]:
 class SchemaBinding(Binding):
     """Keeps Lua's images of the schema in step."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Node, functions: FunctionBinding) -> None:
         super().__init__(runtime, node)
+        self._functions = functions
         self._schema: Schema | None = None
 
     @guarded("schema_attach")
@@ -128,6 +130,8 @@ class SchemaBinding(Binding):
             schema.on_alter_space.append(self._space_changed)
             schema.on_alter_sequence.append(self._sequence_changed)
             schema.on_alter_function.append(self._function_changed)
+            schema.load_function = self._functions.load
+            schema.unload_function = self._functions.unload
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
         changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
         changes += [("function", item.id, describe_function(item)) for item in schema.functions.values() if _is_lua(item)]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import check_session
+from box.schema.ids import SpaceId
+from box.schema.service import DEFAULTS
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
     from box.node import Node
     from box.schema.access import Credentials
+    from box.schema.space import Space
     from box.txn.context import Context, Session
     from lua.runtime import Runtime
 
@@ -31,7 +34,7 @@ class SessionBinding(Binding):
         current = self.ctx.session
         if session_id is None or current.id == session_id:
             return current
-        return self.node.sessions.get(int(session_id))
+        return self.node.sessions.by_id.get(int(session_id))
 
     @exported("session_id")
     def session_id(self) -> int:
@@ -138,10 +141,20 @@ class SessionBinding(Binding):
     @guarded("session_settings")
     def settings(self) -> bytes:
         """All settings, by name."""
-        return codec.pack(self.node.schema.session_settings.values(self.ctx.session))
+        service = self._settings_space.service
+        assert service is not None  # the space is of that engine
+        session = self.ctx.session
+        return codec.pack({name: service.value(session, name) for name in DEFAULTS})
 
     @guarded("session_setting_set")
     def set_setting(self, name: bytes, value: bytes) -> Outcome:
         """ER_NO_SUCH_SESSION_SETTING, ER_SESSION_SETTING_INVALID_VALUE."""
-        self.node.schema.session_settings.set(self.ctx.session, text(name), codec.unpack(value))
+        if text(name) not in DEFAULTS:
+            raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, text(name))
+        ops = [["=", 2, codec.unpack(value)]]
+        self.node.dml.update(self.ctx, self._settings_space, 0, [text(name)], ops)
         return None
+
+    @property
+    def _settings_space(self) -> Space:
+        return self.node.schema.space(SpaceId.SESSION_SETTINGS)

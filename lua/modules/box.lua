@@ -23,6 +23,9 @@ for name, class in pairs(registry.metatables) do
     box.schema[name] = class
 end
 
+-- Registers with Python what runs requests.
+require('box.call')
+
 local control = require('box.ctl')
 box.ctl, box.snapshot, box.backup, box.once = control.ctl, control.snapshot, control.backup, control.once
 

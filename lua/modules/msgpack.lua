@@ -131,7 +131,7 @@ function new()
         new = new,
         encode = new_encode(cfg),
         decode = new_decode(cfg, 'msgpack.decode', true),
-        decode_unchecked = new_decode(cfg, 'msgpack.decode_unchecked', false),
+        decode_unchecked = new_decode(cfg, 'msgpack.decode', false),
         ibuf_decode = new_ibuf_decode(cfg),
         decode_array_header = new_header('msgpack.decode_array_header', decoder.array_header, 0xdc, 0xdd),
         decode_map_header = new_header('msgpack.decode_map_header', decoder.map_header, 0xde, 0xdf),

@@ -158,9 +158,16 @@ def on_replace_priv(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
     grantee_id, key, grant = decode_grant(stmt.new or stmt.old)
     grantee = _check_grant(schema, ctx, grantee_id, key, grant, action)
     slot = (grantee_id, key)
-    before = schema.grants.get(slot)
+    before = (schema.grants.get(slot), grantee.granted.get(key, 0), set(grantee.roles))
     _set_grant(schema, grantee, key, None if stmt.new is None else grant)
-    stmt.on_rollback.append(lambda: _set_grant(schema, grantee, key, before))
+
+    def undo() -> None:
+        old_grant, old_mask, old_roles = before
+        _store_grant(schema, grantee, key, old_grant, old_mask)
+        _set_roles(grantee, old_roles)
+        refresh(grantee)
+
+    stmt.on_rollback.append(undo)
 
 
 def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
@@ -220,13 +227,23 @@ def _object(schema: Schema, object_type: str, object_id: int) -> Any:
 
 
 def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | None) -> None:
-    """Make the dictionary say that the grantee holds exactly this (None: nothing) on the object."""
+    """Make the dictionary say that the grantee holds exactly this (None: nothing) on the object.
+
+    Execute on a role, alone, gives the role itself; other privileges are on the role as an object, and leave open
+    whether the grantee has it.
+    """
     mask = grant.mask if grant is not None else 0
     if grantee.uid == UserId.ADMIN and key == UNIVERSE and mask != ALL_PRIVILEGES:
         raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
-    if key[0] == "role" and key[1] is not None:
-        _set_role(grantee, schema.users[key[1]], bool(mask & Privilege.X))
-        mask &= ~Privilege.X
+    if key[0] == "role" and key[1] is not None and not mask & ~Privilege.X:
+        role = schema.users[key[1]]
+        _set_roles(grantee, grantee.roles | {role} if mask else grantee.roles - {role})
+        mask = 0
+    _store_grant(schema, grantee, key, grant, mask)
+    refresh(grantee)
+
+
+def _store_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | None, mask: int) -> None:
     if mask:
         grantee.granted[key] = mask
     else:
@@ -235,13 +252,11 @@ def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | Non
         schema.grants[grantee.uid, key] = grant
     else:
         schema.grants.pop((grantee.uid, key), None)
-    refresh(grantee)
 
 
-def _set_role(grantee: User, role: User, is_granted: bool) -> None:
-    if is_granted:
-        grantee.roles.add(role)
-        role.members.add(grantee)
-    else:
-        grantee.roles.discard(role)
+def _set_roles(grantee: User, roles: set[User]) -> None:
+    for role in grantee.roles - roles:
         role.members.discard(grantee)
+    for role in roles - grantee.roles:
+        role.members.add(grantee)
+    grantee.roles = roles

@@ -53,20 +53,23 @@ def _check_drop_primary(space: Space) -> None:
 def _drop_index(schema: Schema, stmt: Any, space: Space, iid: int) -> None:
     space.index(iid)
     indexes = {number: index for number, index in space.indexes.items() if number != iid}
-    exchange(schema, stmt, space, Layout(space.definition, _format_with(schema, space, indexes), indexes))
+    new_format = make_format(schema, space.definition, (index.definition for index in indexes.values()))
+    exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
 
 
-def _format_with(schema: Schema, space: Space, indexes: dict[int, Index]) -> TupleFormat:
-    return make_format(schema, space.definition, (index.definition for index in indexes.values()))
+def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:
+    """The format with a new or changed index. It joins behind the others, so that it is the one that conflicts."""
+    definitions = [index.definition for iid, index in space.indexes.items() if iid != definition.iid]
+    definitions.insert(0 if definition.iid == 0 else len(definitions), definition)
+    return make_format(schema, space.definition, definitions)
 
 
 def _create_index(schema: Schema, txn: Any, stmt: Any, space: Space, definition: IndexDef) -> None:
     index = make_index(schema, space, definition, _primary_key_def(space))
     indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
-    new_format = _format_with(schema, space, indexes)
+    new_format = _format_with(schema, space, definition)
     if not is_empty(space):
-        if not space.is_system:  # those are complete from the start, also while a snapshot is read
-            txn.check_single_statement("index build")
+        txn.check_single_statement("index build")
         build_index(schema, space, index, new_format)
     exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
 
@@ -82,9 +85,7 @@ def _alter_index(schema: Schema, txn: Any, stmt: Any, space: Space, old: Index, 
     refuses a rebuild in a longer transaction; `_rebuilds` tells what it calls a rebuild.
     """
     before = old.definition
-    definitions = {iid: index.definition for iid, index in space.indexes.items()}
-    definitions[definition.iid] = definition
-    new_format = make_format(schema, space.definition, definitions.values())
+    new_format = _format_with(schema, space, definition)
     if _rebuilds(before, definition):
         if not is_empty(space):
             txn.check_single_statement("index build")

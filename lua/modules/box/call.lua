@@ -18,9 +18,6 @@ local function call_by_name(name, ...)
     return found(...)
 end
 
--- Stored functions whose body is stored, by id.
-local bodies = {}
-
 local SANDBOX = {
     'assert', 'error', 'ipairs', 'math', 'next', 'pairs', 'pcall', 'print', 'select', 'string', 'table', 'tonumber',
     'tostring', 'type', 'unpack', 'xpcall', 'utf8',
@@ -35,8 +32,8 @@ local function sandbox()
     return env
 end
 
--- From Python: compile the body of a stored function; it must be an expression that gives a function.
-local function load_body(id, name, body, is_sandboxed)
+-- From Python: compile the body of a stored function, an expression that gives a function; its handle.
+local function load_body(name, body, is_sandboxed)
     local function refuse(reason)
         box_error(box_error.LOAD_FUNCTION, name, reason)
     end
@@ -50,20 +47,20 @@ local function load_body(id, name, body, is_sandboxed)
     elseif type(result) ~= 'function' then
         refuse("given body doesn't define a function")
     end
-    bodies[id] = setfenv(result, is_sandboxed and sandbox() or _G)
+    return registry.ref(setfenv(result, is_sandboxed and sandbox() or _G))
 end
 
-local function call_stored(id, name, ...)
-    local body = id ~= 0 and bodies[id]
-    if body then
-        return body(...)
+-- `handle` is 0 for what has no stored body.
+local function call_stored(handle, name, ...)
+    if handle ~= 0 then
+        return registry.get(handle)(...)
     end
     return call_by_name(name, ...)
 end
 
 -- From Python: a request. Arguments and results are MessagePack arrays.
-local function run_call(id, name, packed)
-    return encode_args(call_stored(id, name, decode_args(packed)))
+local function run_call(handle, name, packed)
+    return encode_args(call_stored(handle, name, decode_args(packed)))
 end
 
 local function run_eval(expression, packed)
@@ -89,8 +86,8 @@ function M.schema_call(name, ...)
     if type(name) ~= 'string' then
         error('Use func:call(...)', 0)
     end
-    local id, su_number = finish.plain(python.function_enter(name))
-    return leave(su_number, pcall(call_stored, id, name, ...))
+    local handle, su_number = finish.plain(python.function_enter(name))
+    return leave(su_number, pcall(call_stored, handle, name, ...))
 end
 
 return M

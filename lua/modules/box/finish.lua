@@ -3,21 +3,32 @@
 -- A bound function returns bytes, nil, true or a number >= 0 as its result, false and the bytes of an
 -- error, or a negative number: the token of something to wait for.
 
+local ffi = require('ffi')
+local decoder = require('internal.msgpack_decode')
 local errors = require('internal.error')
 local msgpack = require('internal.msgpack')
 local tuple_new = require('internal.tuple').new
 local wait = require('internal.wait')
 
-local decode = msgpack.decode
+-- What Python describes becomes plain tables: a console shows them in block style.
+local PLAIN = {}
+for name, value in pairs(msgpack.DEFAULTS) do
+    PLAIN[name] = value
+end
+PLAIN.decode_save_metatables = false
+
+local function decode(packed)
+    return (decoder.get(PLAIN, ffi.cast(decoder.byte_pointer, packed), 0))
+end
 
 -- `error(bytes)` is the error object of what Python sent.
-local M = {encode = msgpack.encode, error = errors.decode}
+local M = {encode = msgpack.encode, decode = decode, error = errors.decode}
 
 -- The MessagePack value that the call returned.
 function M.value(result, problem)
     result = wait(result, problem)
     if result ~= nil then
-        return (decode(result))
+        return decode(result)
     end
 end
 

@@ -86,7 +86,7 @@ end
 local function check_uint32(value, position)
     if type(value) ~= 'number' then
         error(string.format("bad argument #%d to 'box_select' (cannot convert '%s' to 'unsigned int')",
-                            position, type(value)), 3)
+                            position, type(value)), 2)
     end
 end
 

@@ -12,20 +12,42 @@ end
 
 local M = {version = field('version'), package = field('package')}
 
--- A vector clock is shown in one line; its lsns are numbers.
+-- A vector clock is shown in one line.
 local function vclock(value)
     return setmetatable(value, MAP)
 end
 
+-- A copy whose fields were assigned in this order, which decides the order in which a console shows them.
+local function ordered(result, names, source)
+    for _, name in ipairs(names) do
+        result[name] = source[name]
+    end
+    return result
+end
+
+-- An empty table with room for 16 fields, as the peer makes it.
+local function wide_table()
+    local result = {a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, i = 1}
+    for name in pairs(result) do
+        result[name] = nil
+    end
+    return result
+end
+
+local REPLICA = {'id', 'uuid', 'lsn', 'upstream', 'downstream'}
+local UPSTREAM = {'status', 'lag', 'idle', 'peer', 'message', 'system_message'}
+local DOWNSTREAM = {'status', 'vclock', 'idle', 'message', 'system_message'}
+
 local function describe_replica(replica)
-    if replica.downstream ~= nil and replica.downstream.vclock ~= nil then
-        vclock(replica.downstream.vclock)
+    local upstream, downstream = replica.upstream, replica.downstream
+    replica.upstream = upstream and ordered({}, UPSTREAM, upstream)
+    if downstream ~= nil then
+        replica.downstream = ordered({}, DOWNSTREAM, downstream)
+        if downstream.vclock ~= nil then
+            vclock(downstream.vclock)
+        end
     end
-    local ordered = {}
-    for _, name in ipairs({'id', 'uuid', 'lsn', 'upstream', 'downstream'}) do
-        ordered[name] = replica[name]
-    end
-    return ordered
+    return ordered(wide_table(), REPLICA, replica)
 end
 
 local function describe_replicas(replicas)
@@ -42,21 +64,29 @@ local function on_call(read)
     end
 end
 
+local GC = {'vclock', 'signature', 'checkpoint_is_in_progress', 'is_paused', 'checkpoints', 'consumers'}
+local CHECKPOINT, CONSUMER = {'vclock', 'signature', 'references'}, {'name', 'vclock', 'signature'}
+
+local function describe_all(list, names)
+    local result = {}
+    for i, entry in ipairs(list) do
+        vclock(entry.vclock)
+        result[i] = ordered({}, names, entry)
+    end
+    return result
+end
+
 local function read_gc()
     local gc = field('gc')
     vclock(gc.vclock)
-    for _, list in ipairs({gc.checkpoints, gc.consumers}) do
-        for _, entry in ipairs(list) do
-            vclock(entry.vclock)
-        end
-    end
-    return gc
+    gc.checkpoints, gc.consumers = describe_all(gc.checkpoints, CHECKPOINT), describe_all(gc.consumers, CONSUMER)
+    return ordered({}, GC, gc)
 end
 
 local function read_memory()
     local memory = field('memory')
     memory.lua = math.floor(collectgarbage('count') * 1024)
-    return memory
+    return ordered({}, {'data', 'index', 'cache', 'tx', 'net', 'lua'}, memory)
 end
 
 local function nothing()
@@ -71,6 +101,12 @@ local readers = {
             __call = function() return describe_replicas(field('replication_anon')) end,
         })
     end,
+    listen = function()
+        local address = field('listen')
+        return address ~= nil and address or nil
+    end,
+    election = function() return ordered({}, {'state', 'term', 'vote', 'leader'}, field('election')) end,
+    synchro = function() return ordered({}, {'quorum', 'queue'}, field('synchro')) end,
     memory = on_call(read_memory),
     gc = on_call(read_gc),
     vinyl = on_call(nothing),

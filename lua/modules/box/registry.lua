@@ -1,10 +1,10 @@
 -- The Lua images of the schema: box.space, box.sequence, box.func.
 --
 -- Python calls apply() with descriptions of what changed. Tables are changed in place, so that a variable
--- that holds a space or an index goes on showing what it is now. The order in which fields are assigned is
--- the peer's: it decides the order in which a console shows them.
+-- that holds a space or an index goes on showing what it is now. The order in which fields are assigned, nil
+-- included, is the peer's: it decides the order in which a console shows them.
 
-local decode = require('internal.msgpack').decode
+local finish = require('box.finish')
 local func = require('box.schema.func')
 local index_methods = require('box.index').methods
 local sequence = require('box.schema.sequence')
@@ -69,7 +69,9 @@ local function image_of_parts(parts)
     for i, description in ipairs(parts) do
         local part = {}
         for _, name in ipairs(PART_FIELDS) do
-            part[name] = description[name]
+            if description[name] ~= nil then
+                part[name] = description[name]
+            end
         end
         result[i] = part
     end
@@ -83,7 +85,9 @@ local function fill_index(index, description, space_id)
         index.unique = description.unique
     end
     index.hint = description.hint
-    index.func = description.func
+    if description.func ~= nil then
+        index.func = description.func
+    end
     index.type = description.type
     index.id = description.id
     index.space_id = space_id
@@ -226,7 +230,7 @@ local APPLIERS = {
 
 -- A list of {kind, id, description or nil}.
 function M.apply(changes)
-    for _, change in ipairs((decode(changes))) do
+    for _, change in ipairs(finish.decode(changes)) do
         local kind, id, description = change[1], change[2], change[3]
         APPLIERS[kind](id, description ~= nil and description or nil)
     end

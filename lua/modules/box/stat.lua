@@ -3,13 +3,28 @@
 local finish = require('box.finish')
 local python = require('internal.python')
 
+-- Fields are assigned in the peer's order, which decides how a console shows them.
+local function read_all(read)
+    local result = {}
+    for _, entry in ipairs(finish.value(read())) do
+        local counter, values = {}, entry[2]
+        counter.rps = values.rps
+        counter.total = values.total
+        if values.current ~= nil then
+            counter.current = values.current
+        end
+        result[entry[1]] = counter
+    end
+    return result
+end
+
 local function counters(read)
     return {
         __index = function(_, name)
-            return finish.value(read())[name]
+            return read_all(read)[name]
         end,
         __call = function()
-            return finish.value(read())
+            return read_all(read)
         end,
     }
 end
@@ -31,12 +46,17 @@ local slab = {}
 function slab.info()
     local memory = finish.value(python.box_info('memory'))
     local used, quota = memory.data + memory.index, box.cfg.memtx_memory
-    return {
-        items_size = memory.data, items_used = memory.data,
-        items_used_ratio = percent('%0.2f', memory.data, memory.data),
-        arena_size = used, arena_used = used, arena_used_ratio = percent('%0.1f', used, used),
-        quota_size = quota, quota_used = used, quota_used_ratio = percent('%0.2f', used, quota),
-    }
+    local info = {}
+    info.items_size = memory.data
+    info.items_used = memory.data
+    info.items_used_ratio = percent('%0.2f', memory.data, memory.data)
+    info.arena_size = used
+    info.arena_used = used
+    info.arena_used_ratio = percent('%0.1f', used, used)
+    info.quota_size = quota
+    info.quota_used = used
+    info.quota_used_ratio = percent('%0.2f', used, quota)
+    return info
 end
 
 -- There are no slab classes.
@@ -51,7 +71,11 @@ local runtime = {}
 
 function runtime.info()
     local lua = math.floor(collectgarbage('count') * 1024)
-    return {used = lua, maxalloc = 4398046510080, lua = lua}
+    local info = {}
+    info.used = lua
+    info.maxalloc = 4398046510080
+    info.lua = lua
+    return info
 end
 
 return {stat = setmetatable(stat, counters(python.box_stat)), slab = slab, runtime = runtime}

@@ -272,7 +272,8 @@ end
 -- Names that are no field of the format: a JSON path, or nothing.
 function tuples.path_lookup(tuple, path)
     if path:find('[.[]') then
-        return finish.value(python.tuple_path(tuple_raw(tuple), path, tuples.format_of(tuple)))
+        local packed = finish.plain(python.tuple_path(tuple_raw(tuple), path, tuples.format_of(tuple)))
+        return packed and (msgpack.decode(packed)) or nil
     end
 end
 

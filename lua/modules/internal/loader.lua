@@ -66,15 +66,16 @@ local function search_rocks(name, suffix, patterns)
     end
 end
 
+-- What does not compile counts as not found; the problem is a part of the message then.
 local function load_lua(path)
     local chunk, problem = raw_loadfile(path)
-    return chunk or error(problem, 0)
+    return chunk or problem
 end
 
 local function load_c(path, name)
     local symbol = 'luaopen_' .. name:gsub('^.*%-', ''):gsub('%.', '_')
     local chunk, problem = loadlib(path, symbol)
-    return chunk or error(problem, 0)
+    return chunk or problem
 end
 
 local function loader(find, load)
@@ -98,9 +99,8 @@ local loaders = {
     loader(function(name) return search_rocks(name, ROCKS_C, C_PATTERNS) end, load_c),
     loader(function(name) return search_path(name, package.path) end, load_lua),
     loader(function(name) return search_path(name, package.cpath) end, load_c),
-    package.loaders[5],
 }
-for i = 1, 9 do
+for i = 1, 8 do
     package.loaders[i] = loaders[i]
 end
 

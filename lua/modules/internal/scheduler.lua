@@ -349,7 +349,7 @@ end
 
 function scheduler.wakeup(fiber)
     local strand = fiber.strand
-    if strand and strand ~= current and not strand.token then
+    if strand and not strand.token then
         make_ready(strand)
     end
 end

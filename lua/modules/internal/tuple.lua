@@ -195,6 +195,7 @@ function methods.ipairs(tuple)
     return step, tuple, 0
 end
 
+methods.pairs = methods.ipairs
 methods.__serialize = methods.totable
 
 local function equal(left, right)
@@ -207,43 +208,8 @@ local function equal(left, right)
     return left._size == right._size and C.memcmp(left._data, right._data, left._size) == 0
 end
 
-local PLAIN = '^[%a_][%w_]*$'
-local RESERVED = {}
-for _, word in ipairs({'true', 'false', 'null', 'yes', 'no', 'on', 'off', 'y', 'n', 'nan', 'inf'}) do
-    RESERVED[word] = true
-end
-
--- Text of a field without the YAML emitter: whole numbers and words. nil for everything else.
-local function simple_text(value)
-    local kind = type(value)
-    if kind == 'number' and value == math.floor(value) and value > -1e14 and value < 1e14 then
-        return ('%d'):format(value)
-    elseif kind == 'boolean' then
-        return value and 'true' or 'false'
-    elseif kind == 'string' and #value < 40 and value:find(PLAIN) and not RESERVED[value:lower()] then
-        return "'" .. value .. "'"
-    end
-end
-
-local function emitted(tuple)
-    local serializer = require('internal.serializer')
-    local text = require('internal.yaml_emitter').encode(serializer.options(), methods.totable(tuple))
-    return (text:gsub('^%-%-%- ', ''):gsub('\n%.%.%.\n$', ''))
-end
-
--- As the console shows it: [1, 'abc', 1.5].
 local function to_text(tuple)
-    local list = methods.totable(tuple)
-    local parts, width = {}, 0
-    for i = 1, #list do
-        local text = simple_text(list[i])
-        width = width + #(text or '') + 2
-        if text == nil or width > 78 then
-            return emitted(tuple)
-        end
-        parts[i] = text
-    end
-    return '[' .. table.concat(parts, ', ') .. ']'
+    return require('internal.tuple_text')(tuple._data)
 end
 
 ffi.metatype(tuple_type, {

@@ -88,7 +88,9 @@ class Generator:
                 operations.append(self.operation(number))
             else:
                 paths = [f"[{number}]{self.path()}" for _ in range(rnd.randint(1, 2))]
-                operations += [self.operation(path) for path in paths if path == paths[0] or not path.startswith(paths[0])]
+                operations += [
+                    self.operation(path) for path in paths if path == paths[0] or not path.startswith(paths[0])
+                ]
         return [fields, operations]
 
 

@@ -225,6 +225,11 @@ def test_errors(ops: Any, name: str, message: str) -> None:
     assert (ErrorCode(raised.value.code).name, raised.value.message) == (name, message)
 
 
+def test_nothing_inside_what_another_operation_has_put_in() -> None:
+    message = "Field '[1][3].a' UPDATE error: double update of the same field"
+    assert error_of([[1, 2]], ["=", "[1][3]", {"a": 1}], ["=", "[1][3].a", 2]) == ("UPDATE_FIELD", message)
+
+
 def test_upsert_leaves_out_what_fails() -> None:
     """Failed operations are reported and skipped; the others count."""
     errors: list[BoxError] = []

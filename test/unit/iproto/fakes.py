@@ -9,6 +9,7 @@ from uuid import UUID
 
 from box.data.codec import pack, unpack
 from box.errors import ErrorCode, client_error
+from box.iproto.constants import RequestType
 from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
 from box.replication.ballot import Ballot
@@ -86,6 +87,7 @@ class FakeDml:
     def __init__(self) -> None:
         self.is_slow = False
         self.waiting: list[FakeCommit] = []
+        self.counters = [0] * 15
 
     def _done(self, ctx: Any) -> None:
         if self.is_slow:
@@ -128,6 +130,7 @@ class FakeDml:
     def select(
         self, ctx: Any, space: FakeSpace, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> list[bytes]:
+        self.counters[RequestType.SELECT] += 1
         if key:
             found = space.rows.get(key[0])
             return [] if found is None else [found][:limit]

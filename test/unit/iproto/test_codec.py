@@ -44,10 +44,11 @@ def test_other_greetings() -> None:
     """A console says so; versions have suffixes; anything else is refused."""
     console = b"Tarantool 2.8.1 (Lua console)".ljust(63) + b"\n" + b"type 'help' for interactive help".ljust(63) + b"\n"
     assert decode_greeting(console).protocol == "Lua console"
-    suffixed = encode_greeting(INSTANCE_UUID, SALT, "1.10.9-35-ga08f9be3e")
+    suffixed = encode_greeting(INSTANCE_UUID, SALT, "1.10.9b")
     assert decode_greeting(suffixed).version_id == 0x010A09
     good = encode_greeting(INSTANCE_UUID, SALT)
-    for bad in (b"x" * 128, good[:-1] + b" ", good[:100], good.replace(b"7170b4c0-", b"7170b4c0x"), good[:64] + b"AAAA".ljust(63) + b"\n"):  # fmt: skip
+    short_salt = good[:64] + b"AAAA".ljust(63) + b"\n"
+    for bad in (b"x" * 128, good[:-1] + b" ", good[:100], good.replace(b"7170b4c0-", b"7170b4c0x"), short_salt):
         with pytest.raises(BoxError, match="Invalid greeting") as failure:
             decode_greeting(bad)
         assert failure.value.code == ErrorCode.PROTOCOL
@@ -59,7 +60,7 @@ def test_reply_bytes() -> None:
     assert reply_ok(5, 77) == bytes.fromhex("ce00000018" + header + "80")
     assert reply_tuples(5, 77, [b"\x91\x01"]) == bytes.fromhex("ce00000020" + header + "8130dd00000001 9101")
     assert reply_tuples(5, 77, []) == bytes.fromhex("ce0000001e" + header + "8130dd00000000")
-    assert reply_tuples(5, 77, [b"\x91\x01"] * 2)[-9:] == bytes.fromhex("00000002 9101 9101")[-9:]
+    assert reply_tuples(5, 77, [b"\x91\x01"] * 2)[-9:] == bytes.fromhex("dd00000002 9101 9101")
     assert decode_row(reply_array(5, 77, b"\x92\x01\x02")[5:]).body == b"\x81\x30\x92\x01\x02"
     chunk = decode_row(reply_chunk(5, 77, b"\x07")[5:])
     assert (chunk.type, chunk.sync, msgpack.unpackb(chunk.body, strict_map_key=False)) == (
@@ -169,7 +170,8 @@ def test_rates() -> None:
     stats.box.roll(5.0)
     assert stats.show_box()["SELECT"] == {"total": 50, "rps": 0}
     assert stats.show_net()["CONNECTIONS"] == {"total": 0, "rps": 0, "current": 3}
-    assert set(stats.show_box()) == set("DELETE SELECT INSERT EVAL CALL REPLACE UPSERT AUTH ERROR UPDATE EXECUTE PREPARE".split())  # fmt: skip
+    names = "SELECT INSERT REPLACE UPDATE DELETE AUTH EVAL UPSERT CALL EXECUTE PREPARE ERROR"
+    assert " ".join(stats.show_box()) == names
     stats.reset()
     assert stats.show_box()["SELECT"]["total"] == stats.show_net()["SENT"]["total"] == 0
 

@@ -51,7 +51,8 @@ def test_a_number_switch_wants_a_number(value: object) -> None:
 
 def test_listeners_are_told_until_they_leave() -> None:
     """`on_change` returns the way out."""
-    errinj, seen = ErrorInjections(), []
+    errinj = ErrorInjections()
+    seen: list[object] = []
     forget = errinj.on_change("ERRINJ_WAL_DELAY", seen.append)
     errinj.set("ERRINJ_WAL_DELAY", True)
     forget()

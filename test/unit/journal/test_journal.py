@@ -16,7 +16,7 @@ from box.journal import Journal, JournalEntry, MemoryStorage
 from box.journal.storage import AppendFile
 from box.replication.vclock import VClock
 
-from .helpers import UUID_1, RecordingLog, recover, replace_row, running_journal, write
+from .helpers import UUID_1, RecordingLog, recover, replace_row, running_journal, until, write
 
 
 class FaultyFile:
@@ -49,6 +49,10 @@ class FaultyStorage(MemoryStorage):
 
     def create(self, path: str) -> AppendFile:
         return FaultyFile(super().create(path), self)
+
+
+def void(value: object) -> None:
+    """Turns an expression into a statement."""
 
 
 def failing(code: int) -> Callable[[bytes], bytes]:
@@ -254,11 +258,11 @@ def test_delay_countdown_counts_batches() -> None:
         errinj = ErrorInjections()
         async with running_journal(errinj=errinj, inline_limit=1000) as journal:
             errinj.set("ERRINJ_WAL_DELAY_COUNTDOWN", 1)
-            assert await asyncio.gather(write(journal, replace_row(1)), write(journal, replace_row(2))) == [None, None]
+            both = await asyncio.gather(write(journal, replace_row(1)), write(journal, replace_row(2)))
+            assert list(both) == [None, None]
             assert errinj.get("ERRINJ_WAL_DELAY") is False
             held = write(journal, replace_row(3))
-            while not errinj.get("ERRINJ_WAL_DELAY"):
-                await asyncio.sleep(0)
+            await until(lambda: errinj.get("ERRINJ_WAL_DELAY"))
             assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == -1
             assert not held.done()
             errinj.set("ERRINJ_WAL_DELAY", False)
@@ -306,7 +310,7 @@ def test_a_file_that_cannot_be_cut_back_ends_all_writing() -> None:
         async with running_journal(storage, log=log) as journal:
             assert await write(journal, replace_row(1)) is None
             storage.on_write = failing(errno.EIO)
-            storage.on_truncate = lambda: failing(errno.EIO)(b"") and None
+            storage.on_truncate = lambda: void(failing(errno.EIO)(b""))
             assert await write(journal, replace_row(2)) is not None
             storage.on_write = lambda data: data
             assert await write(journal, replace_row(3)) is not None
@@ -320,7 +324,8 @@ def test_a_full_disk_takes_the_oldest_files() -> None:
     """As long as the newest checkpoint does without them; the collector is told."""
 
     async def scenario() -> None:
-        storage, told = FaultyStorage(), []
+        storage = FaultyStorage()
+        told: list[VClock] = []
         async with running_journal(storage, on_files_removed=told.append) as journal:
             for key in range(3):
                 await write(journal, replace_row(key))

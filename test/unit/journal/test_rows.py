@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgpack
 import pytest
 from hypothesis import given
@@ -153,7 +155,7 @@ def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None
     )
     runs, others = decode_tuples(block)
     assert [(run.space_id, msgpack.unpackb(raw)) for run in runs for raw in run.tuples] == clamped
-    assert all(a.space_id != b.space_id for a, b in zip(runs, runs[1:], strict=False))
+    assert all(a.space_id != b.space_id for a, b in pairwise(runs))
     assert others == []
 
 

@@ -20,7 +20,7 @@ def space(dictionary: Dictionary) -> Space:
     return space
 
 
-def part(field: int = 0, type: str = "unsigned", **options: Any) -> dict[str, Any]:
+def part(field: Any = 0, type: str = "unsigned", **options: Any) -> dict[str, Any]:
     return {"field": field, "type": type, **options}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from box.data.codec import pack, unpack
@@ -37,11 +36,14 @@ class FakeJournal:
         self.vclock = VClock()
         self.is_quick = False
         self.refuses = False
+        self.submitted = asyncio.Event()
+        """Set while entries wait."""
 
     def submit(self, entry: JournalEntry) -> None:
         if self.refuses:
             raise client_error(ErrorCode.WAL_IO)
         self.queue.append(entry)
+        self.submitted.set()
         if self.is_quick:
             self.write()
 
@@ -49,6 +51,8 @@ class FakeJournal:
         """Complete the oldest entries, or all."""
         for _ in range(len(self.queue) if count is None else count):
             entry = self.queue.pop(0)
+            if not self.queue:
+                self.submitted.clear()
             for row in entry.rows:
                 if not row.replica_id:
                     row.replica_id = 0 if row.group_id else INSTANCE_ID
@@ -67,9 +71,7 @@ class FakeJournal:
 
 
 def index_def(space_id: int, iid: int, name: str, kind: str, unique: bool, *parts: Any) -> IndexDef:
-    part_defs = tuple(
-        PartDef(part[0] - 1, FieldType(part[1]), is_nullable=len(part) > 2 and part[2]) for part in parts
-    )
+    part_defs = tuple(PartDef(part[0] - 1, FieldType(part[1]), is_nullable=len(part) > 2 and part[2]) for part in parts)
     return IndexDef(space_id, iid, name, kind, unique, part_defs)
 
 
@@ -130,11 +132,6 @@ class World:
     def all(self, space: Space, ctx: Context | None = None, iid: int = 0) -> list[Any]:
         rows = self.dml.select(ctx or self.context(), space, iid, 2, 0, 1000, [])
         return [unpack(raw) for raw in rows]
-
-
-def run(test: Callable[[], Any]) -> None:
-    """Run a coroutine function as a test."""
-    asyncio.run(test())
 
 
 def code(error: BoxError) -> str:

@@ -6,13 +6,14 @@ import asyncio
 from typing import Any
 
 import pytest
-from ._world import World, code
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.iproto.constants import RequestType
 from box.iproto.row import Row
 from box.schema.space import NOTHING
+
+from ._world import World, code
 
 SK = ("sk", "TREE", True, [(2, "string")])
 BY_THREE = ("three", "TREE", False, [(3, "unsigned", True)])
@@ -27,7 +28,8 @@ def test_quick_replace_waits_for_the_journal() -> None:
         assert world.replace(space, 1, "a") == [1, "a"]
         assert world.get(space, 1) == [1, "a"]
         pending = world.ctx.take_pending()
-        assert pending is not None and not pending.done
+        assert pending is not None
+        assert not pending.done
         world.journal.write()
         await pending.wait()
         assert world.journal.rows == [(RequestType.REPLACE, {0x10: 512, 0x21: [1, "a"]})]
@@ -56,7 +58,8 @@ def test_failed_write_undoes_newest_first(extra: tuple[Any, ...]) -> None:
         assert world.all(space) == [[1, "b"]]
         errors = []
         for commit in commits:
-            assert commit is not None and commit.done
+            assert commit is not None
+            assert commit.done
             errors.append(commit.error and code(commit.error))
         assert errors == [None, "WAL_IO", "WAL_IO", "WAL_IO"]
         if extra:
@@ -118,14 +121,16 @@ def test_update_delete_upsert_and_their_rows() -> None:
         dml, ctx = world.dml, world.ctx
         world.insert(space, 1, "a", 7)
         updated = dml.update(ctx, space, 1, ["a"], [["+", 3, 1]])
-        assert updated is not None and unpack(updated) == [1, "a", 8]
+        assert updated is not None
+        assert unpack(updated) == [1, "a", 8]
         assert dml.update(ctx, space, 0, [9], [["=", 3, 1]]) is None
         dml.upsert(ctx, space, pack([1, "zz", 0]), [["+", 3, 2]])
         dml.upsert(ctx, space, pack([4, "d", 0]), [["+", 2, 2]], 0)
         dml.upsert(ctx, space, pack([1, "zz"]), [["=", 1, 77]])
         assert dml.delete(ctx, space, 1, ["nope"]) is None
         deleted = dml.delete(ctx, space, 1, ["a"])
-        assert deleted is not None and unpack(deleted) == [1, "a", 10]
+        assert deleted is not None
+        assert unpack(deleted) == [1, "a", 10]
         assert world.all(space) == [[4, "d", 0]]
         assert world.journal.rows[1:] == [
             (RequestType.UPDATE, {0x10: 512, 0x15: 1, 0x20: [1], 0x21: [["+", 3, 1]]}),
@@ -343,7 +348,8 @@ def test_rows_of_other_instances_keep_their_origin() -> None:
         assert not txn.is_distributed
         world.txns.commit_open(ctx, txn, waits=False)
         world.journal.write()
-        assert txn.done and txn.error is None
+        assert txn.done
+        assert txn.error is None
         rows = world.journal.entries[0].rows
         assert [(row.replica_id, row.lsn, row.tm, row.is_commit) for row in rows] == [
             (3, 10, 1.5, False),

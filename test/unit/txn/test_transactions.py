@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+
 from box.errors import BoxError
 from box.iproto.constants import RequestType
 from box.txn.transaction import Statement
@@ -203,7 +204,8 @@ def test_commit_goes_on_when_its_waiter_is_cancelled() -> None:
         waiter.cancel()
         await asyncio.gather(waiter, return_exceptions=True)
         world.journal.write()
-        assert pending.done and world.all(space) == [[1]]
+        assert pending.done
+        assert world.all(space) == [[1]]
 
     asyncio.run(body())
 

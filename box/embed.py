@@ -1,0 +1,296 @@
+"""Nodes inside a Python program: `from box import Node`.
+
+    async with Node("data", listen=3301) as node:
+        await node.eval("box.schema.space.create('goods'):create_index('pk')")
+        await node.space["goods"].insert([1, "pear"])
+        await node.space["goods"].select()          # [[1, 'pear']]
+
+`Instance` joins a node of `box.node` with a Lua runtime of its own; consoles and the command line use it. `Node` is the
+same for programs: an asynchronous context manager with Python values in and out. Several may live in one process and
+on one loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from types import TracebackType
+from typing import Any, Self
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode, client_error
+from box.index import IteratorType
+from box.log import Level
+from box.node import Node as CoreNode
+from box.schema.space import Space
+from box.txn.context import Context
+from lua.bindings.box import BoxBindings
+from lua.bindings.modules import bind_modules
+from lua.runtime import Runtime
+
+_LEVELS = {
+    "crit": Level.CRIT,
+    "error": Level.ERROR,
+    "warn": Level.WARN,
+    "info": Level.INFO,
+    "debug": Level.DEBUG,
+}
+
+
+class Instance:
+    """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
+
+    `directory` is where the node's files are, None for a node in memory; `write` takes what Lua prints, `on_exit` the
+    code of `os.exit()`.
+    """
+
+    def __init__(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        flavour: str | None = None,
+        write: Callable[[bytes], None] | None = None,
+        on_exit: Callable[[int], None] | None = None,
+        node: CoreNode | None = None,
+    ) -> None:
+        self.loop = loop or asyncio.get_running_loop()
+        self.node = node or CoreNode(directory, loop=self.loop)
+        self.runtime = Runtime(
+            self.loop,
+            flavour=flavour,
+            new_context=self.node.new_context,
+            end_context=self._end_context,
+            log=self._log,
+            write=write,
+            on_exit=on_exit,
+            clock=self.node.clock,
+        )
+        bind_modules(self.runtime, self.node)
+        self.box = BoxBindings(self.runtime, self.node)
+        self.node.log.fiber = self.runtime.current_fiber
+
+    def _log(self, level: str, text: str) -> None:
+        self.node.log.say(_LEVELS[level], text)
+
+    def _end_context(self, ctx: Context) -> None:
+        """A fiber has ended: an open transaction ends with it, and its session if it had one of its own."""
+        if ctx.txn is not None:
+            self.node.txns.rollback_open(ctx, ctx.txn)
+        if ctx.session.type == "background":
+            self.node.sessions.by_id.pop(ctx.session.id, None)
+
+    async def configure(self, options: Mapping[str, Any]) -> None:
+        """`box.cfg` from Python; the table `box` follows."""
+        await self.runtime.eval(b"box.cfg((...))", pack([dict(options)]), self.node.new_context())
+
+    async def stop(self) -> None:
+        """Stop the node, then Lua. Acknowledged changes are on disk; nothing is left behind."""
+        await self.node.close()
+        await self.runtime.close()
+
+
+class SpaceHandle:
+    """One space of an embedded node. Tuples and keys are Python sequences, results lists.
+
+    A key of one part may be given as it is. Every method raises BoxError with the code that Lua would see.
+    """
+
+    def __init__(self, node: Node, name: str) -> None:
+        self._node = node
+        self.name = name
+
+    @property
+    def _space(self) -> Space:
+        return self._node.instance.node.schema.space_by_name(self.name)
+
+    async def _write(self, op: str, *args: Any) -> Any:
+        core, ctx = self._node.instance.node, self._node.context
+        space = self._space
+        if space.has_triggers:
+            raw = await core.dml.execute(ctx, op, space, *args)
+        else:
+            raw = getattr(core.dml, op)(ctx, space, *args)
+        commit = ctx.take_pending()
+        if commit is not None:
+            await commit.wait()
+        return None if raw is None else unpack(raw)
+
+    async def insert(self, row: Sequence[Any]) -> list[Any]:
+        """Add a tuple; TUPLE_FOUND if its key exists."""
+        result: list[Any] = await self._write("insert", pack(list(row)))
+        return result
+
+    async def replace(self, row: Sequence[Any]) -> list[Any]:
+        """Add a tuple or replace the one with its primary key."""
+        result: list[Any] = await self._write("replace", pack(list(row)))
+        return result
+
+    async def update(self, key: Any, operations: Sequence[Sequence[Any]], index: str | int = 0) -> list[Any] | None:
+        """Apply operations such as `["=", "name", "x"]` to a tuple; fields are counted from 1. None without it."""
+        ops = [list(operation) for operation in operations]
+        result: list[Any] | None = await self._write("update", self._iid(index), _key(key), ops, 1)
+        return result
+
+    async def upsert(self, row: Sequence[Any], operations: Sequence[Sequence[Any]]) -> None:
+        """Insert the tuple, or apply the operations to the one with its key."""
+        await self._write("upsert", pack(list(row)), [list(operation) for operation in operations], 1)
+
+    async def delete(self, key: Any, index: str | int = 0) -> list[Any] | None:
+        """Remove a tuple and return it; None without it."""
+        result: list[Any] | None = await self._write("delete", self._iid(index), _key(key))
+        return result
+
+    async def get(self, key: Any, index: str | int = 0) -> list[Any] | None:
+        """The tuple with a full key of a unique index."""
+        core = self._node.instance.node
+        raw = core.dml.get(self._node.context, self._space, self._iid(index), _key(key))
+        return None if raw is None else list(unpack(raw))
+
+    async def select(
+        self,
+        key: Any = (),
+        *,
+        index: str | int = 0,
+        iterator: str | IteratorType = "EQ",
+        offset: int = 0,
+        limit: int = 0xFFFFFFFF,
+    ) -> list[list[Any]]:
+        """Tuples by a (partial) key. `iterator` is EQ, REQ, ALL, LT, LE, GE or GT."""
+        core = self._node.instance.node
+        kind = IteratorType[iterator] if isinstance(iterator, str) else iterator
+        rows = core.dml.select(self._node.context, self._space, self._iid(index), kind, offset, limit, _key(key))
+        return [unpack(raw) for raw in rows]
+
+    async def count(self, key: Any = (), *, index: str | int = 0, iterator: str = "EQ") -> int:
+        """How many tuples `select` would give."""
+        core = self._node.instance.node
+        kind = IteratorType[iterator]
+        return core.dml.count(self._node.context, self._space, self._iid(index), kind, _key(key))
+
+    async def len(self) -> int:
+        """The number of tuples."""
+        core = self._node.instance.node
+        return core.dml.len(self._node.context, self._space, 0)
+
+    async def truncate(self) -> None:
+        """Remove all tuples."""
+        await self._node.call("box.schema.space.truncate_by_name", self.name)
+
+    def _iid(self, index: str | int) -> int:
+        return index if isinstance(index, int) else self._space.index_by_name(index).iid
+
+
+def _key(key: Any) -> list[Any]:
+    return list(key) if isinstance(key, (list, tuple)) else [key]
+
+
+class _Spaces:
+    """`node.space["name"]`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def __getitem__(self, name: str) -> SpaceHandle:
+        self._node.instance.node.schema.space_by_name(name)
+        return SpaceHandle(self._node, name)
+
+    def __contains__(self, name: str) -> bool:
+        return any(space.name == name for space in self._node.instance.node.schema.spaces.values())
+
+
+class Node:
+    """A node for a Python program: `async with Node(directory, **options) as node`.
+
+    `directory` None keeps everything in memory. `options` are those of `box.cfg`. Raises BoxError where `box.cfg`
+    would.
+    """
+
+    def __init__(self, directory: str | PathLike[str] | None = None, **options: Any) -> None:
+        self._directory = directory
+        self._options = options
+        self._instance: Instance | None = None
+        self._context: Context | None = None
+        self.space = _Spaces(self)
+
+    @property
+    def instance(self) -> Instance:
+        """The node's parts. Raises LOADING before the start and after the stop."""
+        if self._instance is None:
+            raise client_error(ErrorCode.LOADING)
+        return self._instance
+
+    @property
+    def context(self) -> Context:
+        """The session and user of calls through `space`: admin's."""
+        if self._context is None:
+            raise client_error(ErrorCode.LOADING)
+        return self._context
+
+    async def start(self) -> None:
+        """Start the node; `async with` does it."""
+        if self._instance is not None:
+            raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
+        instance = Instance(self._directory)
+        try:
+            await instance.configure(self._options)
+        except BaseException:
+            await instance.stop()
+            raise
+        self._instance = instance
+        self._context = instance.node.new_context()
+
+    async def stop(self) -> None:
+        """Stop the node; safe to call again."""
+        instance, self._instance, self._context = self._instance, None, None
+        if instance is not None:
+            await instance.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def configure(self, **options: Any) -> None:
+        """Change options: `box.cfg{...}`."""
+        await self.instance.configure(options)
+
+    async def eval(self, source: str, *args: Any) -> Any:
+        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values."""
+        raw = await self.instance.runtime.eval(source.encode(), pack(list(args)), self.instance.node.new_context())
+        return _result(raw)
+
+    async def call(self, name: str, *args: Any) -> Any:
+        """Call a Lua function by name (`a.b`, `a.b:method`). Results as `eval`."""
+        raw = await self.instance.runtime.call(name, pack(list(args)), self.instance.node.new_context())
+        return _result(raw)
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """Status, ids, vclock and read-only mode, as in `box.info`."""
+        node = self.instance.node
+        return {
+            "id": node.instance_id,
+            "uuid": str(node.instance_uuid),
+            "cluster": {"uuid": str(node.replicaset_uuid)},
+            "status": node.status,
+            "ro": node.is_ro,
+            "lsn": node.vclock[node.instance_id],
+            "vclock": dict(node.vclock),
+            "listen": node.iproto.bound_address if node.iproto is not None else None,
+        }
+
+
+def _result(raw: bytes) -> Any:
+    values = unpack(raw)
+    if not values:
+        return None
+    return values[0] if len(values) == 1 else values
+
+
+__all__ = ["BoxError", "Instance", "Node", "SpaceHandle"]

@@ -1,0 +1,88 @@
+-- Figures inside one process, printed as `name value` lines: microseconds an operation, seconds, bytes a tuple.
+-- Usage: EXECUTABLE inprocess.lua DIRECTORY MODE COUNT; runs unchanged on Tarantool.
+local directory, mode, count = arg[1], arg[2], tonumber(arg[3])
+local clock, fiber = require('clock'), require('fiber')
+
+local function rss()
+    for line in io.lines('/proc/self/status') do
+        local kilobytes = line:match('^VmRSS:%s+(%d+) kB')
+        if kilobytes then return tonumber(kilobytes) * 1024 end
+    end
+end
+
+local function report(name, value)
+    io.stdout:write(('%s %.9g\n'):format(name, value))
+end
+
+-- The best of three runs: other work on the machine only makes a run slower.
+local function measure(name, operations, body)
+    local best = math.huge
+    for _ = 1, 3 do
+        collectgarbage()
+        local start = clock.monotonic()
+        body()
+        best = math.min(best, tonumber(clock.monotonic() - start))
+    end
+    report(name, best / operations * 1e6)
+end
+
+box.cfg{
+    work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0,
+    wal_mode = mode == 'journal' and 'write' or 'none', memtx_memory = 1024 * 1024 * 1024,
+}
+
+local function new_space(name)
+    local space = box.schema.space.create(name, {format = {
+        {'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'},
+    }})
+    space:create_index('pk')
+    return space
+end
+
+if mode == 'data' then
+    local space = new_space('bench')
+    for id = 1, count do space:replace{id, 'name of ' .. id, id + 0.5} end
+    measure('replace', count, function()
+        for id = 1, count do space:replace{id, 'name', 1.5} end
+    end)
+    measure('get', count, function()
+        for id = 1, count do space:get(id) end
+    end)
+    measure('get_table', count, function()
+        for id = 1, count do space:get{id} end
+    end)
+    measure('pairs', count, function()
+        local seen = 0
+        for _, tuple in space:pairs() do seen = seen + 1 end
+        assert(seen == count)
+    end)
+    measure('select', count, function() assert(#space:select() == count) end)
+elseif mode == 'journal' then
+    local space = new_space('bench')
+    measure('replace_one_fiber', count, function()
+        for id = 1, count do space:replace{id, 'name', 1.5} end
+    end)
+    measure('replace_100_fibers', count, function()
+        local left = fiber.channel(100)
+        for n = 1, 100 do
+            fiber.create(function()
+                for id = n, count, 100 do space:replace{id, 'name', 1.5} end
+                left:put(true)
+            end)
+        end
+        for _ = 1, 100 do left:get() end
+    end)
+elseif mode == 'fill' then
+    local space = new_space('bench')
+    collectgarbage()
+    local before = rss()
+    for id = 1, count do space:replace{id, 'name of ' .. id, id + 0.5} end
+    collectgarbage() collectgarbage()
+    report('memory', (rss() - before) / count)
+    local start = clock.monotonic()
+    box.snapshot()
+    report('snapshot', tonumber(clock.monotonic() - start))
+elseif mode == 'recover' then
+    assert(box.space.bench:len() == count)
+end
+os.exit(0)

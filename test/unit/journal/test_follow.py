@@ -1,0 +1,203 @@
+"""Followers: every row once, in order, from files and live."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from box.errinj import ErrorInjections
+from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
+from box.journal import follow as follow_module
+from box.journal.reader import LogReader
+from box.replication.vclock import VClock
+
+from .helpers import key_of, replace_row, running_journal, until, write
+
+
+async def take(follower: Follower, count: int) -> list[int]:
+    """The keys of the next `count` rows."""
+    keys: list[int] = []
+    while len(keys) < count:
+        keys += [key_of(row) for row in await anext(follower)]
+    return keys
+
+
+def test_old_rows_from_files_then_new_ones() -> None:
+    """Across files, from any vclock, without a gap or a repetition."""
+
+    async def scenario() -> None:
+        async with running_journal(wal_max_size=250) as journal:
+            for key in range(1, 8):
+                await write(journal, replace_row(key, filler="f" * 50))
+            follower = journal.follow(VClock({1: 3}))
+            assert await take(follower, 4) == [4, 5, 6, 7]
+            for key in range(8, 12):
+                await write(journal, replace_row(key))
+            assert await take(follower, 4) == [8, 9, 10, 11]
+            assert follower.vclock == {1: 11}
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_live_follower_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows come from memory once it has caught up."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            await write(journal, replace_row(1))
+            follower = journal.follow(VClock())
+            assert await take(follower, 1) == [1]
+            caught_up = asyncio.create_task(take(follower, 1))
+            await until(lambda: follower._reader is None)
+            await write(journal, replace_row(2))
+            assert await caught_up == [2]
+            monkeypatch.setattr(LogReader, "next_rows", None)
+            for key in range(3, 30):
+                await write(journal, replace_row(key))
+                assert await take(follower, 1) == [key]
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
+    """Held by ERRINJ_WAL_DELAY it waits; rows that failed never come."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            await write(journal, replace_row(1))
+            follower = journal.follow(VClock())
+            await take(follower, 1)
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            done = write(journal, replace_row(2))
+            waiting = asyncio.create_task(take(follower, 1))
+            await asyncio.sleep(0.01)
+            assert not waiting.done()
+            errinj.set("ERRINJ_WAL_WRITE", True)
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await done is not None
+            errinj.set("ERRINJ_WAL_WRITE", False)
+            await write(journal, replace_row(3))
+            assert await waiting == [3]
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_many_followers_while_rows_are_written() -> None:
+    """Started at any moment, each sees every row after its vclock."""
+
+    async def scenario() -> None:
+        total = 300
+        async with running_journal(FileStorage(), wal_dir=wal_dir, wal_max_size=2000) as journal:
+
+            async def produce() -> None:
+                for key in range(1, total + 1):
+                    done = write(journal, replace_row(key))
+                    if key % 3 == 0:
+                        await done
+
+            async def consume(start: int) -> None:
+                await until(lambda: journal.vclock.signature >= start)
+                follower = journal.follow(VClock({1: start}))
+                assert await take(follower, total - start) == list(range(start + 1, total + 1))
+                follower.close()
+
+            await asyncio.gather(produce(), *(consume(start) for start in range(0, total, 30)))
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as wal_dir:
+        asyncio.run(scenario())
+
+
+def test_a_slow_follower_goes_back_to_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the rows it needs next have left the memory it starts again at the block it knows."""
+    monkeypatch.setattr(follow_module, "_TAIL_BATCHES", 4)
+
+    async def scenario() -> None:
+        async with running_journal(wal_max_size=300) as journal:
+            follower = journal.follow(VClock())
+            await write(journal, replace_row(1))
+            assert await take(follower, 1) == [1]
+            live = asyncio.create_task(take(follower, 1))
+            await until(lambda: follower._reader is None)
+            await write(journal, replace_row(2))
+            assert await live == [2]
+            for key in range(3, 40):
+                await write(journal, replace_row(key))
+            assert await take(follower, 37) == list(range(3, 40))
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_missing_files_are_a_gap() -> None:
+    """The error names both vclocks."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, wal_max_size=150) as journal:
+            for key in range(1, 5):
+                await write(journal, replace_row(key))
+            storage.remove(f"./{0:020d}.xlog")
+            follower = journal.follow(VClock())
+            with pytest.raises(XlogGapError, match=r"Missing .xlog file between LSN 0 \{\} and 2 \{1: 2\}"):
+                await anext(follower)
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_stop_ends_followers() -> None:
+    """One that waits, and one that asks later."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            await write(journal, replace_row(1))
+            first, second = journal.follow(VClock()), journal.follow(VClock())
+            await take(first, 1)
+            waiting = asyncio.create_task(anext(first, "ended"))
+            await asyncio.sleep(0.01)
+        assert await waiting == "ended"
+        assert await anext(second, "ended") == "ended"
+
+    asyncio.run(scenario())
+
+
+def test_a_cancelled_follower_leaves_nothing_behind() -> None:
+    """Also one that is cancelled while a thread reads for it."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            for key in range(100):
+                await write(journal, replace_row(key))
+            for _ in range(20):
+                follower = journal.follow(VClock())
+                task = asyncio.create_task(anext(follower))
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                follower.close()
+                assert await anext(follower, "ended") == "ended"
+
+    asyncio.run(scenario())
+
+
+def test_local_rows_come_live_only() -> None:
+    """Those on disk at the start are skipped: another instance never needs them."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            await write(journal, replace_row(1, group_id=1))
+            await write(journal, replace_row(2))
+            follower = journal.follow(VClock())
+            assert await take(follower, 1) == [2]
+            await write(journal, replace_row(3, group_id=1))
+            assert await take(follower, 1) == [3]
+            follower.close()
+
+    asyncio.run(scenario())

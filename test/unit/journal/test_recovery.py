@@ -1,0 +1,220 @@
+"""Recovery: the chain of files, what is missing, what is damaged, where the node is afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from box.errors import BoxError
+from box.journal import (
+    FileStorage,
+    MemoryStorage,
+    Recovery,
+    XlogError,
+    XlogGapError,
+    find_snapshots,
+    group_transactions,
+)
+from box.journal.xlog import EOF_MARKER
+from box.replication.vclock import VClock
+
+from .helpers import RecordingLog, recover, replace_row, running_journal, write
+
+
+def written(count: int = 6, *, wal_max_size: int = 250) -> MemoryStorage:
+    """A closed WAL with keys 1..count, two rows a file."""
+    storage = MemoryStorage()
+
+    async def scenario() -> None:
+        async with running_journal(storage, wal_max_size=wal_max_size) as journal:
+            for key in range(1, count + 1):
+                await write(journal, replace_row(key, filler="f" * 60))
+
+    asyncio.run(scenario())
+    return storage
+
+
+def path(signature: int) -> str:
+    return f"./{signature:020d}.xlog"
+
+
+def change(storage: MemoryStorage, file: str, data: bytes) -> None:
+    storage.remove(file)
+    storage.create(file).write(data)
+
+
+def content(storage: MemoryStorage, file: str) -> bytes:
+    return storage.open(file).read(0, 1 << 30)
+
+
+@pytest.mark.parametrize("start", range(7))
+def test_rows_after_any_vclock(start: int) -> None:
+    """From the middle of a file, from its start, from its end."""
+    assert recover(written(), VClock({1: start})) == (list(range(start + 1, 7)), VClock({1: 6}))
+
+
+def test_scan_knows_the_ends_before_reading() -> None:
+    """`end_vclock` of the last row, `gc_vclock` of the first file."""
+    storage = written()
+    storage.remove(path(6))
+    recovery = Recovery(storage, ".", VClock({1: 1}))
+    recovery.scan()
+    assert (recovery.vclock, recovery.end_vclock, recovery.gc_vclock) == ({1: 1}, {1: 6}, {})
+
+
+def test_an_empty_directory_and_one_older_than_the_snapshot() -> None:
+    """Nothing to read; the node is where the snapshot is."""
+    assert recover(MemoryStorage(), VClock({1: 3})) == ([], VClock({1: 3}))
+    recovery = Recovery(written(), ".", VClock({1: 90}))
+    recovery.scan()
+    assert list(recovery.rows()) == []
+    assert recovery.vclock == recovery.end_vclock == recovery.gc_vclock == {1: 90}
+
+
+def test_a_missing_first_file() -> None:
+    """The rows between the snapshot and the oldest file are in no file."""
+    storage = written()
+    storage.remove(path(0))
+    with pytest.raises(XlogGapError, match=r"Missing .xlog file between LSN 1 \{1: 1\} and 2 \{1: 2\}") as caught:
+        recover(storage, VClock({1: 1}))
+    assert (caught.value.type, caught.value.name) == ("XlogGapError", "ER_XLOG_GAP")
+    log = RecordingLog()
+    assert recover(storage, VClock({1: 1}), force_recovery=True, log=log)[0] == [3, 4, 5, 6]
+    assert "W> ignoring a gap in LSN" in log.lines
+
+
+def test_a_missing_file_in_the_middle() -> None:
+    """Seen by the vclock that the next file gives for the one before it."""
+    storage = written()
+    storage.remove(path(2))
+    with pytest.raises(XlogGapError, match=r"between LSN 2 \{1: 2\} and 4 \{1: 4\}"):
+        recover(storage)
+    assert recover(storage, force_recovery=True) == ([1, 2, 5, 6], VClock({1: 6}))
+
+
+def test_a_file_that_was_not_closed() -> None:
+    """The writer was killed: the rows are good, the log says so, the next file follows."""
+    storage, log = written(), RecordingLog()
+    change(storage, path(2), content(storage, path(2)).removesuffix(EOF_MARKER))
+    assert recover(storage, log=log)[0] == [1, 2, 3, 4, 5, 6]
+    assert f"W> file `{path(2)}` wasn't correctly closed" in log.lines
+    assert f"I> done `{path(4)}'" in log.lines
+
+
+def test_a_torn_last_block_costs_only_itself() -> None:
+    """Cut at every byte: all rows before the cut are read, and the next writer goes on behind them."""
+    whole = written(3, wal_max_size=1 << 20)
+    data = content(whole, path(0))
+    start = data.rindex(b"\xd5\xba\x0b\xab")
+    for size in range(start, len(data)):
+        storage = MemoryStorage()
+        storage.create(path(0)).write(data[:size])
+        complete = size >= len(data) - len(EOF_MARKER)
+        keys, vclock = recover(storage)
+        assert keys == [1, 2, 3][: 2 + complete]
+
+        async def write_on(storage: MemoryStorage = storage, vclock: VClock = vclock) -> None:
+            async with running_journal(storage, vclock=vclock) as journal:
+                assert await write(journal, replace_row(9)) is None
+
+        asyncio.run(write_on())
+        assert recover(storage) == ([*keys, 9], VClock({1: len(keys) + 1}))
+
+
+def test_a_torn_first_block() -> None:
+    """The file of the current vclock is continued after its meta, not after the torn bytes."""
+    data = content(written(1), path(0))
+    start = data.index(b"\n\n") + 2
+    for size in (start, start + 1, start + 10, start + 40):
+        storage = MemoryStorage()
+        storage.create(path(0)).write(data[:size])
+        vclock = recover(storage)[1]
+        assert vclock == {}
+
+        async def write_on(storage: MemoryStorage = storage) -> None:
+            async with running_journal(storage) as journal:
+                assert await write(journal, replace_row(9)) is None
+
+        asyncio.run(write_on())
+        assert recover(storage)[0] == [9]
+
+
+def test_a_damaged_block() -> None:
+    """An error; with force_recovery its rows are lost and the others are not."""
+    storage, log = written(wal_max_size=1 << 20), RecordingLog()
+    data = bytearray(content(storage, path(0)))
+    second = data.index(b"\xd5\xba\x0b\xab", data.index(b"\xd5\xba\x0b\xab") + 1)
+    data[second + 30] ^= 1
+    change(storage, path(0), bytes(data))
+    with pytest.raises(XlogError, match="tx checksum mismatch"):
+        recover(storage)
+    assert recover(storage, force_recovery=True, log=log) == ([1, 3, 4, 5, 6], VClock({1: 6}))
+    assert "E> can't open tx: tx checksum mismatch" in log.lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b"VClock: {1: 2}\nPrev", b"VClock: {1: 3}\nPrev", "signature check failed"),
+        (b"VClock: {1: 2}\nPrev", b"VClock: {2: 2}\nPrev", "invalid xlog order"),
+        (b"XLOG", b"SNAP", "Invalid xlog type: expected XLOG, got SNAP"),
+        (b"11111111-1111", b"22222222-1111", "invalid instance UUID"),
+        (b"0.13", b"0.99", "unsupported file format version 0.99"),
+        (b"\n\n", b"\n", "Unexpected end of file, run with 'force_recovery = true'"),
+    ],
+)
+def test_a_file_with_wrong_meta(old: bytes, new: bytes, message: str) -> None:
+    """An error of the scan; with force_recovery the file is left out, which is a gap.
+
+    Of two files in conflict the later one is left out: here that is the good one.
+    """
+    storage = written()
+    data = content(storage, path(2)).replace(old, new)
+    change(storage, path(2), data[:100] if old == b"\n\n" else data)
+    uuid = UUID("11111111-1111-1111-1111-111111111111")
+    with pytest.raises(BoxError, match=message):
+        recover(storage, instance_uuid=uuid)
+    expected = [1, 2, 3, 4] if message == "invalid xlog order" else [1, 2, 5, 6]
+    assert recover(storage, instance_uuid=uuid, force_recovery=True)[0] == expected
+
+
+def test_names_that_are_no_log_files() -> None:
+    """Other files are not looked at; a name that cannot be a signature is reported."""
+    storage, log = written(2), RecordingLog()
+    for name in ("abc.xlog", "00000000000000000001.xlog.inprogress", "readme"):
+        storage.create(f"./{name}").write(b"")
+    assert recover(storage, log=log)[0] == [1, 2]
+    assert log.lines[0] == "W> can't parse `abc.xlog', skipping"
+
+
+def test_transactions_are_grouped() -> None:
+    """Rows up to the one with the commit mark; a rest at the end is an error."""
+    rows = [replace_row(1), replace_row(2, is_commit=False), replace_row(3), replace_row(4, is_commit=False)]
+    groups = group_transactions(rows)
+    assert next(groups) == rows[:1]
+    assert next(groups) == rows[1:3]
+    with pytest.raises(XlogError, match="found a not finished transaction in the log"):
+        next(groups)
+
+
+def test_a_missing_directory(tmp_path: Path) -> None:
+    """The peer's text, and the reason in `errno`."""
+    storage = FileStorage(str(tmp_path))
+    with pytest.raises(BoxError, match=r"^error reading directory 'nowhere'$") as caught:
+        find_snapshots(storage, "nowhere")
+    assert (caught.value.type, caught.value.errno) == ("SystemError", 2)
+    with pytest.raises(BoxError, match="error reading directory 'nowhere'"):
+        Recovery(storage, "nowhere", VClock()).scan()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_directory_without_permission(tmp_path: Path) -> None:
+    """The same text, another errno."""
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(BoxError, match="error reading directory 'closed'") as caught:
+        find_snapshots(FileStorage(str(tmp_path)), "closed")
+    assert caught.value.errno == 13

@@ -1,0 +1,57 @@
+"""A Lua runtime under test: Lua source in, Python values out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgpack
+
+from lua.runtime import Runtime
+
+
+class Lua:
+    """A runtime with what a test looks at: log lines, printed bytes, exit codes."""
+
+    def __init__(self, flavour: str, **options: Any) -> None:
+        self.logged: list[tuple[str, str]] = []
+        self.printed = b""
+        self.exits: list[int] = []
+        self.runtime = Runtime(
+            flavour=flavour,
+            log=lambda level, text: self.logged.append((level, text)),
+            write=self._write,
+            on_exit=self.exits.append,
+            **options,
+        )
+
+    def _write(self, text: bytes) -> None:
+        self.printed += text
+
+    async def eval(self, source: str, *args: Any, **options: Any) -> list[Any]:
+        """Results of a source text, as a list."""
+        packed = await self.runtime.eval(source.encode(), msgpack.packb(list(args)), **options)
+        return list(msgpack.unpackb(packed, strict_map_key=False))
+
+    async def value(self, source: str, *args: Any) -> Any:
+        """The only result of a source text."""
+        (result,) = await self.eval(source, *args)
+        return result
+
+
+@asynccontextmanager
+async def open_lua(flavour: str, **options: Any) -> AsyncIterator[Lua]:
+    lua = Lua(flavour, **options)
+    try:
+        yield lua
+    finally:
+        await lua.runtime.close()
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for a condition, with a deadline."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - any change of state may fulfil it
+            await asyncio.sleep(0)

@@ -1,0 +1,562 @@
+"""The boundary: evaluation, calls, errors, waits, nested calls, contexts, the end."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import pytest
+from lua_support import Lua, open_lua, until
+
+from box.errors import BoxError, ErrorCode
+from lua.runtime import Runtime, decode_error, encode_error
+
+Run = Callable[..., Any]
+Evaluate = Callable[..., list[Any]]
+
+
+def test_values_cross_as_messagepack(evaluate: Evaluate) -> None:
+    """What goes in comes out; a table that came as a map stays one when it is empty."""
+    args = [1, -1, 1.5, "text", None, True, [1, [2]], {"a": 1}, [], {}, 2**53, 2**64 - 1, -(2**63)]
+    assert evaluate("return ...", *args) == args
+
+
+def test_no_results(evaluate: Evaluate) -> None:
+    assert evaluate("local x = 1") == []
+
+
+def test_many_arguments(evaluate: Evaluate) -> None:
+    assert evaluate("return select('#', ...)", *range(5000)) == [5000]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("error('boo')", "eval:1: boo"),
+        ("error('boo', 0)", "boo"),
+        ("error()", "nil"),
+        ("return x.y", "eval:1: attempt to index global 'x' (a nil value)"),
+        ("x = = 1", "eval:1: unexpected symbol near '='"),
+    ],
+)
+def test_lua_errors_become_luajit_errors(run: Run, source: str, text: str) -> None:
+    """Whatever Lua raises reaches Python as a BoxError with the code PROC_LUA."""
+
+    async def test(lua: Lua) -> None:
+        with pytest.raises(BoxError) as caught:
+            await lua.eval(source)
+        assert (caught.value.type, caught.value.code, caught.value.message) == ("LuajitError", ErrorCode.PROC_LUA, text)
+
+    run(test)
+
+
+def test_error_objects_keep_their_fields_both_ways(run: Run) -> None:
+    """Python -> Lua -> Python: the same error, with its cause."""
+    cause = BoxError(ErrorCode.ILLEGAL_PARAMS, "cause")
+    error = BoxError(
+        5, "text", type="CustomError", custom_type="Mine", file="a.lua", line=7, prev=cause, fields={"extra": "x"}
+    )
+
+    async def test(lua: Lua) -> None:
+        lua.runtime.bind("failing", lambda: (False, encode_error(error)))
+        seen = await lua.eval(
+            """local ok, e = pcall(function()
+                return require('internal.wait')(require('internal.python').failing())
+            end)
+            return ok, type(e), e.type, e.base_type, e.code, e.message, e.prev.message, e.extra, e.trace[1].line"""
+        )
+        assert seen == [False, "cdata", "Mine", "CustomError", 5, "text", "cause", "x", 7]
+        with pytest.raises(BoxError) as caught:
+            await lua.eval("return require('internal.wait')(require('internal.python').failing())")
+        assert decode_error(encode_error(caught.value)).__reduce__()[0] is BoxError
+        assert encode_error(caught.value) == encode_error(error)
+
+    run(test)
+
+
+def test_call_by_name(run: Run) -> None:
+    """Dots lead through tables, a colon names a method; an unknown name is NO_SUCH_PROC."""
+
+    async def test(lua: Lua) -> None:
+        await lua.eval("a = {b = {c = function(...) return ... end, n = 5, get = function(s, x) return s.n + x end}}")
+        assert await lua.runtime.call("a.b.c", msgpack.packb([1, 2])) == msgpack.packb([1, 2])
+        assert await lua.runtime.call("a.b:get", msgpack.packb([1])) == msgpack.packb([6])
+        for name in ("nope", "a.nope.c", "a.b.n", "", "a.b:nope", "string"):
+            with pytest.raises(BoxError) as caught:
+                await lua.runtime.call(name)
+            assert caught.value.code == ErrorCode.NO_SUCH_PROC
+            assert caught.value.message == f"Procedure '{name}' is not defined"
+
+    run(test)
+
+
+def test_call_by_handle_and_release(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        handle = lua.runtime.compile(b"return function(a, b) return a + b end", "=test")
+        assert await lua.runtime.call(handle, msgpack.packb([1, 2])) == msgpack.packb([3])
+        lua.runtime.release(handle)
+        assert lua.runtime.compile(b"return print", "=test") == handle
+
+    run(test)
+
+
+def test_serializer_runs_in_the_same_fiber(run: Run) -> None:
+    """The serializer may wait as well, and sees the fiber of the evaluation."""
+
+    async def test(lua: Lua) -> None:
+        handle = lua.runtime.compile(
+            b"""local fiber = require('fiber')
+            return function(...)
+                fiber.sleep(0)
+                return ('%d of %s'):format(select('#', ...), fiber.name())
+            end""",
+            "=test",
+        )
+        assert await lua.runtime.eval(b"return 1, nil", serializer=handle, name="console") == b"2 of console"
+
+    run(test)
+
+
+def test_lua_reaches_nothing_of_python(run: Run) -> None:
+    """No global leads to Python, and a bound function shows no attributes."""
+
+    async def test(lua: Lua) -> None:
+        assert await lua.eval("return python, package.loaded.python") == [None, None]
+        lua.runtime.bind("noop", lambda: None)
+        for expression in ("noop.__globals__", "noop['__code__']", "noop.__class__"):
+            with pytest.raises(BoxError, match="no access to"):
+                await lua.eval(f"return require('internal.python').{expression}")
+
+    run(test)
+
+
+def test_a_raising_bound_function_is_an_error_in_lua(run: Run) -> None:
+    """A mistake in a binding does not take the node down."""
+
+    async def test(lua: Lua) -> None:
+        lua.runtime.bind("broken", lambda: 1 // 0)
+        assert (await lua.eval("return (pcall(require('internal.python').broken))")) == [False]
+        with pytest.raises(BoxError):
+            await lua.eval("require('internal.python').broken()")
+        assert await lua.value("return 1") == 1
+
+    run(test)
+
+
+# ---- waits ----
+
+
+def test_a_token_parks_the_fiber_until_it_is_woken(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(runtime.new_token())
+            return tokens[-1]
+
+        runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.eval("local wait, ask = require('internal.wait'), require('internal.python').ask return wait(ask())")
+        )
+        await until(lambda: bool(tokens))
+        runtime.wake(tokens[0], b"x", 1.5, None, True)
+        runtime.wake(tokens[0], b"late")
+        assert await pending == ["x", 1.5, None, True]
+
+    run(test)
+
+
+def test_a_token_that_is_woken_before_it_is_returned(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        def ask() -> int:
+            token = lua.runtime.new_token()
+            lua.runtime.wake(token, b"early")
+            return token
+
+        lua.runtime.bind("ask", ask)
+        assert await lua.value("return require('internal.wait')(require('internal.python').ask())") == "early"
+
+    run(test)
+
+
+def test_a_failed_token_raises(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        def ask() -> int:
+            token = lua.runtime.new_token()
+            lua.runtime.loop.call_soon(lua.runtime.fail, token, BoxError(ErrorCode.WAL_IO, "Failed to write to disk"))
+            return token
+
+        lua.runtime.bind("ask", ask)
+        with pytest.raises(BoxError, match="Failed to write to disk") as caught:
+            await lua.eval("return require('internal.wait')(require('internal.python').ask())")
+        assert caught.value.code == ErrorCode.WAL_IO
+
+    run(test)
+
+
+def test_wakeup_does_not_end_a_token(run: Run) -> None:
+    """As with a WAL write of the peer: neither wakeup nor cancel cut it short, and the cancellation is seen later."""
+
+    async def test(lua: Lua) -> None:
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(lua.runtime.new_token())
+            return tokens[-1]
+
+        lua.runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.eval("""
+                local fiber, wait, python = require('fiber'), require('internal.wait'), require('internal.python')
+                f = fiber.new(function() return wait(python.ask()), pcall(fiber.testcancel) end)
+                f:set_joinable(true)
+                fiber.yield()
+                f:wakeup() f:cancel() fiber.yield() fiber.yield()
+                step = 1
+                return f:join()""")
+        )
+        await until(lambda: bool(tokens))
+        while await lua.value("return step") is None:
+            pass
+        assert not pending.done()
+        lua.runtime.wake(tokens[0], 7)
+        ok, value, alive, problem = await pending
+        assert (ok, value, alive, problem) == (True, 7, False, "fiber is cancelled")
+
+    run(test)
+
+
+def test_drive_returns_at_once_when_nothing_waits(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        async def quick(fails: bool) -> bytes:
+            if fails:
+                raise BoxError(ErrorCode.ILLEGAL_PARAMS, "no")
+            return b"done"
+
+        lua.runtime.bind("quick", lambda fails: lua.runtime.drive(quick(fails)))
+        assert await lua.value("return require('internal.python').quick(false)") == "done"
+        with pytest.raises(BoxError, match="no"):
+            await lua.eval("require('internal.wait')(require('internal.python').quick(true))")
+
+    run(test)
+
+
+def test_drive_waits_for_a_coroutine(run: Run) -> None:
+    """Timeouts that begin before the first suspension work after it."""
+
+    async def test(lua: Lua) -> None:
+        async def slow(limit: float) -> tuple[bytes, int]:
+            try:
+                async with asyncio.timeout(limit):
+                    await asyncio.sleep(0.02)
+            except TimeoutError:
+                return b"late", 0
+            await asyncio.sleep(0)
+            return b"done", 2
+
+        lua.runtime.bind("slow", lambda limit: lua.runtime.drive(slow(limit)))
+        source = "return require('internal.wait')(require('internal.python').slow(...))"
+        assert await lua.eval(source, 5.0) == ["done", 2]
+        assert await lua.eval(source, 0.001) == ["late", 0]
+
+    run(test)
+
+
+def test_cancelling_a_fiber_cancels_what_it_drives(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        seen: list[str] = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                seen.append("cancelled")
+
+        lua.runtime.bind("forever", lambda: lua.runtime.drive(forever()))
+        result = await lua.eval("""
+            local fiber = require('fiber')
+            local f = fiber.create(function() require('internal.wait')(require('internal.python').forever()) end)
+            f:set_joinable(true)
+            f:cancel()
+            local ok, e = f:join()
+            return ok, e.message""")
+        assert result == [False, "fiber is cancelled"]
+        assert seen == ["cancelled"]
+
+    run(test)
+
+
+# ---- calls from inside a bound function ----
+
+
+def test_a_nested_call_runs_at_once_in_the_same_fiber(run: Run) -> None:
+    """Lua -> Python -> Lua and back, many levels deep, with the collector running meanwhile."""
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        handle = runtime.compile(
+            b"""local python, fiber = require('internal.python'), require('fiber')
+            local depth = 0
+            return function(n)
+                collectgarbage()
+                local junk = {}
+                for i = 1, 50 do junk[i] = {tostring(i)} end
+                if n == 0 then return fiber.id() end
+                return coroutine.wrap(function() return (python.again(n - 1)) end)()
+            end""",
+            "=nested",
+        )
+        runtime.bind("again", lambda n: runtime.invoke_now(handle, n, ctx=runtime.ctx)[0])
+        ids = await lua.eval("local f = require('fiber') return f.id(), require('internal.python').again(60)")
+        assert ids[0] == ids[1]
+
+    run(test)
+
+
+def test_a_nested_call_that_waits_is_a_pending_future(run: Run) -> None:
+    """A trigger that sleeps lets its statement wait; both see the same fiber and its storage."""
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        trigger = runtime.compile(
+            b"""local fiber = require('fiber')
+            return function(x)
+                fiber.sleep(0.001)
+                fiber.self().storage.seen = x
+                return fiber.id(), x * 2
+            end""",
+            "=trigger",
+        )
+
+        async def statement(x: int) -> tuple[Any, ...]:
+            first = await runtime.invoke(trigger, x, ctx=ctx_of_fiber[0])
+            second = await runtime.invoke(trigger, first[1], ctx=ctx_of_fiber[0])
+            return first[0], *second
+
+        ctx_of_fiber: list[Any] = []
+
+        def begin(x: int) -> Any:
+            ctx_of_fiber[:] = [runtime.ctx]
+            return runtime.drive(statement(x))
+
+        runtime.bind("statement", begin)
+        own, first, second, value, seen = await lua.eval("""
+            local fiber = require('fiber')
+            local function all(...) return fiber.id(), ... end
+            local a, b, c, d = all(require('internal.wait')(require('internal.python').statement(5)))
+            return a, b, c, d, fiber.self().storage.seen""")
+        assert own == first == second
+        assert (value, seen) == (20, 10)
+
+    run(test)
+
+
+def test_a_nested_error_comes_back(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        bad = runtime.compile(b"return function() error('in trigger') end", "=trigger")
+
+        def statement() -> Any:
+            try:
+                return runtime.invoke_now(bad)
+            except BoxError as error:
+                return False, encode_error(error)
+
+        runtime.bind("statement", statement)
+        with pytest.raises(BoxError, match="trigger:1: in trigger"):
+            await lua.eval("require('internal.wait')(require('internal.python').statement())")
+
+    run(test)
+
+
+def test_invoke_now_refuses_to_wait(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        handle = lua.runtime.compile(b"return function() require('fiber').sleep(100) end", "=sleeper")
+        with pytest.raises(BoxError, match="must not wait"):
+            lua.runtime.invoke_now(handle)
+
+    run(test)
+
+
+def test_cancelling_the_caller_cancels_the_fiber(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        task = asyncio.ensure_future(lua.eval("ok, problem = pcall(require('fiber').sleep, 100)"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asyncio.sleep(0.01)
+        assert await lua.eval("return ok, problem.type") == [False, "FiberIsCancelled"]
+
+    run(test)
+
+
+# ---- contexts ----
+
+
+class _Context:
+    made = 0
+
+    def __init__(self) -> None:
+        _Context.made += 1
+        self.ended = False
+
+
+def test_a_fiber_has_a_context_of_its_own_when_asked(run: Run) -> None:
+    """Made once for a fiber, ended with it; fibers that never ask have none, and none is inherited."""
+    ended: list[_Context] = []
+
+    async def test(lua: Lua) -> None:
+        seen: list[_Context] = []
+        _Context.made = 0
+        lua.runtime.bind("context", lambda: seen.append(lua.runtime.ctx))
+        await lua.eval("""
+            local fiber, python = require('fiber'), require('internal.python')
+            python.context() fiber.yield() python.context()
+            fiber.create(function() python.context() fiber.sleep(0) python.context() end)
+            fiber.create(function() fiber.sleep(0) end)
+            fiber.sleep(0.005)""")
+        assert _Context.made == 2
+        assert seen[0] is seen[2]
+        assert seen[1] is seen[3]
+        assert ended == [seen[1], seen[0]]
+        assert not lua.runtime._contexts
+        assert not lua.runtime._fiber_of
+
+    run(test, new_context=_Context, end_context=ended.append)
+
+
+def test_a_given_context_is_used_and_not_ended(run: Run) -> None:
+    ended: list[Any] = []
+
+    async def test(lua: Lua) -> None:
+        mine, seen = object(), []
+        lua.runtime.bind("context", lambda: seen.append(lua.runtime.ctx))
+        await lua.eval("require('fiber').sleep(0) require('internal.python').context()", ctx=mine)
+        assert seen == [mine]
+        assert ended == []
+
+    run(test, end_context=ended.append)
+
+
+# ---- the rest ----
+
+
+def test_print_and_exit_are_injected(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        await lua.eval("print('a', 1, nil, true) print()")
+        assert lua.printed == b"a\t1\tnil\ttrue\n\n"
+        task = asyncio.ensure_future(lua.eval("os.exit(3) print('never')"))
+        await until(lambda: bool(lua.exits))
+        await asyncio.sleep(0.005)
+        assert lua.exits == [3]
+        assert not task.done()
+        assert b"never" not in lua.printed
+        task.cancel()
+
+    run(test)
+
+
+def test_errors_of_detached_fibers_are_logged(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        await lua.eval("""local fiber = require('fiber')
+            fiber.create(function() error('lost') end)
+            fiber.create(function() fiber.sleep(100) end):cancel()
+            fiber.yield()""")
+        assert lua.logged == [("error", "LuajitError: eval:2: lost")]
+        lua.runtime.start_fiber(lua.runtime.compile(b"return function() error('early') end", "=t"))
+        assert lua.logged[-1] == ("error", "LuajitError: t:1: early")
+
+    run(test)
+
+
+def test_close_leaves_nothing_behind(flavour: str) -> None:
+    """Sleeping fibers, driven coroutines and pending calls: no timer, task or future survives."""
+
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with open_lua(flavour) as lua:
+
+            async def forever() -> None:
+                await asyncio.get_running_loop().create_future()
+
+            lua.runtime.bind("forever", lambda: lua.runtime.drive(forever()))
+            pending = [
+                asyncio.ensure_future(lua.eval("require('fiber').sleep(1000)")),
+                asyncio.ensure_future(lua.eval("require('internal.wait')(require('internal.python').forever())")),
+            ]
+            await asyncio.sleep(0)
+            waits = lua.runtime.waits
+        assert not waits._timers
+        assert not waits._tokens
+        results = await asyncio.gather(*pending, return_exceptions=True)
+        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+        assert asyncio.all_tasks() == before
+
+    asyncio.run(main())
+
+
+def test_two_runtimes_in_one_loop(flavour: str) -> None:
+    async def main() -> None:
+        async with open_lua(flavour) as one, open_lua(flavour) as two:
+            await one.eval("x = 1")
+            assert await two.eval("return x") == [None]
+            results = await asyncio.gather(
+                *(lua.eval("require('fiber').sleep(0.001) x = (x or 0) + 1 return x") for lua in (one, two))
+            )
+            assert results == [[2], [1]]
+
+    asyncio.run(main())
+
+
+def test_unknown_flavour() -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="unknown Lua flavour 'lua99'"):
+            Runtime(flavour="lua99")
+
+    asyncio.run(main())
+
+
+def test_calls_do_not_leak(run: Run) -> None:
+    """Evaluations, nested calls, waits and fibers: neither Lua's heap nor the process grows."""
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        inner = runtime.compile(b"return function(x) return x end", "=inner")
+
+        async def nested() -> Any:
+            await asyncio.sleep(0)
+            return (await runtime.invoke(inner, 1, ctx=None))[0]
+
+        runtime.bind("now", lambda: runtime.invoke_now(inner, 1)[0])
+        runtime.bind("later", lambda: runtime.drive(nested()))
+        source = """
+            local fiber, wait, python = require('fiber'), require('internal.wait'), require('internal.python')
+            for _ = 1, 20 do
+                python.now() wait(python.later())
+                fiber.create(function() fiber.sleep(0) fiber.self().storage.x = 1 end)
+                fiber.self()
+                pcall(error, 'x')
+            end
+            collectgarbage() collectgarbage()
+            return collectgarbage('count')"""
+        for _ in range(20):
+            await lua.value(source)
+        gc.collect()
+        objects, heap = len(gc.get_objects()), await lua.value(source)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        for _ in range(100):
+            last = await lua.value(source)
+        gc.collect()
+        assert last - heap < 100
+        assert len(gc.get_objects()) - objects < 200
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8192
+        assert not runtime._activations
+        assert not runtime.waits._tokens
+
+    run(test)

@@ -1,0 +1,86 @@
+"""The read-write latch."""
+
+from __future__ import annotations
+
+import asyncio
+
+from box.txn.latch import RWLatch
+
+
+def test_free_latch_needs_no_wait() -> None:
+    """Readers share, a writer excludes."""
+    latch = RWLatch()
+    assert latch.try_read()
+    assert latch.try_read()
+    assert not latch.try_write()
+    latch.release_read()
+    assert not latch.try_write()
+    latch.release_read()
+    assert latch.try_write()
+    assert not latch.try_read()
+    assert latch.is_writing
+    latch.release_write()
+    assert latch.is_free
+
+
+def test_first_come_first_served() -> None:
+    """A waiting writer holds back later readers; those are let in together."""
+    latch, notes = RWLatch(), []
+    assert latch.try_read()
+    latch.when_writable(lambda: notes.append("w1"))
+    latch.when_readable(lambda: notes.append("r1"))
+    latch.when_readable(lambda: notes.append("r2"))
+    latch.when_writable(lambda: notes.append("w2"))
+    assert not latch.try_read()
+    latch.release_read()
+    assert notes == ["w1"]
+    latch.release_write()
+    assert notes == ["w1", "r1", "r2"]
+    latch.release_read()
+    latch.release_read()
+    assert notes == ["w1", "r1", "r2", "w2"]
+    assert repr(latch) == "<latch writer, 0 waiting>"
+
+
+def test_tasks_and_cancellation() -> None:
+    """A cancelled waiter lets the others pass, whether it was granted the latch already or not."""
+
+    async def body() -> None:
+        latch, notes = RWLatch(), []
+
+        async def write(name: str) -> None:
+            async with latch.writing():
+                notes.append(name)
+
+        async def read(name: str) -> None:
+            async with latch.reading():
+                notes.append(name)
+
+        assert latch.try_write()
+        tasks = [asyncio.ensure_future(task) for task in (write("a"), write("b"), read("c"), read("d"))]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        latch.release_write()  # grants b, which is cancelled before it runs
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert notes == ["c", "d"]
+        assert latch.is_free
+
+    asyncio.run(body())
+
+
+def test_cancelled_between_grant_and_run() -> None:
+    """A future that was cancelled by its task gives the latch back at once."""
+
+    async def body() -> None:
+        latch = RWLatch()
+        assert latch.try_write()
+        waiter = asyncio.ensure_future(latch.wait_read())
+        await asyncio.sleep(0)
+        waiter.cancel()
+        latch.release_write()
+        await asyncio.gather(waiter, return_exceptions=True)
+        assert latch.is_free
+
+    asyncio.run(body())

@@ -1,0 +1,195 @@
+"""The limbo's transition table, without clock, files or tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError
+from box.iproto.constants import RequestType
+from box.iproto.messages import SynchroRequest
+from box.txn.limbo import NO_LSN, Decision, Limbo, LimboEntry, LimboState, Outcome
+
+from ._world import code
+
+ME, OTHER, THIRD = 1, 2, 3
+
+
+def limbo_of(owner: int, *lsns: int, quorum: int = 2) -> Limbo:
+    """A limbo on instance ME with entries of the owner; lsn 0 makes an entry that is not synchronous."""
+    limbo = Limbo(quorum, timeout=5.0)
+    limbo.instance_id = ME
+    for lsn in lsns:
+        entry = limbo.append(_txn(), 0 if owner == ME else owner, bool(lsn))
+        entry.lsn = lsn or NO_LSN
+        entry.since = 100.0
+    return limbo
+
+
+def _txn() -> Any:
+    return object()
+
+
+def lsns(entries: list[LimboEntry]) -> list[int]:
+    return [entry.lsn for entry in entries]
+
+
+def write(limbo: Limbo, decision: Decision | None) -> Outcome:
+    """Write the row that the limbo asked for."""
+    assert decision is not None
+    limbo.begin(decision)
+    limbo.end(written=True)
+    return limbo.process(SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id))
+
+
+def test_quorum_counts_instances() -> None:
+    """The owner's own write is one acknowledgement; the newest entry that a quorum has is confirmed."""
+    limbo = limbo_of(ME, 10, 11, 12, quorum=2)
+    limbo.acknowledge(ME, 12)
+    assert limbo.decide(100) is None
+    limbo.acknowledge(OTHER, 11)
+    limbo.acknowledge(OTHER, 5)  # an old acknowledgement changes nothing
+    decision = limbo.decide(100)
+    assert decision == Decision(RequestType.CONFIRM, 11)
+    outcome = write(limbo, decision)
+    assert lsns(outcome.committed) == [10, 11]
+    assert limbo.state is LimboState.WAITING
+    assert limbo.decide(100) is None
+
+
+def test_three_of_four() -> None:
+    """A quorum of three wants three."""
+    limbo = limbo_of(ME, 10, quorum=3)
+    for replica_id in (ME, OTHER):
+        limbo.acknowledge(replica_id, 10)
+        assert limbo.decide(100) is None
+    limbo.acknowledge(THIRD, 10)
+    assert limbo.decide(100) == Decision(RequestType.CONFIRM, 10)
+
+
+def test_acknowledgement_before_the_own_write() -> None:
+    """A replica may have a transaction before its owner learns that its own write is done."""
+    limbo = limbo_of(ME, quorum=2)
+    entry = limbo.append(_txn(), 0, True)
+    limbo.acknowledge(OTHER, 10)
+    assert limbo.decide(0) is None
+    entry.lsn = 10
+    limbo.acknowledge(ME, 10)
+    assert limbo.decide(0) == Decision(RequestType.CONFIRM, 10)
+
+
+def test_smaller_quorum_confirms() -> None:
+    """A change of the quorum decides anew."""
+    limbo = limbo_of(ME, 10, quorum=3)
+    limbo.acknowledge(ME, 10)
+    limbo.acknowledge(OTHER, 10)
+    assert limbo.decide(0) is None
+    limbo.quorum = 2
+    assert limbo.decide(0) == Decision(RequestType.CONFIRM, 10)
+
+
+def test_timeout_rolls_everything_back() -> None:
+    """The first entry's deadline takes the whole queue with it, newest first."""
+    limbo = limbo_of(ME, 10, 0, 12)
+    assert limbo.deadline == 105.0
+    assert limbo.decide(104.9) is None
+    limbo.timeout = 3.0
+    decision = limbo.decide(104.9)
+    assert decision == Decision(RequestType.ROLLBACK, 10)
+    limbo.begin(decision)
+    assert limbo.state is LimboState.ROLLING_BACK
+    with pytest.raises(BoxError) as failure:
+        limbo.append(_txn(), 0, True)
+    assert code(failure.value) == "SYNC_ROLLBACK"
+    limbo.end(written=True)
+    outcome = limbo.process(SynchroRequest(RequestType.ROLLBACK, ME, 10, 0, ME))
+    assert lsns(outcome.rolled_back) == [12, NO_LSN, 10]
+    assert limbo.state is LimboState.EMPTY
+    assert limbo.rollback_count == 3
+
+
+def test_confirm_on_its_way_excludes_the_timeout() -> None:
+    """What is being confirmed cannot be rolled back any more; after a failed write it can."""
+    limbo = limbo_of(ME, 10, 11, quorum=1)
+    limbo.acknowledge(ME, 10)
+    decision = limbo.decide(1000)
+    assert decision == Decision(RequestType.CONFIRM, 10)
+    limbo.begin(decision)
+    assert limbo.state is LimboState.CONFIRMING
+    assert limbo.decide(1000) is None
+    assert limbo.deadline is None
+    limbo.end(written=False)
+    assert limbo.confirmed_lsn == 0
+    assert limbo.decide(1000) == Decision(RequestType.CONFIRM, 10)
+    assert len(limbo) == 2
+
+
+def test_others_between_synchronous_ones() -> None:
+    """Entries that are not synchronous are committed with what is before them."""
+    limbo = limbo_of(ME, 10, 0, 11, 0, 0, quorum=1)
+    limbo.acknowledge(ME, 10)
+    outcome = write(limbo, limbo.decide(100))
+    assert lsns(outcome.committed) == [10, NO_LSN]
+    limbo.acknowledge(ME, 11)
+    outcome = write(limbo, limbo.decide(100))
+    assert lsns(outcome.committed) == [11, NO_LSN, NO_LSN]
+    assert limbo.is_empty
+
+
+def test_foreign_entries() -> None:
+    """Entries of another instance make this one read-only; only that instance may add to them."""
+    limbo = limbo_of(OTHER, 10)
+    assert limbo.is_read_only
+    assert limbo.decide(1000) is None
+    for origin in (0, THIRD):
+        with pytest.raises(BoxError) as failure:
+            limbo.append(_txn(), origin, True)
+        assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
+    limbo.append(_txn(), OTHER, False)
+    assert lsns(limbo.process(SynchroRequest(RequestType.CONFIRM, THIRD, 10, 0, THIRD)).committed) == []
+    assert lsns(limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER)).committed) == [10, NO_LSN]
+    assert not limbo.is_read_only
+    limbo.append(_txn(), 0, True)
+    assert limbo.owner_id == ME
+
+
+def test_rollback_row() -> None:
+    """A ROLLBACK row takes the entries from its lsn on, with everything behind the first of them."""
+    limbo = limbo_of(OTHER, 10, 0, 11, 0, 12)
+    outcome = limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 11, 0, OTHER))
+    assert lsns(outcome.rolled_back) == [12, NO_LSN, 11]
+    assert lsns(list(limbo)) == [10, NO_LSN]
+    assert limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 99, 0, OTHER)) == Outcome([], [])
+
+
+def test_promote_row() -> None:
+    """PROMOTE confirms up to its lsn, rolls back the rest and changes the owner."""
+    limbo = limbo_of(OTHER, 10, 11, 12)
+    outcome = limbo.process(SynchroRequest(RequestType.PROMOTE, OTHER, 11, 1, THIRD))
+    assert (lsns(outcome.committed), lsns(outcome.rolled_back)) == ([10, 11], [12])
+    assert limbo.owner_id == THIRD
+    assert limbo.greatest_term == 1
+    assert not limbo.is_outdated(THIRD)
+    assert limbo.is_outdated(OTHER)
+
+
+def test_promote_of_somebody_who_did_not_have_the_queue() -> None:
+    """A new owner that knew another queue rolls everything back; one of an older term is ignored."""
+    limbo = limbo_of(OTHER, 10)
+    assert lsns(limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 50, 5, THIRD)).rolled_back) == [10]
+    assert limbo.owner_id == THIRD
+    assert limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 0, 4, OTHER)) == Outcome([], [])
+    assert limbo.owner_id == THIRD
+
+
+def test_failed_write_of_an_entry() -> None:
+    """Entries leave backwards when the journal fails."""
+    limbo = limbo_of(ME, 10, 11)
+    first, second = limbo
+    with pytest.raises(AssertionError):
+        limbo.abort(first)
+    limbo.abort(second)
+    limbo.abort(first)
+    assert limbo.is_empty
+    assert repr(limbo) == "<limbo EMPTY of 1, 0 entries, confirmed 0>"

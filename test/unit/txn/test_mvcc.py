@@ -1,0 +1,416 @@
+"""Versions: who sees what, who conflicts with whom, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.txn.context import Context
+from box.txn.mvcc import MvccStorage
+from box.txn.transaction import TxnState
+
+from ._world import World, code
+
+SK = ("sk", "TREE", True, [(2, "unsigned")])
+LOOSE = ("loose", "TREE", False, [(2, "unsigned")])
+
+
+class Players:
+    """Two contexts with open transactions on one space."""
+
+    def __init__(self, *extra: Any, kind: str = "TREE") -> None:
+        self.world = World(mvcc=True)
+        self.space = self.world.space("s", *extra, kind=kind)
+        self.world.journal.is_quick = True
+        self.a, self.b = self.world.context(), self.world.context()
+
+    def begin(self, *contexts: Context) -> None:
+        for ctx in contexts:
+            self.world.txns.begin(ctx)
+
+    def put(self, ctx: Context, *fields: Any) -> None:
+        self.world.replace(self.space, *fields, ctx=ctx)
+
+    def get(self, ctx: Context | None, *key: Any, iid: int = 0) -> Any:
+        return self.world.get(self.space, *key, ctx=ctx or self.world.context(), iid=iid)
+
+    def all(self, ctx: Context | None = None, iid: int = 0) -> Any:
+        return self.world.all(self.space, ctx, iid)
+
+    def commit(self, ctx: Context) -> str:
+        """The outcome: `ok` or the error's name."""
+        try:
+            self.world.txns.commit(ctx)
+        except BoxError as error:
+            return code(error)
+        return "ok"
+
+    @property
+    def is_clean(self) -> bool:
+        storage = self.world.storage
+        assert isinstance(storage, MvccStorage)
+        return not (storage._slots or storage._open or storage._stale)
+
+
+def test_uncommitted_changes_are_private() -> None:
+    """A transaction sees its own changes, nobody else does, in any index and in counts."""
+
+    async def body() -> None:
+        play = Players(SK)
+        play.put(play.world.ctx, 1, 10)
+        play.begin(play.a)
+        play.put(play.a, 1, 11)
+        play.put(play.a, 2, 20)
+        play.world.txns.on_yield(play.a)
+        dml = play.world.dml
+        assert play.all(play.a) == play.all(play.a, 1) == [[1, 11], [2, 20]]
+        assert play.all() == play.all(iid=1) == [[1, 10]]
+        assert play.get(None, 20, iid=1) is None
+        assert play.get(None, 10, iid=1) == [1, 10]
+        outside = play.world.context()
+        assert (dml.len(play.a, play.space), dml.len(outside, play.space)) == (2, 1)
+        assert (dml.count(play.a, play.space, 1, 2, []), dml.count(outside, play.space, 1, 2, [])) == (2, 1)
+        assert unpack(dml.max(outside, play.space, 0, []) or b"") == [1, 10]
+        assert unpack(dml.min(play.a, play.space, 1, [11]) or b"") == [1, 11]
+        assert len(play.world.storage.read_view(play.space)) == 1
+        assert play.commit(play.a) == "ok"
+        assert play.all() == play.all(iid=1) == [[1, 11], [2, 20]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_prepared_changes() -> None:
+    """On the way to the log a change is visible in transactions and in checkpoints, not outside."""
+
+    async def body() -> None:
+        play = Players()
+        play.world.journal.is_quick = False
+        play.put(play.world.ctx, 1, "a")
+        assert play.get(None, 1) is None
+        play.begin(play.a)
+        assert play.get(play.a, 1) == [1, "a"]
+        assert play.world.storage.read_view(play.space) == [pack([1, "a"])]
+        play.world.journal.fail()
+        assert play.get(None, 1) is None
+        assert play.a.txn is not None
+        assert play.a.txn.state is TxnState.CONFLICTED
+        with pytest.raises(BoxError) as failure:
+            play.put(play.a, 2)
+        assert code(failure.value) == "TRANSACTION_CONFLICT"
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_lost_update_is_refused() -> None:
+    """Of two transactions that read and write the same tuple, the later committer is aborted."""
+
+    async def body() -> None:
+        play = Players()
+        play.put(play.world.ctx, 1, 0)
+        play.begin(play.a, play.b)
+        for ctx in (play.a, play.b):
+            key, value = play.get(ctx, 1)
+            play.put(ctx, key, value + 1)
+        assert play.commit(play.a) == "ok"
+        assert play.commit(play.b) == "TRANSACTION_CONFLICT"
+        assert play.all() == [[1, 1]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("extra", [(), (SK,), (LOOSE,)])
+def test_blind_replaces_do_not_conflict(extra: Any) -> None:
+    """The one that commits later wins; secondary keys of the earlier one are gone."""
+
+    async def body() -> None:
+        play = Players(*extra)
+        play.put(play.world.ctx, 1, 10)
+        play.begin(play.a, play.b)
+        play.put(play.a, 1, 11)
+        play.put(play.b, 1, 12)
+        assert play.commit(play.b) == "ok"
+        assert play.all() == [[1, 12]]
+        assert play.commit(play.a) == "ok"
+        assert play.all() == [[1, 11]]
+        if extra:
+            assert play.all(iid=1) == [[1, 11]]
+            assert play.world.dml.len(play.a, play.space, 1) == 1
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_reader_goes_to_a_read_view() -> None:
+    """A transaction that only reads keeps seeing what it began to see, and commits."""
+
+    async def body() -> None:
+        play = Players(SK)
+        play.put(play.world.ctx, 1, 10)
+        play.put(play.world.ctx, 2, 20)
+        play.begin(play.a)
+        assert play.get(play.a, 1) == [1, 10]
+        play.put(play.world.ctx, 1, 11)
+        play.put(play.world.ctx, 1, 12)
+        play.world.dml.delete(play.world.ctx, play.space, 0, [2])
+        play.put(play.world.ctx, 3, 30)
+        assert play.all(play.a) == play.all(play.a, 1) == [[1, 10], [2, 20]]
+        assert play.all() == [[1, 12], [3, 30]]
+        assert not play.is_clean
+        assert play.commit(play.a) == "ok"
+        assert play.is_clean
+        assert play.all(iid=1) == [[1, 12], [3, 30]]
+
+    asyncio.run(body())
+
+
+def test_write_after_read_view() -> None:
+    """A transaction in a read view may not write."""
+
+    async def body() -> None:
+        play = Players()
+        play.put(play.world.ctx, 1, 10)
+        play.begin(play.a)
+        play.get(play.a, 1)
+        play.put(play.world.ctx, 1, 11)
+        play.put(play.a, 5)
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.all() == [[1, 11]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("kind", ["TREE", "HASH"])
+def test_reading_nothing_counts(kind: str) -> None:
+    """What was not there when it was looked for may not appear."""
+
+    async def body() -> None:
+        play = Players(kind=kind)
+        play.begin(play.a)
+        assert play.get(play.a, 1) is None
+        play.put(play.a, 9)
+        play.put(play.world.ctx, 1, "new")
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        play.begin(play.a)
+        assert len(play.all(play.a)) == 1
+        play.put(play.a, 9)
+        play.put(play.world.ctx, 2, "new")
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_ranges() -> None:
+    """A range that was read to its end, or up to a limit, conflicts with what appears inside only."""
+
+    async def body() -> None:
+        cases: list[tuple[int, int, list[int], int, int, str]] = [
+            # index, iterator, key, limit, new key, outcome
+            (0, 5, [20], 100, 15, "ok"),
+            (0, 5, [20], 100, 25, "TRANSACTION_CONFLICT"),
+            (0, 5, [20], 1, 25, "ok"),
+            (0, 6, [20], 100, 21, "TRANSACTION_CONFLICT"),
+            (0, 3, [20], 100, 15, "TRANSACTION_CONFLICT"),
+            (0, 4, [20], 1, 15, "ok"),
+            (0, 2, [], 2, 15, "TRANSACTION_CONFLICT"),
+            (0, 2, [], 2, 35, "ok"),
+            (1, 0, [200], 100, 25, "ok"),
+            (1, 0, [250], 100, 25, "TRANSACTION_CONFLICT"),
+            (1, 1, [250], 100, 26, "ok"),
+        ]
+        for iid, iterator, key, limit, new, outcome in cases:
+            play = Players(LOOSE)
+            for number in (10, 20, 30):
+                play.put(play.world.ctx, number, number * 10)
+            play.begin(play.a)
+            play.world.dml.select(play.a, play.space, iid, iterator, 0, limit, key)
+            play.put(play.a, 99, 990)
+            play.put(play.world.ctx, new, new * 10)
+            assert play.commit(play.a) == outcome, (iid, iterator, key, limit, new)
+            assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_unique_secondary_key_between_transactions() -> None:
+    """Two transactions may not put the same unique key into different tuples."""
+
+    async def body() -> None:
+        play = Players(SK)
+        play.begin(play.a, play.b)
+        play.put(play.a, 1, 10)
+        play.put(play.b, 2, 10)
+        assert play.commit(play.b) == "ok"
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.all() == play.all(iid=1) == [[2, 10]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_insert_and_delete_race() -> None:
+    """Of two inserts, or two deletes, of the same key one is aborted."""
+
+    async def body() -> None:
+        play = Players()
+        play.begin(play.a, play.b)
+        for ctx in (play.a, play.b):
+            play.world.insert(play.space, 1, ctx=ctx)
+        assert [play.commit(play.a), play.commit(play.b)] == ["ok", "TRANSACTION_CONFLICT"]
+        play.begin(play.a, play.b)
+        for ctx in (play.a, play.b):
+            play.world.dml.delete(ctx, play.space, 0, [1])
+        assert [play.commit(play.a), play.commit(play.b)] == ["ok", "TRANSACTION_CONFLICT"]
+        assert play.all() == []
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_savepoints_and_conflicts() -> None:
+    """What was rolled back to a savepoint does not conflict by its writes."""
+
+    async def body() -> None:
+        play = Players()
+        play.begin(play.a)
+        mark = play.world.txns.savepoint(play.a)
+        play.put(play.a, 1, "a")
+        play.world.txns.rollback_to_savepoint(play.a, mark)
+        play.put(play.a, 2, "a")
+        play.put(play.world.ctx, 1, "b")
+        assert play.commit(play.a) == "ok"
+        assert play.all() == [[1, "b"], [2, "a"]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_cursor_outside_of_transactions() -> None:
+    """Each step shows what is committed then."""
+
+    async def body() -> None:
+        play = Players()
+        for number in (1, 2, 3):
+            play.put(play.world.ctx, number)
+        cursor = play.world.dml.cursor(play.world.context(), play.space, 0, 2, [])
+        assert unpack(next(cursor)) == [1]
+        play.begin(play.a)
+        play.put(play.a, 2, "changed")
+        play.put(play.a, 4)
+        assert unpack(next(cursor)) == [2]
+        play.commit(play.a)
+        assert [unpack(raw) for raw in cursor] == [[3], [4]]
+
+    asyncio.run(body())
+
+
+def test_altered_space_aborts_writers() -> None:
+    """Uncommitted changes do not survive new indexes; the altering transaction itself goes on."""
+
+    async def body() -> None:
+        play = Players()
+        storage = play.world.storage
+        assert isinstance(storage, MvccStorage)
+        play.begin(play.a, play.b)
+        play.put(play.a, 1)
+        play.put(play.b, 2)
+        assert play.b.txn is not None
+        with storage.alteration(play.b.txn):
+            storage.space_altered(play.space)
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.commit(play.b) == "ok"
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("failures", [0.0, 0.1])
+@pytest.mark.parametrize("seed", range(10))
+def test_generated_histories_are_serial(seed: int, failures: float) -> None:
+    """What committed transactions read and wrote is what they would have in the order of their commits.
+
+    Read-only transactions are checked for a consistent view only: what they read existed at one moment (or was
+    prepared then, and failed later).
+    """
+
+    async def body() -> None:
+        play = Players(SK)
+        dice, world = random.Random(seed), play.world
+        world.journal.is_quick = False
+        contexts = [world.context() for _ in range(3)]
+        logs: dict[int, list[Any]] = {}
+        states: list[dict[int, int]] = [{}]
+        written = 1
+
+        def step(ctx: Context) -> None:
+            log = logs[id(ctx)]
+            key, value = dice.randrange(4), dice.randrange(1000)
+            action = dice.random()
+            try:
+                if action < 0.35:
+                    log.append(("get", key, play.get(ctx, key)))
+                elif action < 0.5:
+                    log.append(("all", None, play.all(ctx)))
+                elif action < 0.65:
+                    log.append(("delete", key, world.dml.delete(ctx, play.space, 0, [key]) is not None))
+                else:
+                    play.put(ctx, key, value)
+                    log.append(("put", key, value))
+            except BoxError as error:
+                if code(error) not in ("TRANSACTION_CONFLICT", "TUPLE_FOUND"):
+                    raise
+
+        def replay(log: list[Any], state: dict[int, int]) -> bool:
+            for action, key, result in log:
+                if action == "get" and result != ([key, state[key]] if key in state else None):
+                    return False
+                if action == "all" and result != [[k, v] for k, v in sorted(state.items())]:
+                    return False
+                if action == "delete" and result != (state.pop(key, None) is not None):
+                    return False
+                if action == "put":
+                    state[key] = result
+            return True
+
+        for _ in range(400):
+            ctx = dice.choice(contexts)
+            if ctx.txn is None:
+                world.txns.begin(ctx)
+                logs[id(ctx)] = []
+            elif dice.random() < 0.7:
+                step(ctx)
+            elif play.commit(ctx) == "ok":
+                ctx.take_pending()
+                log = logs[id(ctx)]
+                if any(action in ("put", "delete") for action, _, _ in log):
+                    state = dict(states[-1])
+                    assert replay(log, state), (log, states[-1])
+                    states.append(state)
+                else:
+                    assert any(replay(log, dict(state)) for state in states), log
+            chance = dice.random()
+            if chance < failures:
+                world.journal.fail()
+                del states[written:]
+            elif chance < 0.3:
+                world.journal.write()
+                written = len(states)
+        for ctx in contexts:
+            world.txns.fiber_stopped(ctx)
+        world.journal.write()
+        assert len(states) > 8
+        assert play.all() == [[k, v] for k, v in sorted(states[-1].items())]
+        assert sorted(play.all(iid=1)) == play.all()
+        assert play.is_clean
+
+    asyncio.run(body())

@@ -1,0 +1,353 @@
+"""Synchronous transactions from request to outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack
+from box.errors import BoxError
+from box.iproto.constants import Flag, RequestType
+from box.iproto.messages import SynchroRequest, synchro_row
+from box.iproto.row import Row
+from box.replication.vclock import VClock
+from box.txn.request import Request
+
+from ._world import World, code
+
+CONFIRM, ROLLBACK, PROMOTE = RequestType.CONFIRM, RequestType.ROLLBACK, RequestType.PROMOTE
+
+
+def commit_of(world: World, space: Any, *fields: Any) -> Any:
+    world.replace(space, *fields)
+    return world.ctx.take_pending()
+
+
+def remote(world: World, space: Any, replica_id: int, lsn: int, *fields: Any) -> Any:
+    """A transaction of another instance, handed to the journal."""
+    ctx = world.context()
+    txn = world.txns.begin(ctx)
+    body = b"\x82\x10" + pack(space.id) + b"\x21" + pack(list(fields))
+    row = Row(RequestType.REPLACE, replica_id, lsn, body=body)
+    coroutine = world.dml.apply_row(ctx, row)
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+    world.txns.commit_open(ctx, txn, waits=False)
+    return txn
+
+
+def synchro(kind: int, owner: int, lsn: int, origin: int, own_lsn: int) -> Row:
+    row = synchro_row(SynchroRequest(kind, owner, lsn, 1, origin))
+    row.replica_id, row.lsn = origin, own_lsn
+    return row
+
+
+def test_quorum_of_one() -> None:
+    """The own write is the quorum; the commit ends when CONFIRM is written."""
+
+    async def body() -> None:
+        world = World(quorum=1)
+        space = world.space(is_sync=True)
+        commit = commit_of(world, space, 1)
+        assert world.synchro.info() == {"queue": {"len": 1}, "quorum": 1}
+        world.journal.write(1)
+        assert not commit.done
+        assert len(world.journal.queue) == 1
+        world.journal.write()
+        assert commit.done
+        assert commit.error is None
+        assert world.journal.rows[1] == (CONFIRM, {2: 1, 3: 1})
+        assert world.journal.entries[0].rows[0].flags == Flag.WAIT_SYNC | Flag.WAIT_ACK
+
+    asyncio.run(body())
+
+
+def test_quorum_by_acknowledgements_and_others_behind() -> None:
+    """Asynchronous transactions wait behind synchronous ones."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
+        first, second = commit_of(world, space, 1), commit_of(world, plain, 1)
+        world.journal.write()
+        third = commit_of(world, space, 2)
+        world.journal.write()
+        assert [row.flags for entry in world.journal.entries for row in entry.rows] == [6, 2, 6]
+        world.synchro.on_ack(2, VClock({1: 1}))
+        world.journal.write()
+        assert (first.done, second.done, third.done) == (True, True, False)
+        world.synchro.set_quorum(1)
+        world.journal.write()
+        assert third.done
+        assert world.limbo.is_empty
+
+    asyncio.run(body())
+
+
+def test_unwritten_follower_of_a_confirmed_transaction() -> None:
+    """An asynchronous transaction whose own write is still going on is not committed by a CONFIRM before it."""
+
+    async def body() -> None:
+        world = World(quorum=1)
+        space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
+        first = commit_of(world, space, 1)
+        world.journal.write(1)
+        second = commit_of(world, plain, 1)
+        world.journal.write(1)
+        assert first.done
+        assert not second.done
+        assert world.limbo.is_empty
+        world.journal.write(1)
+        assert second.done
+        assert second.error is None
+
+    asyncio.run(body())
+
+
+def test_timeout() -> None:
+    """The first transaction gets the timeout, later ones the rollback; the data is as before."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=0.01)
+        space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
+        commits = [commit_of(world, space, 1, "a"), commit_of(world, space, 1, "b"), commit_of(world, plain, 1)]
+        world.journal.write()
+        await world.journal.submitted.wait()
+        with pytest.raises(BoxError) as failure:
+            world.replace(space, 5)
+        assert code(failure.value) == "SYNC_ROLLBACK"
+        world.journal.write()
+        codes = [code(commit.error) for commit in commits]
+        assert codes == ["SYNC_QUORUM_TIMEOUT", "SYNC_ROLLBACK", "SYNC_ROLLBACK"]
+        assert world.journal.rows[-1] == (ROLLBACK, {2: 1, 3: 1})
+        assert world.all(space) == world.all(plain) == []
+        assert world.limbo.rollback_count == 3
+
+    asyncio.run(body())
+
+
+def test_failed_writes() -> None:
+    """A failed write of a transaction takes it out of the limbo; a failed CONFIRM is tried again."""
+
+    async def body() -> None:
+        world = World(quorum=1)
+        space = world.space(is_sync=True)
+        errors: list[BoxError] = []
+        world.synchro.on_write_error = errors.append
+        kept, lost = commit_of(world, space, 1), commit_of(world, space, 2)
+        world.journal.fail(keep=1)
+        assert code(lost.error) == "WAL_IO"
+        assert len(world.limbo) == 1
+        world.journal.write(1)
+        world.journal.fail()
+        assert not kept.done
+        assert code(errors[0]) == "WAL_IO"
+        assert world.synchro.latch.is_free
+        again = commit_of(world, space, 3)
+        world.journal.write()
+        world.journal.write()
+        assert kept.done
+        assert again.done
+        assert kept.error is None
+        world.journal.refuses = True
+        with pytest.raises(BoxError) as failure:
+            world.replace(space, 4)
+        assert code(failure.value) == "WAL_IO"
+        assert world.limbo.is_empty
+        assert world.all(space) == [[1], [3]]
+        world.synchro.stop()
+
+    asyncio.run(body())
+
+
+def test_transactions_of_another_instance() -> None:
+    """They stay until their owner's CONFIRM is in the WAL; meanwhile the instance is read-only."""
+
+    async def body() -> None:
+        world = World(mvcc=True)
+        space = world.space(is_sync=True)
+        changes: list[bool] = []
+        world.synchro.on_change = lambda: changes.append(world.limbo.is_read_only)
+        txn = remote(world, space, 2, 1, 7)
+        world.journal.write()
+        assert not txn.done
+        assert changes == [True]
+        with pytest.raises(BoxError) as failure:
+            world.replace(space, 1)
+        assert code(failure.value) == "READONLY"
+        with pytest.raises(BoxError) as failure:
+            remote(world, space, 3, 1, 8)
+        assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
+        applied = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2)))
+        await asyncio.sleep(0)
+        assert not world.synchro.try_enter()
+        assert world.get(space, 7) is None
+        world.journal.write()
+        await applied
+        assert txn.done
+        assert world.get(space, 7) == [7]
+        assert changes[-1] is False
+        assert world.synchro.try_enter()
+        world.synchro.leave()
+
+    asyncio.run(body())
+
+
+def test_confirm_that_cannot_be_written() -> None:
+    """A foreign CONFIRM takes effect only when it is in the WAL, and may come again."""
+
+    async def body() -> None:
+        world = World()
+        space = world.space(is_sync=True)
+        txn = remote(world, space, 2, 1, 7)
+        world.journal.write()
+        world.journal.refuses = True
+        with pytest.raises(BoxError) as failure:
+            await world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2))
+        assert code(failure.value) == "WAL_IO"
+        world.journal.refuses = False
+        applied = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2)))
+        await asyncio.sleep(0)
+        world.journal.fail()
+        with pytest.raises(BoxError):
+            await applied
+        assert not txn.done
+        assert len(world.limbo) == 1
+        assert world.synchro.latch.is_free
+        world.journal.is_quick = True
+        await world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2))
+        assert txn.done
+
+    asyncio.run(body())
+
+
+def test_applier_waits_for_a_change_of_owner() -> None:
+    """While a CONFIRM is being written, rows of the next owner wait and then are accepted.
+
+    This is the race that the qsync mail describes under "a problem not related to the patch".
+    """
+
+    async def body() -> None:
+        world = World()
+        space = world.space(is_sync=True)
+        first = remote(world, space, 2, 1, 1)
+        world.journal.write()
+        confirm = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 1, 2, 2)))
+        await asyncio.sleep(0)
+
+        async def applier() -> Any:
+            await world.synchro.enter()
+            try:
+                return remote(world, space, 3, 1, 2)
+            finally:
+                world.synchro.leave()
+
+        second = asyncio.ensure_future(applier())
+        await asyncio.sleep(0)
+        assert not second.done()
+        world.journal.write()
+        await confirm
+        txn = await second
+        world.journal.write()
+        assert first.done
+        assert not txn.done
+        assert world.limbo.owner_id == 3
+
+    asyncio.run(body())
+
+
+def test_wait_confirm() -> None:
+    """Checkpoints wait for what is in the limbo now."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=100)
+        space = world.space(is_sync=True)
+        await world.synchro.wait_confirm()
+        commit_of(world, space, 1)
+        world.journal.write()
+        waiting = asyncio.ensure_future(world.synchro.wait_confirm())
+        await asyncio.sleep(0)
+        world.synchro.acknowledge(2, 1)
+        world.journal.write()
+        await waiting
+        commit_of(world, space, 2)
+        world.journal.write()
+        waiting = asyncio.ensure_future(world.synchro.wait_confirm())
+        await asyncio.sleep(0)
+        world.synchro.set_timeout(0.001)
+        await asyncio.sleep(0)
+        with pytest.raises(BoxError) as failure:
+            await waiting
+        assert code(failure.value) in ("SYNC_QUORUM_TIMEOUT", "SYNC_ROLLBACK")
+        world.synchro.stop()
+
+    asyncio.run(body())
+
+
+def test_promote() -> None:
+    """Taking over confirms what a quorum has and makes this instance the owner."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=0.01)
+        space = world.space(is_sync=True)
+        txn = remote(world, space, 2, 1, 1)
+        world.journal.write()
+        with pytest.raises(BoxError, match=r"Couldn't wait for quorum 2: timeout after 0.01 seconds, collected 1 acks"):
+            await world.synchro.promote()
+        world.synchro.on_ack(3, {2: 1})
+        promotion = asyncio.ensure_future(world.synchro.promote())
+        await world.journal.submitted.wait()
+        with pytest.raises(BoxError, match=r"box.ctl.promote does not support simultaneous invocations"):
+            await world.synchro.promote()
+        world.journal.write()
+        await promotion
+        assert txn.done
+        assert txn.error is None
+        assert world.journal.rows[-1] == (PROMOTE, {2: 2, 3: 1, 0x53: 1})
+        assert world.limbo.owner_id == 1
+        assert not world.limbo.is_read_only
+
+    asyncio.run(body())
+
+
+def test_recovered_rows() -> None:
+    """CONFIRM and ROLLBACK rows of the log act at once."""
+
+    async def body() -> None:
+        world = World()
+        world.journal.is_quick = True
+        space = world.space(is_sync=True)
+        txns = [remote(world, space, 1, lsn, lsn) for lsn in (1, 2, 3)]
+        assert [txn.done for txn in txns] == [False] * 3
+        world.synchro.recover(synchro(CONFIRM, 1, 1, 1, 4))
+        world.synchro.recover(synchro(ROLLBACK, 1, 2, 1, 5))
+        assert [txn.error and code(txn.error) for txn in txns] == [None, "SYNC_ROLLBACK", "SYNC_ROLLBACK"]
+        assert world.all(space) == [[1]]
+
+    asyncio.run(body())
+
+
+def test_nops_and_snapshot_rows_do_not_wait() -> None:
+    """NOPs pass through any limbo; rows of a snapshot are confirmed already."""
+
+    async def body() -> None:
+        world = World()
+        space = world.space(is_sync=True)
+        remote(world, space, 2, 1, 1)
+        world.journal.write()
+        ctx = world.context()
+        txn = world.txns.begin(ctx)
+        world.dml.run_nop(ctx, Row(RequestType.NOP, 3, 1))
+        world.txns.commit_open(ctx, txn, waits=False)
+        world.journal.write()
+        assert txn.done
+        loaded = world.txns.begin(ctx)
+        loaded.force_async = True
+        world.dml.run_unchecked(ctx, space, Request(RequestType.INSERT, space.id, tuple=pack([9])))
+        world.txns.commit(ctx)
+        world.journal.write()
+        assert loaded.done
+
+    asyncio.run(body())
