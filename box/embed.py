@@ -69,15 +69,18 @@ class Instance:
         )
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
-        self.node.log.fiber = self.runtime.current_fiber
+        self.node.log.fiber = self._current_fiber
+
+    def _current_fiber(self) -> tuple[int, str]:
+        """What the log shows of the fiber that runs; Lua's own messages come with their fiber's name."""
+        return self.runtime.fiber_id or 1, "main"
 
     def _log(self, level: str, text: str) -> None:
         self.node.log.say(_LEVELS[level], text)
 
     def _end_context(self, ctx: Context) -> None:
         """A fiber has ended: an open transaction ends with it, and its session if it had one of its own."""
-        if ctx.txn is not None:
-            self.node.txns.rollback_open(ctx, ctx.txn)
+        self.node.txns.fiber_stopped(ctx)
         if ctx.session.type == "background":
             self.node.sessions.by_id.pop(ctx.session.id, None)
 

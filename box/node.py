@@ -26,7 +26,7 @@ from uuid import UUID
 from box.checkpoint import Checkpoints
 from box.config import OPTIONS, Config, synchro_quorum
 from box.errinj import ErrorInjections
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.server import Server
 from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
@@ -113,13 +113,11 @@ class Node:
     def _build(self, tuples: TupleStorage) -> None:
         """Transactions over plain or versioned tuples: known only when `memtx_use_mvcc_engine` is."""
         self.tuples = tuples
-        self.schema.read_tuples = tuples.read_view
-        if isinstance(tuples, MvccStorage):
-            self.schema.on_alter_space.append(tuples.space_altered)
         self.synchro = SynchroQueue(self.limbo, self._startup_journal, self.loop)
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
         self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
         self.synchro.on_change = self.on_ro_change
+        self.synchro.on_write_error = self._log_synchro_failure
 
     def _watch_schema(self) -> None:
         self.schema.on_replicaset_uuid.append(self._set_replicaset_uuid)
@@ -137,6 +135,9 @@ class Node:
         if uuid == self.instance_uuid:
             self.set_instance_id(replica_id if is_registered else 0)
         self.update_synchro_quorum()
+
+    def _log_synchro_failure(self, error: BoxError) -> None:
+        self.log.error(f"could not write a synchronous request to the log: {error.message}")
 
     # -- questions ------------------------------------------------------------------------------
 

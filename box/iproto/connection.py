@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from enum import IntFlag
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
@@ -40,19 +41,22 @@ class Stop(IntFlag):
     BUSY = 4
 
 
-def _header_shapes() -> list[tuple[struct.Struct, int]]:
-    """By the first byte of the sync: how to read `ce <length> 82 00 <type> 01 <sync>` and its size.
+_HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
+
+
+def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
+    """By the first byte of the sync: how to read `ce <length> 82 00 <type> 01 <sync>`, and its size.
 
     The fields are 0xCE, length, 0x8200, type, 0x01, sync. Other forms of a header do not match the constants.
     """
-    fixed = (struct.Struct(">BIHBBB"), 10)
-    shapes = [fixed] * 256
+    one_byte = struct.Struct(">BIHBBB").unpack_from
+    shapes: dict[int, tuple[_HeaderReader, int]] = dict.fromkeys(range(128), (one_byte, 10))
     for mark, (form, width) in {0xCC: ("B", 1), 0xCD: ("H", 2), 0xCE: ("I", 4), 0xCF: ("Q", 8)}.items():
-        shapes[mark] = (struct.Struct(">BIHBBx" + form), 10 + width)
+        shapes[mark] = (struct.Struct(">BIHBBx" + form).unpack_from, 10 + width)
     return shapes
 
 
-_SHAPES: Final = [(shape.unpack_from, size) for shape, size in _header_shapes()]
+_SHAPES: Final = _header_shapes()
 
 
 class Connection(asyncio.Protocol):
@@ -218,9 +222,9 @@ class Connection(asyncio.Protocol):
             try:
                 read_header, size = _SHAPES[data[pos + 9]]
                 mark, length, keys, kind, sync_key, sync = read_header(data, pos)
-            except (IndexError, struct.error):
+            except (IndexError, KeyError, struct.error):
                 mark = 0
-            if mark == 0xCE and keys == 0x8200 and sync_key == 1:
+            if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128:
                 start, stop = pos + size, pos + 5 + length
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))
@@ -248,7 +252,7 @@ class Connection(asyncio.Protocol):
         plans = server.plans
         tail = at + plans.sizes[kind]
         plan = plans.tables[kind].get(data[at:tail])
-        if plan is None or plans.version != schema.version:
+        if plan is None or plans.version != schema.version or server.is_delayed:
             return False
         ctx = self.ctx
         try:

@@ -14,7 +14,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
 from box.iproto.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.iproto.codec import reply_array, reply_body, reply_ok, reply_tuples
-from box.iproto.constants import Key, RequestType
+from box.iproto.constants import DML_TYPES, Key, RequestType
 from box.iproto.plans import Plan
 from box.iproto.request import (
     AuthRequest,
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 _ITERATOR_MAX: Final = 12
 _LIMIT_MAX: Final = 0xFFFFFFFF
+_DELAY: Final = 0.001
+_DELAYED_SHARE: Final = 0.1
+"""What ERRINJ_IPROTO_TX_DELAY does: seconds, and the share of data requests that wait so long."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
 Handler = Callable[["Connection", Row], None]
 
@@ -97,6 +100,12 @@ class Dispatcher:
 
     def run(self, connection: Connection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply."""
+        if self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE:
+            self._server.loop.call_later(_DELAY, self._run, connection, row)
+        else:
+            self._run(connection, row)
+
+    def _run(self, connection: Connection, row: Row) -> None:
         try:
             handler = self._handlers.get(row.type & 0xFF)
             if handler is None or handler in self._without_body:

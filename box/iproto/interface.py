@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 if TYPE_CHECKING:
+    from random import Random
+
+    from box.errinj import ErrorInjections
     from box.iproto.connection import Connection
     from box.iproto.row import Row
     from box.iproto.sessions import Sessions
@@ -145,6 +148,12 @@ class NodeLike(Protocol):
     @property
     def functions(self) -> FunctionsLike | None:
         """None for a node without Lua."""
+
+    @property
+    def errinj(self) -> ErrorInjections: ...
+
+    @property
+    def random(self) -> Random: ...
 
     @property
     def replication(self) -> ReplicationLike: ...

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from box.txn.context import Session
 
 
+def _nothing() -> None:
+    """What a closed server has left to forget."""
+
+
 class Server:
     """Serves clients of one node on one address.
 
@@ -41,6 +45,9 @@ class Server:
         self.connections: set[Connection] = set()
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
+        self.is_delayed = False
+        """ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the shortcut."""
+        self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
         self._salt_source = salt_source
         self._waiting: deque[Connection] = deque()
         self._admission_scheduled = False
@@ -48,6 +55,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._address: Any = None
         self._path: str | None = None
+
+    def _set_delayed(self, value: object) -> None:
+        self.is_delayed = bool(value)
 
     # -- listening --------------------------------------------------------------------------------------------
 
@@ -104,6 +114,8 @@ class Server:
     async def close(self) -> None:
         """Stop listening and close every connection, without waiting for requests that are running."""
         await self.stop_listening()
+        self._forget_injection()
+        self._forget_injection = _nothing
         for connection in list(self.connections):
             connection.close()
         tasks = list(self._tasks)

@@ -1,6 +1,5 @@
 """The journal: write-ahead log, snapshots, recovery, garbage collection and the file format they share."""
 
-from box.journal.checkpoint import Checkpoints
 from box.journal.entry import JournalEntry
 from box.journal.errors import XlogError, XlogGapError
 from box.journal.follow import Follower
@@ -15,7 +14,6 @@ from box.journal.wal import CheckpointStart
 __all__ = [
     "WAL_MODES",
     "CheckpointStart",
-    "Checkpoints",
     "Consumer",
     "FileStorage",
     "Follower",

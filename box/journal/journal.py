@@ -253,7 +253,13 @@ class Journal:
             entry.error = client_error(ErrorCode.WAL_IO)
         self._finish(rollback)
         self._rollback = []
-        self._in_rollback = False  # no batch is with the wal thread now, so that it does not look
+        if not self._busy:
+            self._in_rollback = False
+            return
+        # Requests that are on their way to the wal thread were made while the undone changes were in memory: they have
+        # to meet the rollback, so that the end of it goes the same way, behind them.
+        self._busy += 1
+        self._queue.put(self._end_rollback)
 
     def _finish(self, entries: list[JournalEntry]) -> None:
         for entry in entries:
@@ -315,6 +321,13 @@ class Journal:
                 following = None
         self._loop.call_soon_threadsafe(self._complete, self._write(batch, messages))
         return following
+
+    def _end_rollback(self) -> None:
+        self._in_rollback = False
+        self._loop.call_soon_threadsafe(self._request_is_back)
+
+    def _request_is_back(self) -> None:
+        self._busy -= 1
 
     def _write(self, entries: list[JournalEntry], messages: int) -> _Batch:
         written: Written | None = None

@@ -9,8 +9,8 @@ An error undoes the statement, and without an open transaction the implicit one 
 never wait: spaces with user triggers, which may, go through `execute`. Outside a transaction a change starts its
 commit; if that is not complete on return, it is in `ctx.pending` (see `box.txn.context`).
 
-The usual request, a replace or insert of a space with one index and nothing special, takes a short cut
-(`_store_quick`) with the same effects.
+The usual request, a replace or insert of a space with nothing special, takes a short cut (`_store_quick`) with the
+same effects: without a `Transaction`, a `Statement` and a `Request`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from box.schema.sequence import fill_sequence
 from box.schema.space import NOTHING, Space
 from box.txn.reads import Reader
 from box.txn.request import Request, decode_request
-from box.txn.storage import Mode, duplicate
+from box.txn.storage import Mode, exchange, keys_of
 from box.txn.transaction import Commit
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ _REPLACE: Final = int(RequestType.REPLACE)
 class QuickWrite(Commit):
     """A transaction of one statement that took the short cut."""
 
-    __slots__ = ("index", "key", "old")
+    __slots__ = ("new", "old", "space")
 
     def __init__(
-        self, row: Row, index: Index, key: Any, old: bytes | None, on_complete: Callable[[JournalEntry], None]
+        self, row: Row, space: Space, old: bytes | None, new: bytes, on_complete: Callable[[JournalEntry], None]
     ) -> None:
         self.rows = [row]
         self.error = None
@@ -61,27 +61,19 @@ class QuickWrite(Commit):
         self.on_complete = on_complete
         self.done = False
         self._callbacks = None
-        self.index = index
-        self.key = key
+        self.space = space
         self.old = old
+        self.new = new
+
+    def undo(self) -> None:
+        """Put the indexes back as they were."""
+        exchange(self.space, self.new, self.old, [] if self.old is None else keys_of(self.space, self.old))
 
 
 class _Plan:
     """What the short cut needs to know about one layout of a space."""
 
-    __slots__ = (
-        "find",
-        "format",
-        "group_id",
-        "index",
-        "indexes",
-        "is_quick",
-        "key_of",
-        "max_size",
-        "prefix",
-        "replace",
-        "validate",
-    )
+    __slots__ = ("format", "indexes", "is_quick", "is_single", "key_of", "max_size", "prefix", "replace", "validate")
 
     def __init__(self, space: Space, max_tuple_size: int, *, quick_allowed: bool) -> None:
         index = space.primary
@@ -90,20 +82,17 @@ class _Plan:
         self.max_size = max_tuple_size - TUPLE_OVERHEAD - _OFFSET_SIZE * _offset_count(space)
         self.validate = space.format.validate
         self.prefix = space.tuple_prefix
-        self.group_id = GROUP_LOCAL if space.is_local else GROUP_DEFAULT
         self.is_quick = (
             quick_allowed
             and index is not None
-            and len(space.indexes) == 1
             and space.is_plain
             and space.system_trigger is None
             and space.sequence is None
             and not (space.is_sync or space.is_local or space.is_temporary or space.definition.opts.view)
         )
+        self.is_single = len(space.indexes) == 1
         if index is not None:
-            self.index = index
             self.key_of = index.key_of
-            self.find = index.find
             self.replace = index.replace
 
 
@@ -201,23 +190,22 @@ class Dml(Reader):
         return self._store_quick(ctx, space, plan, raw, request_type)
 
     def _store_quick(self, ctx: Context, space: Space, plan: _Plan, raw: bytes, request_type: int) -> bytes:
-        key = plan.key_of(plan.validate(raw))
+        fields = plan.validate(raw)
         if len(raw) > plan.max_size:
             raise self._too_large(plan, raw)
-        if request_type == _INSERT and (present := plan.find(key)) is not None:
-            raise duplicate(plan.index, space, present, raw)
-        write = QuickWrite(
-            Row(request_type, body=plan.prefix + raw),
-            plan.index,
-            key,
-            plan.replace(key, raw),
-            self._on_quick_written,
-        )
+        if plan.is_single and request_type == _REPLACE:
+            old = plan.replace(plan.key_of(fields), raw)
+        else:
+            mode = Mode.INSERT if request_type == _INSERT else Mode.REPLACE
+            old, keys = self._storage.check(None, space, raw, fields, mode)
+            exchange(space, old, raw, keys)
         self.counters[request_type] += 1
+        row = Row(request_type, body=plan.prefix + raw)
+        write = QuickWrite(row, space, old, raw, self._on_quick_written)
         try:
             self.txns.journal.submit(write)
         except BoxError:
-            _undo_quick(write)
+            write.undo()
             raise
         if not write.done:
             ctx.pending = write
@@ -542,15 +530,8 @@ def _unique_index(space: Space, iid: int) -> Index:
 def _quick_written(entry: JournalEntry) -> None:
     assert isinstance(entry, QuickWrite)
     if entry.error is not None:
-        _undo_quick(entry)
+        entry.undo()
     entry.finish()
-
-
-def _undo_quick(write: QuickWrite) -> None:
-    if write.old is None:
-        write.index.remove(write.key)
-    else:
-        write.index.put(write.key, write.old)
 
 
 def _request(op: str, space: Space, *args: Any) -> Request:

@@ -342,8 +342,8 @@ def _is_local(row: Row) -> bool:
     return row.replica_id == 0 and row.group_id == GROUP_LOCAL
 
 
-def statements_of(txn: Transaction) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+def changes_of(statements: list[Statement]) -> Iterator[tuple[bytes | None, bytes | None, int]]:
     """Old tuple, new tuple and space id of every change, as the iterator of an on_commit trigger gives them."""
-    for statement in txn.statements:
+    for statement in statements:
         if statement.space is not None:
             yield statement.old, statement.new, statement.space.id

@@ -150,8 +150,3 @@ class Reader:
         rows = self._storage.scan(ctx.txn, self._open(ctx, space, index), iterator, key)
         visible = space.row_filter
         return rows if visible is None else (raw for raw in rows if visible(ctx.credentials, raw))
-
-
-def key_of_tuple(index: Index, fields: list[Any]) -> list[Any]:
-    """The key of a decoded tuple as a user would pass it; fields that are missing are nil."""
-    return index.key_def.extract_values(fields)

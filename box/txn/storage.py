@@ -110,14 +110,31 @@ class Storage:
     ) -> None:
         """Put `new` into all indexes in place of `old`, which UPDATE has and the other modes look up.
 
-        Sets the statement's tuples. ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND,
-        ER_CANT_UPDATE_PRIMARY_KEY.
+        Sets the statement's tuples. Errors as `check`.
+        """
+        old, keys = self.check(txn, space, new, fields, mode, old, matters=statement.requires_old)
+        statement.old, statement.new = old, new
+        self._write(txn, space, statement, keys)
+        txn.changes = statement.applied = txn.changes + 1
+
+    def check(
+        self,
+        txn: Transaction | None,
+        space: Space,
+        new: bytes,
+        fields: list[Any],
+        mode: Mode,
+        old: bytes | None = None,
+        *,
+        matters: bool = True,
+    ) -> tuple[bytes | None, list[SortKey]]:
+        """The tuple that `new` replaces and its own keys, one an index. `matters`: the outcome depends on the former.
+
+        ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND, ER_CANT_UPDATE_PRIMARY_KEY.
         """
         primary = space.index(0)
-        indexes = space.indexes
         key = primary.key_of(fields)
-        look_up = self.find if statement.requires_old else self.peek
-        present = look_up(txn, primary, key)
+        present = self.find(txn, primary, key) if matters else self.peek(txn, primary, key)
         if mode is Mode.REPLACE:
             old = present
         elif present is not None:
@@ -126,11 +143,16 @@ class Storage:
         elif mode is Mode.UPDATE:
             raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
         keys = [key]
-        if len(indexes) > 1:
-            keys += self._secondary_keys(txn, space, old, new, fields)
-        statement.old, statement.new = old, new
-        self._write(txn, space, statement, keys)
-        txn.changes = statement.applied = txn.changes + 1
+        indexes = iter(space.indexes.values())
+        next(indexes)
+        for index in indexes:
+            key = index.key_of(fields)
+            if index.definition.unique:
+                present = self.find(txn, index, key)
+                if present is not None and present != old:
+                    raise duplicate(index, space, present, new)
+            keys.append(key)
+        return old, keys
 
     def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:
         """Take a tuple out of all indexes."""
@@ -138,31 +160,15 @@ class Storage:
         self._write(txn, space, statement, [])
         txn.changes = statement.applied = txn.changes + 1
 
-    def _secondary_keys(
-        self, txn: Transaction, space: Space, old: bytes | None, new: bytes, fields: list[Any]
-    ) -> list[SortKey]:
-        keys = []
-        for index in space.indexes.values():
-            if index is space.primary:
-                continue
-            key = index.key_of(fields)
-            if index.is_unique:
-                present = self.find(txn, index, key)
-                if present is not None and present != old:
-                    raise duplicate(index, space, present, new)
-            keys.append(key)
-        return keys
-
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
         """Change the indexes from `statement.old` to `statement.new`, whose keys are given."""
-        _exchange(space, statement.old, statement.new, keys)
+        exchange(space, statement.old, statement.new, keys)
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
         """Take an applied statement back. Nothing newer may have changed the same tuple."""
         space, old = statement.space, statement.old
         assert space is not None
-        keys = [] if old is None else _keys_of(space, old)
-        _exchange(space, statement.new, old, keys)
+        exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
     # -- the life of a transaction
 
@@ -183,22 +189,23 @@ class Storage:
         return nullcontext()
 
 
-def _keys_of(space: Space, raw: bytes) -> list[SortKey]:
+def keys_of(space: Space, raw: bytes) -> list[SortKey]:
+    """The keys of a stored tuple, one an index."""
     fields = unpack(raw)
     return [index.key_of(fields) for index in space.indexes.values()]
 
 
-def _exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[SortKey]) -> None:
-    """Replace `old` by `new` (with its `keys`, one an index) in the indexes."""
-    indexes = space.indexes
+def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[SortKey]) -> None:
+    """Replace `old` by `new`, which has these `keys` (none if it is None), in all indexes."""
+    indexes = space.indexes.values()
     if new is None:
         assert old is not None
-        for index, key in zip(indexes.values(), _keys_of(space, old), strict=True):
+        for index, key in zip(indexes, keys_of(space, old), strict=True):
             index.remove(key)
         return
-    if old is not None and len(indexes) > 1:
-        for index, key, old_key in zip(indexes.values(), keys, _keys_of(space, old), strict=True):
+    if old is not None and len(keys) > 1:
+        for index, key, old_key in zip(indexes, keys, keys_of(space, old), strict=True):
             if old_key != key:
                 index.remove(old_key)
-    for index, key in zip(indexes.values(), keys, strict=True):
+    for index, key in zip(indexes, keys, strict=True):
         index.put(key, new)

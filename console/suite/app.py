@@ -36,4 +36,3 @@ def check_output(output: str, expected: str | None) -> str | None:
         return "no plan"
     passed = sum(line.startswith("ok ") for line in lines)
     return None if passed == int(plan[1]) else f"planned {plan[1]} tests, ran {passed}"
-

@@ -22,7 +22,7 @@ from console.suite.session import DEFAULT, TestSession
 from console.suite.wire import WireError
 
 SUFFIX = ".test.lua"
-DEFAULT_TIMEOUT = 240.0    # seconds without output from a command
+DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "test_run.lua"
 
 
@@ -94,11 +94,7 @@ def discover(path: Path) -> list[TestCase]:
 
 
 def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
-    return [
-        TestCase(suite, path, name, params)
-        for path in paths
-        for name, params in suite.runs_of(path.name)
-    ]
+    return [TestCase(suite, path, name, params) for path in paths for name, params in suite.runs_of(path.name)]
 
 
 async def run_case(case: TestCase, settings: Settings) -> Report:
@@ -237,4 +233,3 @@ async def is_debug(executable: tuple[str, ...]) -> bool:
     process = await asyncio.create_subprocess_exec(*executable, "--version", stdout=asyncio.subprocess.PIPE)
     stdout, _ = await process.communicate()
     return any(line.startswith(b"Target:") and b"Debug" in line for line in stdout.splitlines())
-

@@ -20,9 +20,9 @@ from console.suite.wire import Address, ConsoleClient, WireError
 
 READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
 READY_STATUSES = {"running", "hot_standby", "orphan"}
-CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}    # any other, or an exit code, is a crash
-STOP_TIMEOUT = 5.0    # seconds from the signal to SIGKILL
-POLL = 0.02           # seconds between two looks at a log or a status
+CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
+STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
+POLL = 0.02  # seconds between two looks at a log or a status
 
 
 class ServerError(Exception):

@@ -81,7 +81,8 @@ class Binding:
     @property
     def ctx(self) -> Context:
         """The context of the Lua fiber that is running."""
-        return self.runtime.ctx
+        ctx: Context = self.runtime.ctx
+        return ctx
 
     def failure(self, error: BoxError) -> tuple[bool, bytes]:
         """An error as the result of a call; it becomes the fiber's last error."""
@@ -122,4 +123,3 @@ class Binding:
 def text(raw: bytes) -> str:
     """A Lua string as Python text."""
     return raw.decode("utf-8", "surrogateescape")
-

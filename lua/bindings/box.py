@@ -17,8 +17,8 @@ from lua.bindings.txn import TxnBinding
 
 if TYPE_CHECKING:
     from box.node import Node
-    from lua.runtime import Runtime
     from box.txn.context import Context
+    from lua.runtime import Runtime
 
 
 class BoxBindings:
@@ -56,6 +56,7 @@ class BoxBindings:
         async def on_auth(ctx: Context, user: str, is_authenticated: bool) -> None:
             await triggers.fire("on_auth", ctx, user, is_authenticated)
 
+        node.on_shutdown.append(triggers.shut_down)
         node.sessions.on_connect.append(on_connect)
         node.sessions.on_disconnect.append(on_disconnect)
         node.sessions.on_auth.append(on_auth)

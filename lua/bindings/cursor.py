@@ -58,9 +58,7 @@ class OneByOne:
         return list(islice(self._rows, 1))
 
 
-def open_cursor(
-    dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]
-) -> ReadAhead | OneByOne:
+def open_cursor(dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> ReadAhead | OneByOne:
     """Open a scan; errors as `Dml.select`."""
     if not space.is_plain or dml.txns.storage.allows_yield:
         return OneByOne(dml.cursor(ctx, space, iid, iterator, key))

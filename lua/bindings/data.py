@@ -11,10 +11,13 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
+from box.data.collation import is_binary
 from box.data.format import TupleFormat
 from box.data.json_path import PathError, follow, parse_path
+from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
 
@@ -27,6 +30,7 @@ _NO_TUPLE = True
 
 
 _NO_FORMAT = TupleFormat()
+_NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 
 
 def _array(raw: bytes) -> list[Any]:
@@ -63,6 +67,37 @@ class DataBinding(Binding):
             return self.failure(error)
         except KeyError:
             return self._no_space(space_id)
+
+    @exported("reads_directly")
+    def reads_directly(self) -> int:
+        """1 if the running fiber may look into indexes itself: admin, no transaction, no versions of tuples."""
+        ctx = self.runtime.ctx
+        return int(ctx.credentials.is_admin and ctx.txn is None and not self.node.tuples.allows_yield)
+
+    @exported("index_finder")
+    def finder(self, space_id: int, iid: int) -> Outcome:
+        """'number' or 'string' and the look-up of the index's container, where a key of one such value is its key.
+
+        The look-up is the one object of Python that Lua holds. It never raises for a key of its kind.
+        """
+        space = self.node.schema.spaces.get(space_id)
+        index = None if space is None else space.indexes.get(iid)
+        if space is None or index is None or not space.is_plain or self.node.tuples.allows_yield:
+            return None
+        parts = index.definition.parts
+        part = parts[0]
+        if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
+            return None
+        if part.type in _NUMBERS:
+            return b"number", index.find
+        if part.type is FieldType.STRING and is_binary(part.collation_id):
+            return b"string", index.find
+        return None
+
+    @exported("count_reads")
+    def count_reads(self, count: int) -> None:
+        """So many look-ups were made since the last time."""
+        self.node.dml.counters[RequestType.SELECT] += int(count)
 
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
@@ -116,7 +151,9 @@ class DataBinding(Binding):
     @guarded("cursor_open")
     def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
         """A new cursor's number."""
-        cursor = open_cursor(self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key))
+        cursor = open_cursor(
+            self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key)
+        )
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
         return self._last_cursor

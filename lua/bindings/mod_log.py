@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from lua.bindings.binding import Binding, exported
+from typing import Any
+
+from box.data import codec
+from box.errors import ErrorCode, client_error
+from box.log import Level
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+
+_WITH_PLACE = frozenset({Level.SYSERROR, Level.ERROR, Level.WARN})
+"""Levels whose lines tell the file and line in the plain format; the JSON format always does."""
+
+_OPTIONS = {"level": "log_level", "format": "log_format", "nonblock": "log_nonblock", "log": "log"}
 
 
 class LogBinding(Binding):
@@ -12,3 +22,53 @@ class LogBinding(Binding):
     def level(self) -> int:
         """The number of the level up to which messages are written."""
         return self.node.log.level
+
+    @exported("log_say")
+    def say(self, level: float, place: bytes, message: bytes) -> None:
+        """Write one message. `place` is `file:line` or empty."""
+        log = self.node.log
+        kind = Level(int(level))
+        where = text(place) if kind in _WITH_PLACE or log.format == "json" else ""
+        log.say(kind, text(message), where=where)
+
+    @exported("log_state")
+    def state(self) -> bytes:
+        """A map of `level`, `format`, `nonblock` and `log`, as they are now."""
+        log, config = self.node.log, self.node.config
+        return codec.pack(
+            {
+                "level": log.level,
+                "format": log.format,
+                "nonblock": config["log_nonblock"],
+                "log": config["log"] or log.path,
+            }
+        )
+
+    @guarded("log_set")
+    def set(self, option: bytes, value: Any) -> Outcome:
+        """Change one of the options above. The destination may be set only once: CFG."""
+        name = text(option)
+        setting = text(value) if isinstance(value, bytes) else value
+        log, config = self.node.log, self.node.config
+        if name == "log":
+            if log.path is not None or config["log"]:
+                raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
+            log.open(setting, self.node.resolve)
+        elif name == "level":
+            log.level = int(setting)
+        elif name == "format":
+            log.format = setting
+        if config.is_loaded:
+            config.values[_OPTIONS[name]] = int(setting) if name == "level" else setting
+        return None
+
+    @guarded("log_rotate")
+    def rotate(self) -> Outcome:
+        """Open the log's file again. SystemError."""
+        self.node.log.rotate()
+        return None
+
+    @exported("log_pid")
+    def pid(self) -> int:
+        """Process id of the command behind the log's pipe, 0 without one."""
+        return self.node.log.pid or 0

@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from box.node import Node
     from lua.runtime import Runtime
 
+_BINDINGS = (LogBinding,)
+
 
 def bind_modules(runtime: Runtime, node: Node) -> None:
-    """Bind everything that the modules below lua/modules call in Python. Once a runtime, before Lua runs."""
-    for binding in (LogBinding,):
+    """Bind what the modules below lua/modules call in Python, and extend Lua's own libraries. Once a runtime, before
+    any other Lua code runs."""
+    for binding in _BINDINGS:
         binding(runtime, node)
+    runtime.release(runtime.compile(b"return require('internal.library') or true", "=modules"))

@@ -134,7 +134,9 @@ class SchemaBinding(Binding):
             schema.unload_function = self._functions.unload
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
         changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
-        changes += [("function", item.id, describe_function(item)) for item in schema.functions.values() if _is_lua(item)]
+        changes += [
+            ("function", item.id, describe_function(item)) for item in schema.functions.values() if _is_lua(item)
+        ]
         self._apply(changes)
 
     def _space(self, space: Space) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class SessionBinding(Binding):
     @exported("session_sync")
     def sync(self) -> int:
         """The request that is running, 0 outside of the binary protocol."""
-        return self.ctx.session.sync
+        return _sync_of(self.ctx)
 
     @exported("session_uid")
     def uid(self) -> int:
@@ -132,10 +132,11 @@ class SessionBinding(Binding):
     @guarded("session_push")
     def push(self, data: bytes) -> Outcome:
         """Send a message out of band. ER_UNSUPPORTED where the transport has no messages."""
-        session = self.ctx.session
+        ctx = self.ctx
+        session = ctx.session
         if session.push is None:
             raise client_error(ErrorCode.UNSUPPORTED, f"Session '{session.type}'", "push()")
-        session.push(data, session.sync)
+        session.push(data, _sync_of(ctx))
         return True
 
     @guarded("session_settings")
@@ -158,3 +159,9 @@ class SessionBinding(Binding):
     @property
     def _settings_space(self) -> Space:
         return self.node.schema.space(SpaceId.SESSION_SETTINGS)
+
+
+def _sync_of(ctx: Context) -> int:
+    """The request that the context serves; a session may have several at once."""
+    sync: int = getattr(ctx, "sync", ctx.session.sync)
+    return sync

@@ -6,6 +6,7 @@ nothing is called in vain.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
@@ -34,9 +35,7 @@ class _SpaceTrigger:
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
         """Run them for one change; `True` from Lua: the tuple stays as it came."""
         name = space_name.encode("utf-8", "surrogateescape")
-        values = await self._runtime.invoke(
-            self._dispatcher, self._space.id, old, new, name, op.encode(), ctx=ctx
-        )
+        values = await self._runtime.invoke(self._dispatcher, self._space.id, old, new, name, op.encode(), ctx=ctx)
         result = values[0] if values else None
         return NOTHING if result is True else result
 
@@ -118,6 +117,20 @@ class TriggerBinding(Binding):
     def set_shutdown_timeout(self, seconds: float) -> None:
         """How long on_shutdown triggers may take."""
         self.shutdown_timeout = float(seconds)
+
+    def forget_session(self, session_id: int) -> None:
+        """The session is over: forget its `box.session.storage`."""
+        self.runtime.invoke_now(self.runtime.handle_of("box.forget_session"), session_id)
+
+    async def shut_down(self) -> None:
+        """Run the on_shutdown triggers, for as long as they may take."""
+        try:
+            async with asyncio.timeout(self.shutdown_timeout):
+                await self.fire("on_shutdown", self.node.new_context())
+        except TimeoutError:
+            self.node.log.error("on_shutdown triggers did not finish in time")
+        except BoxError as error:
+            self.node.log.error(f"on_shutdown trigger failed: {error.message}")
 
     def has_event(self, name: str) -> bool:
         """True if firing it would call something."""

@@ -9,6 +9,7 @@ local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
 local lua_output = require('internal.lua_output')
 local python = require('internal.python')
+local msgpack = require('internal.msgpack')
 local wait = require('internal.wait')
 
 local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
@@ -112,8 +113,20 @@ local function format_output(ok, ...)
     return formats[settings.fmt](settings.opts, ok, select('#', ...), ...)
 end
 
--- What a console shows for box.session.push(value).
-local function format_push(value)
+-- Tables without the style hints that decoding gives them.
+local function plain(value)
+    if type(value) == 'table' then
+        setmetatable(value, nil)
+        for _, item in pairs(value) do
+            plain(item)
+        end
+    end
+    return value
+end
+
+-- What a console shows for box.session.push(value); the value comes as MessagePack.
+local function format_push(packed)
+    local value = plain(msgpack.decode(packed))
     local settings = current_settings()
     if settings.fmt == 'yaml' then
         return yaml_emitter.encode(CFG, value, PUSH_HANDLE, PUSH_PREFIX)
@@ -277,15 +290,6 @@ local function eval(line)
         return format_output(false, reason)
     end
     return format_output(pcall(chunk))
-end
-
--- Whether more lines are needed to make `text` a statement.
-local function is_complete(text)
-    local chunk, reason = loadstring(text)
-    if chunk or not reason:find(" near '<eof>'$") then
-        return true
-    end
-    return loadstring('return ' .. text) ~= nil
 end
 
 -- ---- completion -----------------------------------------------------------------------------
@@ -656,6 +660,5 @@ return {
     on_client_disconnect = on_client_disconnect,
     completion_handler = completion_handler,
     _serve = serve,
-    _format_push = format_push,
-    _is_complete = is_complete,
+    _push = format_push,
 }

@@ -1,6 +1,7 @@
 -- Functions by name: what a CALL request, a stored function and box.schema.func.call run.
 
 local box_error = require('box.error')
+local direct = require('box.direct')
 local entry = require('internal.entry')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
@@ -74,6 +75,7 @@ python.entry('box.load_function', registry.ref(load_body))
 local function leave(number, ok, ...)
     if number ~= 0 then
         python.session_su_leave(number)
+        direct.forget_fiber()
     end
     if not ok then
         error((...), 0)
@@ -87,6 +89,7 @@ function M.schema_call(name, ...)
         error('Use func:call(...)', 0)
     end
     local handle, su_number = finish.plain(python.function_enter(name))
+    direct.forget_fiber()
     return leave(su_number, pcall(call_stored, handle, name, ...))
 end
 

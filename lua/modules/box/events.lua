@@ -33,6 +33,8 @@ local function fire(name, ...)
     end
 end
 
+M.fire = fire
+
 function M.set_shutdown_timeout(timeout)
     python.event_shutdown_timeout(timeout)
 end

@@ -4,6 +4,7 @@
 
 local box_error = require('box.error')
 local check_index = require('box.usage').index
+local direct = require('box.direct')
 local finish = require('box.finish')
 local iterator_type = require('box.iterator_type').resolve
 local msgpack = require('internal.msgpack')
@@ -19,6 +20,8 @@ local encode, encode_args = msgpack.encode, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
 
 local UINT32_MAX = 4294967295
+-- Below this a double is the number that it shows.
+local EXACT_LIMIT = 2^53
 
 local methods = {}
 
@@ -51,13 +54,13 @@ local function encode_operations(ops)
     return encode(ops)
 end
 
-function methods.get(index, key)
+local by_number, by_string, may_read_directly = direct.by_number, direct.by_string, direct.is_allowed
+
+-- `value` is the key, or the one part of a key of one part.
+local function get_checked(index, key, value, kind)
     check_index(index, 'get')
-    local kind = type(key)
-    local value = key
-    if kind == 'table' and #key == 1 then
-        value = key[1]
-        kind = type(value)
+    if by_number[index] == nil then
+        direct.look_at(index)
     end
     local raw, problem
     if kind == 'number' or kind == 'string' then
@@ -71,6 +74,28 @@ function methods.get(index, key)
         return tuple_new(raw, index.space_id)
     end
     return finish.tuple(index.space_id, raw, problem)
+end
+
+function methods.get(index, key)
+    local value, kind = key, type(key)
+    if kind == 'table' and #key == 1 then
+        value = key[1]
+        kind = type(value)
+    end
+    local find
+    if kind == 'number' then
+        find = value >= 0 and value < EXACT_LIMIT and value % 1 == 0 and by_number[index]
+    elseif kind == 'string' then
+        find = by_string[index]
+    end
+    if not find or not may_read_directly() then
+        return get_checked(index, key, value, kind)
+    end
+    direct.reads = direct.reads + 1
+    local raw = find(value)
+    if raw ~= nil then
+        return tuple_new(raw, index.space_id)
+    end
 end
 
 local function select_options(options, key_is_empty)

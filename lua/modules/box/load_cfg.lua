@@ -1,6 +1,7 @@
 -- box.cfg: callable before and after the first configuration, readable after it; and the guard that
 -- refuses most of `box` before it.
 
+local events = require('box.events')
 local finish = require('box.finish')
 local python = require('internal.python')
 require('box.registry')
@@ -89,6 +90,7 @@ function M.configure(options)
     local packed = encode_options(options)
     open_box(finish.value(python.box_config_check(packed)))
     is_configured = true
+    events.fire('on_schema_init')
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
     if not ok then
         is_configured = false

@@ -4,6 +4,7 @@
 -- that holds a space or an index goes on showing what it is now. The order in which fields are assigned, nil
 -- included, is the peer's: it decides the order in which a console shows them.
 
+local direct = require('box.direct')
 local finish = require('box.finish')
 local func = require('box.schema.func')
 local index_methods = require('box.index').methods
@@ -84,6 +85,7 @@ local function fill_index(index, description, space_id)
     else
         index.unique = description.unique
     end
+    direct.forget_index(index)
     index.hint = description.hint
     if description.func ~= nil then
         index.func = description.func

@@ -1,9 +1,11 @@
 -- box.session: who runs this.
 
+local direct = require('box.direct')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local events = require('box.events')
+local registry = require('internal.registry')
 
 local M = {id = python.session_id, sync = python.session_sync, uid = python.session_uid, euid = python.session_euid}
 
@@ -52,6 +54,7 @@ end
 
 local function leave(number, ok, ...)
     python.session_su_leave(number)
+    direct.forget_fiber()
     if not ok then
         error((...), 0)
     end
@@ -68,11 +71,14 @@ function M.su(...)
     local user, func = ...
     if select('#', ...) == 1 then
         finish.nothing(python.session_su(user))
+        direct.forget_fiber()
         return
     elseif type(func) ~= 'function' then
         error(string.format("bad argument #2 to '?' (function expected, got %s)", type(func)), 0)
     end
-    return leave(finish.plain(python.session_su_enter(user)), pcall(func, select(3, ...)))
+    local number = finish.plain(python.session_su_enter(user))
+    direct.forget_fiber()
+    return leave(number, pcall(func, select(3, ...)))
 end
 
 function M.push(...)
@@ -113,9 +119,10 @@ M.settings = setmetatable({}, {
 -- One table for each session.
 local storages = {}
 
-function M._forget(id)
+-- From Python: the session is over.
+python.entry('box.forget_session', registry.ref(function(id)
     storages[id] = nil
-end
+end))
 
 return setmetatable(M, {
     aggregate_storage = storages,

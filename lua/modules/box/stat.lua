@@ -1,11 +1,19 @@
 -- box.stat and box.stat.net: counters of requests; box.slab and box.runtime: memory.
 
+local direct = require('box.direct')
 local finish = require('box.finish')
 local python = require('internal.python')
+
+-- Reads that Python did not see.
+local function flush_reads()
+    python.count_reads(direct.reads)
+    direct.reads = 0
+end
 
 -- Fields are assigned in the peer's order, which decides how a console shows them.
 local function read_all(read)
     local result = {}
+    flush_reads()
     for _, entry in ipairs(finish.value(read())) do
         local counter, values = {}, entry[2]
         counter.rps = values.rps
@@ -31,7 +39,10 @@ end
 
 local stat = {
     net = setmetatable({}, counters(python.box_stat_net)),
-    reset = function() finish.nothing(python.box_stat_reset()) end,
+    reset = function()
+        flush_reads()
+        finish.nothing(python.box_stat_reset())
+    end,
     vinyl = function() return {} end,
     sql = function() return {} end,
 }

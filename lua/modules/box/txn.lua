@@ -7,12 +7,14 @@ local triggers = require('box.txn_triggers')
 
 local M = {}
 
+local forget_fiber = require('box.direct').forget_fiber
 local txn_id = python.txn_id
 local set_yield_hook = require('internal.scheduler').set_yield_hook
 
 -- The open transaction learns of every switch to another fiber.
 function M.begin()
     finish.nothing(python.txn_begin())
+    forget_fiber()
     set_yield_hook(python.txn_on_yield)
 end
 
@@ -22,6 +24,7 @@ local function ending(call)
         local result, problem = call()
         changes.count = changes.count + 1
         if txn_id() == 0 then
+            forget_fiber()
             set_yield_hook(nil)
         end
         finish.nothing(result, problem)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import Any
 from uuid import UUID
 
 from box.data.codec import pack, unpack
+from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.iproto.constants import RequestType
 from box.iproto.sessions import Sessions
@@ -206,6 +208,8 @@ class FakeNode:
         self.txns = FakeTransactions()
         self.schema: Any = FakeSchema()
         self.config: dict[str, Any] = {"net_msg_max": 768}
+        self.errinj = ErrorInjections()
+        self.random = Random(1)
         self.log = FakeLog()
         self.functions = FakeFunctions()
         self.replication = FakeReplication()

@@ -158,6 +158,7 @@ def test_schema_change_voids_the_shortcut() -> None:
         (request(RequestType.AUTH, 7, {0x23: "guest"}), "Missing mandatory field 'tuple' in request"),
         (request(RequestType.EXECUTE, 7, {}), "Missing mandatory field 'SQL text or stmt id' in request"),
         (request(RequestType.EXECUTE, 7, {0x40: "SELECT 1"}), "Lunabox does not support SQL"),
+        (request(0x163, 7), "Unknown request type 99"),
         (packet({0: 1, 1: 7, 5: 3}, body(**SELECT_1)), "Wrong schema version, current: 3, in request: 77"),
         (packet({0: 64, 1: 7, 5: 3}), "Wrong schema version, current: 3, in request: 77"),
     ],
@@ -182,7 +183,14 @@ def test_broken_header_and_stream() -> None:
     async def scenario() -> None:
         async with serving() as (_, _, address):
             raw = await RawClient.connect(address)
-            for header in (b"\xc1", b"\x90", b"\x81\x00\xa1x", b"\x81\x60\x01", b"\x82\x00\x40"):
+            for header in (
+                b"\xc1",
+                b"\x90",
+                b"\x81\x00\xa1x",
+                b"\x81\x60\x01",
+                b"\x82\x00\x40",
+                b"\x82\x00\x40\x01\xff",
+            ):
                 reply = await raw.ask(b"\xce" + len(header).to_bytes(4, "big") + header)
                 assert (error_of(reply).message, reply.sync) == ("Invalid MsgPack - packet header", 0)
             reply = await raw.ask(b"\xcf" + (2**40).to_bytes(8, "big"))
@@ -362,6 +370,24 @@ def test_net_msg_max() -> None:
                 await eventually(lambda done=done: len(node.dml.waiting) > done)
                 node.dml.waiting[done].complete()
             assert [data_of(await write) for write in writes] == [[[key]] for key in range(20)]
+
+    run(scenario())
+
+
+def test_delayed_requests() -> None:
+    """With ERRINJ_IPROTO_TX_DELAY some requests are answered later than those behind them."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            node.errinj.set("ERRINJ_IPROTO_TX_DELAY", True)
+            order: list[int] = []
+            for _ in range(100):
+                connection.send(row(RequestType.SELECT, **SELECT_1)).add_done_callback(
+                    lambda reply: order.append(reply.result().sync)
+                )
+            await eventually(lambda: len(order) == 100)
+            assert order != sorted(order)
+            assert sorted(order) == list(range(1, 101))
 
     run(scenario())
 

@@ -441,6 +441,29 @@ def test_a_checkpoint_ends_the_file() -> None:
     asyncio.run(scenario())
 
 
+def test_a_checkpoint_asked_for_before_a_failure_is_refused() -> None:
+    """However late the wal thread reads the request: the caller has frozen changes that are undone since."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_WRITE", True)
+            failed = write(journal, replace_row(1))
+            passed = threading.Event()
+            blocker = asyncio.create_task(journal._ask(lambda: passed.wait(10)))
+            checkpoint = asyncio.create_task(journal.begin_checkpoint())
+            await asyncio.sleep(0)
+            assert await failed is not None
+            errinj.set("ERRINJ_WAL_WRITE", False)
+            passed.set()
+            await blocker
+            with pytest.raises(BoxError, match="Can't start a checkpoint while in cascading rollback"):
+                await checkpoint
+            assert await write(journal, replace_row(2)) is None
+
+    asyncio.run(scenario())
+
+
 def test_the_checkpoint_threshold_is_reported_once() -> None:
     """Until the next checkpoint is committed."""
 

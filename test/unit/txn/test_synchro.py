@@ -64,11 +64,12 @@ def test_quorum_of_one() -> None:
     asyncio.run(body())
 
 
-def test_quorum_by_acknowledgements_and_others_behind() -> None:
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_quorum_by_acknowledgements_and_others_behind(mvcc: bool) -> None:
     """Asynchronous transactions wait behind synchronous ones."""
 
     async def body() -> None:
-        world = World(quorum=2)
+        world = World(quorum=2, mvcc=mvcc)
         space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
         first, second = commit_of(world, space, 1), commit_of(world, plain, 1)
         world.journal.write()
@@ -106,11 +107,12 @@ def test_unwritten_follower_of_a_confirmed_transaction() -> None:
     asyncio.run(body())
 
 
-def test_timeout() -> None:
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_timeout(mvcc: bool) -> None:
     """The first transaction gets the timeout, later ones the rollback; the data is as before."""
 
     async def body() -> None:
-        world = World(quorum=2, timeout=0.01)
+        world = World(quorum=2, timeout=0.01, mvcc=mvcc)
         space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
         commits = [commit_of(world, space, 1, "a"), commit_of(world, space, 1, "b"), commit_of(world, plain, 1)]
         world.journal.write()
@@ -128,11 +130,12 @@ def test_timeout() -> None:
     asyncio.run(body())
 
 
-def test_failed_writes() -> None:
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_failed_writes(mvcc: bool) -> None:
     """A failed write of a transaction takes it out of the limbo; a failed CONFIRM is tried again."""
 
     async def body() -> None:
-        world = World(quorum=1)
+        world = World(quorum=1, mvcc=mvcc)
         space = world.space(is_sync=True)
         errors: list[BoxError] = []
         world.synchro.on_write_error = errors.append
@@ -223,14 +226,15 @@ def test_confirm_that_cannot_be_written() -> None:
     asyncio.run(body())
 
 
-def test_applier_waits_for_a_change_of_owner() -> None:
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_applier_waits_for_a_change_of_owner(mvcc: bool) -> None:
     """While a CONFIRM is being written, rows of the next owner wait and then are accepted.
 
     This is the race that the qsync mail describes under "a problem not related to the patch".
     """
 
     async def body() -> None:
-        world = World()
+        world = World(mvcc=mvcc)
         space = world.space(is_sync=True)
         first = remote(world, space, 2, 1, 1)
         world.journal.write()
@@ -312,11 +316,12 @@ def test_promote() -> None:
     asyncio.run(body())
 
 
-def test_recovered_rows() -> None:
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_recovered_rows(mvcc: bool) -> None:
     """CONFIRM and ROLLBACK rows of the log act at once."""
 
     async def body() -> None:
-        world = World()
+        world = World(mvcc=mvcc)
         world.journal.is_quick = True
         space = world.space(is_sync=True)
         txns = [remote(world, space, 1, lsn, lsn) for lsn in (1, 2, 3)]

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from box.data.codec import pack
 from box.errors import BoxError
 from box.iproto.constants import RequestType
+from box.txn.manager import changes_of
 from box.txn.transaction import Statement
 
 from ._world import World, code
@@ -156,13 +158,13 @@ def test_hooks() -> None:
         statement.on_commit.append(lambda: notes.append("statement"))
         txn.nesting.pop()
         world.replace(space, 1)
-        txn.on_commit += [lambda s: notes.append(len(s)), later, broken]
+        txn.on_commit += [lambda s: notes.append(list(changes_of(s))[-1]), later, broken]
         txn.on_rollback.append(lambda s: notes.append("wrong"))
         world.txns.commit(world.ctx)
         world.journal.write()
         assert not txn.done
         await txn.wait()
-        assert notes == ["statement", 2, "later"]
+        assert notes == ["statement", (None, pack([1]), 512), "later"]
         assert len(problems) == 1
         notes.clear()
         txn = world.txns.begin(world.ctx)

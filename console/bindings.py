@@ -1,0 +1,259 @@
+"""The Python half of `require('console')`, `require('yaml')` and `require('test_run')`.
+
+`Consoles` belongs to one instance: it holds the listening sockets, the connections by number (as Lua names them)
+and the terminal of an interactive session. See the text of lua.bindings.binding for what bound methods return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from box.iproto import uri as uris
+from box.txn.context import Context
+from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, ListenError
+from lua.bindings.mod_yaml import YamlBinding
+
+if TYPE_CHECKING:
+    from box.embed import Instance
+
+DIAL_TIMEOUT = 10.0
+_END_OF_REPLY = b"\n...\n"
+
+
+class Terminal(Protocol):
+    """Where an interactive session reads and writes."""
+
+    async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
+        """One statement, or None at the end of the input."""
+
+    def write(self, text: str) -> None:
+        """Show an answer."""
+
+
+class Consoles:
+    """Consoles of an instance. Makes `require('console')` work in it."""
+
+    def __init__(self, instance: Instance, terminal: Callable[[], Terminal] | None = None) -> None:
+        self._node = instance.node
+        self._runtime = instance.runtime
+        self._make_terminal = terminal
+        self._terminal: Terminal | None = None
+        self._last_number = 0
+        self._connections: dict[int, Connection] = {}
+        self.servers: dict[int, ConsoleServer] = {}
+        YamlBinding(self._runtime)
+        self._bind()
+        self._serve_handle = self._runtime.compile(b"return require('console')._serve", "=console")
+        self._push_handle = self._runtime.compile(b"return require('console')._push", "=console")
+        self._node.on_shutdown.append(self.close)
+
+    def _bind(self) -> None:
+        bind, drive = self._runtime.bind, self._runtime.drive
+
+        def bind_waiting(name: str, method: Callable[..., Awaitable[Any]]) -> None:
+            bind(name, lambda *args: drive(method(*args)))  # type: ignore[arg-type]
+
+        bind_waiting("console_listen", self._listen)
+        bind_waiting("console_dial", self._dial)
+        bind_waiting("console_prompt", self._prompt)
+        bind_waiting("console_exchange", self._exchange)
+        bind("console_unlisten", self._unlisten)
+        bind("console_read", self._read)
+        bind("console_write", self._write)
+        bind("console_close", self._close_connection)
+        bind("console_peer", self._peer)
+        bind("console_print", self._print)
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether anybody could come: a reason for a program to stay up."""
+        return bool(self.servers)
+
+    async def close(self) -> None:
+        """End every session and stop listening."""
+        servers = list(self.servers.values())
+        self.servers.clear()
+        for server in servers:
+            await server.close()
+        for connection in list(self._connections.values()):
+            connection.abort()
+        self._connections.clear()
+
+    async def complete(self, text: str) -> list[str]:
+        """Names that begin with `text`, such as `box.sp`."""
+        from box.data.codec import pack, unpack
+
+        source = b"return require('console').completion_handler(..., 0, #...)"
+        names = unpack(await self._runtime.eval(source, pack([text])))
+        return list(names[0][1:]) if names and names[0] else []
+
+    # -- sessions ----------------------------------------------------------------------------------------
+
+    async def _serve(self, connection: Connection) -> None:
+        """One accepted connection from its greeting to its end."""
+        node = self._node
+        session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
+        ctx = Context(session)
+        number = self._keep(connection)
+        try:
+            await node.sessions.run_on_connect(ctx)
+            await node.sessions.run_on_auth(ctx, session.user, True)
+            connection.write(GREETING)
+            session.push = self._pusher(ctx, connection.write)
+            await self._runtime.call_raw(self._serve_handle, number, ctx=ctx, name=f"console/{connection.peer}")
+        finally:
+            self._connections.pop(number, None)
+            if ctx.txn is not None:
+                node.txns.rollback_open(ctx, ctx.txn)
+            await node.sessions.close(session)
+
+    def _pusher(self, ctx: Context, write: Callable[[bytes], Any]) -> Callable[[bytes, int], None]:
+        def push(data: bytes, _sync: int) -> None:
+            (text,) = self._runtime.invoke_now(self._push_handle, data, ctx=ctx)
+            assert isinstance(text, bytes)
+            write(text)
+
+        return push
+
+    def _keep(self, connection: Connection) -> int:
+        self._last_number += 1
+        self._connections[self._last_number] = connection
+        return self._last_number
+
+    # -- servers -------------------------------------------------------------------------------------------
+
+    async def _listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
+        server = ConsoleServer(self._node, self._runtime, self._serve)
+        try:
+            await server.listen(address.decode(errors="surrogateescape"))
+        except ListenError as error:
+            return None, str(error).encode(errors="surrogateescape")
+        self._last_number += 1
+        self.servers[self._last_number] = server
+        return self._last_number, server.host.encode(), server.port.encode()
+
+    def _unlisten(self, number: float) -> bool | None:
+        server = self.servers.pop(int(number), None)
+        if server is None:
+            return None
+        server.stop_listening()
+        return True
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def _read(self, number: float, *marks: bytes) -> bytes | int | None:
+        connection = self._connections.get(int(number))
+        return None if connection is None else connection.read(marks)
+
+    def _write(self, number: float, data: bytes) -> bool | int | None:
+        connection = self._connections.get(int(number))
+        return None if connection is None else connection.write(data)
+
+    def _close_connection(self, number: float) -> None:
+        connection = self._connections.get(int(number))
+        if connection is not None:
+            connection.close()
+
+    def _peer(self, number: float) -> bytes:
+        connection = self._connections.get(int(number))
+        return b"" if connection is None else connection.peer.encode()
+
+    async def _dial(self, address: bytes, timeout: float | None = None) -> tuple[Any, ...]:
+        """(number, protocol, host, port), where the protocol is `text` or `binary`; (None, reason)."""
+        uri = uris.parse(address.decode(errors="surrogateescape"))
+        if uri is None or uri.service is None:
+            return None, b"usage"
+        try:
+            async with asyncio.timeout(DIAL_TIMEOUT if timeout is None else timeout):
+                connection, greeting = await self._open(uri)
+        except (OSError, TimeoutError) as error:
+            return None, (str(error) or "Connection timed out").encode()
+        protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
+        number = self._keep(connection)
+        connection.on_lost = lambda: self._connections.pop(number, None) and None
+        return number, protocol, (uri.host or "localhost").encode(), uri.service.encode()
+
+    async def _open(self, uri: uris.Uri) -> tuple[Connection, bytes]:
+        loop = self._node.loop
+        greeting: asyncio.Future[bytes] = loop.create_future()
+
+        def make() -> _Dialed:
+            return _Dialed(self._runtime, greeting)
+
+        if uri.unix is not None:
+            _, connection = await loop.create_unix_connection(make, uri.unix)
+        else:
+            _, connection = await loop.create_connection(make, uri.host or "localhost", int(uri.service or 0))
+        try:
+            return connection, await greeting
+        except BaseException:
+            connection.abort()
+            raise
+
+    async def _exchange(self, host: bytes, port: float, line: bytes) -> bytes | None:
+        """Send one line to a test runner's inspector; its reply, None without one."""
+        try:
+            reader, writer = await asyncio.open_connection(host.decode(), int(port), limit=1 << 26)
+        except OSError:
+            return None
+        try:
+            writer.write(line)
+            return await reader.readuntil(_END_OF_REPLY)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    # -- the interactive session ---------------------------------------------------------------------------
+
+    def _open_terminal(self) -> Terminal:
+        if self._terminal is None:
+            if self._make_terminal is None:
+                from console.prompt import open_terminal
+
+                self._terminal = open_terminal(self.complete)
+            else:
+                self._terminal = self._make_terminal()
+        return self._terminal
+
+    async def _prompt(self, prompt: bytes, delimiter: bytes, language: bytes, completion: bool) -> bytes | None:
+        line = await self._open_terminal().read(
+            prompt.decode(),
+            delimiter=delimiter.decode(errors="surrogateescape"),
+            language=language.decode(),
+            completion=bool(completion),
+        )
+        return None if line is None else line.encode(errors="surrogateescape")
+
+    def _print(self, text: bytes) -> bool:
+        self._open_terminal().write(text.decode(errors="surrogateescape"))
+        return True
+
+
+class _Dialed(Connection):
+    """A connection made by us: the greeting comes first and is not a part of the conversation."""
+
+    def __init__(self, runtime: Any, greeting: asyncio.Future[bytes]) -> None:
+        super().__init__(runtime)
+        self._greeting = greeting
+        self._head = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        if self._greeting.done():
+            super().data_received(data)
+            return
+        self._head += data
+        if len(self._head) >= GREETING_SIZE:
+            self._greeting.set_result(bytes(self._head[:GREETING_SIZE]))
+            if len(self._head) > GREETING_SIZE:
+                super().data_received(bytes(self._head[GREETING_SIZE:]))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._greeting.done():
+            self._greeting.set_exception(ConnectionResetError("no greeting"))
+        super().connection_lost(error)

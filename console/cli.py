@@ -1,0 +1,323 @@
+"""`lunabox [options] [script [arguments]]`.
+
+    script given            run it; stay up while something serves or waits
+    input is no terminal    run the input as a script
+    else, or -i             an interactive session, and exit after it
+
+Exit codes: 0; 1 after an error of a script; 64 for a wrong option; the errno of a script that cannot be read;
+what `os.exit` says. SIGTERM and SIGINT end the program with 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getopt
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import uvloop
+
+from box.errors import BoxError
+from box.log import Level
+
+if TYPE_CHECKING:
+    from box.embed import Instance
+    from console.bindings import Consoles
+
+PACKAGE = "Tarantool 2.8.1-0-g0000000"
+USAGE_ERROR = 64  # EX_USAGE of sysexits.h
+
+_HELP = """\
+Lunabox - a database node and Lua application server
+
+Usage: {program} [OPTIONS] [SCRIPT [ARGS]]
+
+Everything after SCRIPT is passed to it. Options:
+  -h, --help       display this help and exit
+  -v, --version    print program version and exit
+  -e EXPR          execute string 'EXPR'
+  -l NAME          require library 'NAME'
+  -i               enter interactive mode after executing 'SCRIPT'
+  --               stop handling options
+  -                execute stdin and stop handling options
+"""
+
+# Sets the global `arg` and runs chunks; every call is one fiber.
+_MAIN = b"""
+local run = {}
+
+function run.arguments(executable, script, ...)
+    local arg = {...}
+    arg[-1], arg[0] = executable, script
+    rawset(_G, 'arg', arg)
+end
+
+function run.chunk(source, name, ...)
+    local chunk, problem = loadstring(source, name)
+    if not chunk then
+        error(problem, 0)
+    end
+    chunk(...)
+end
+
+function run.library(name)
+    rawset(_G, name, require(name))
+end
+
+function run.interactive()
+    require('console').start()
+end
+
+-- How many fibers there are besides this one.
+function run.fibers()
+    local count = -1
+    for _ in pairs(require('fiber').info()) do
+        count = count + 1
+    end
+    return count
+end
+
+return function(name, ...)
+    return run[name](...)
+end
+"""
+
+
+class UsageError(Exception):
+    """A wrong command line; the text is for standard error."""
+
+
+@dataclass(slots=True)
+class Options:
+    """The command line. `prelude` has ('l', library) and ('e', expression) in their order."""
+
+    prelude: list[tuple[str, str]] = field(default_factory=list)
+    interactive: bool = False
+    script: str | None = None
+    arguments: list[str] = field(default_factory=list)
+    show: str | None = None
+
+    @property
+    def has_expression(self) -> bool:
+        return any(kind == "e" for kind, _ in self.prelude)
+
+
+def parse_arguments(arguments: list[str]) -> Options:
+    """Raises UsageError."""
+    try:
+        pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
+    except getopt.GetoptError as error:
+        what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
+        dashes = "-" if len(error.opt) == 1 else "--"
+        raise UsageError(f"lunabox: {what} -- '{error.opt}'" if dashes == "-" else f"lunabox: {error.msg}") from error
+    options = Options()
+    for name, value in pairs:
+        match name:
+            case "-h" | "--help":
+                options.show = options.show or "help"
+            case "-v" | "-V" | "--version":
+                options.show = options.show or "version"
+            case "-i":
+                options.interactive = True
+            case _:
+                options.prelude.append((name[1:], value))
+    if rest:
+        options.script, options.arguments = rest[0], rest[1:]
+    return options
+
+
+def version_text() -> str:
+    """What --version prints. The runner of suites looks for `Debug`: error injections are there."""
+    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {metadata.version('lunabox')}\n"
+
+
+def strip_shebang(source: bytes) -> bytes:
+    """A first line that begins with `#` is no Lua; the line numbers stay."""
+    if not source.startswith(b"#"):
+        return source
+    end = source.find(b"\n")
+    return b"" if end < 0 else source[end:]
+
+
+class Program:
+    """One run of the command."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._loop = asyncio.get_running_loop()
+        self._stop: asyncio.Future[int] = self._loop.create_future()
+        self._instance: Instance
+        self._consoles: Consoles
+        self._main = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        """The exit code."""
+        from box.embed import Instance
+        from console.bindings import Consoles
+
+        self._instance = Instance(os.getcwd(), on_exit=self._end)
+        self._consoles = Consoles(self._instance)
+        self._main = self._instance.runtime.compile(_MAIN, "=main")
+        self._handle_signals()
+        script = self._loop.create_task(self._run_script())
+        await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
+        code = await self._finish(script)
+        await self._instance.stop()
+        return code
+
+    async def _finish(self, script: asyncio.Task[int | None]) -> int:
+        if not self._stop.done():
+            code = script.result()
+            return await self._stop if code is None else code
+        if not script.done():
+            script.cancel()
+        with suppress(asyncio.CancelledError):
+            await script
+        return self._stop.result()
+
+    def _end(self, code: int) -> None:
+        if not self._stop.done():
+            self._stop.set_result(code & 0xFF)
+
+    # -- the script --------------------------------------------------------------------------------------
+
+    async def _run_script(self) -> int | None:
+        """The exit code, or None if the program stays up."""
+        try:
+            await self._run_parts()
+            if self._options.interactive or self._is_terminal_session():
+                await self._interact()
+                return 0
+            if not await self._stays_up():
+                return 0
+        except BoxError as error:
+            self._say(Level.CRIT, _error_text(error))
+            self._say(Level.FATAL, "fatal error, exiting the event loop")
+            return 1
+        self._say(Level.CRIT, "entering the event loop")
+        return None
+
+    async def _run_parts(self) -> None:
+        options = self._options
+        script = options.script or "lunabox"
+        await self._call("arguments", sys.argv[0], options.script or sys.argv[0], *options.arguments)
+        for kind, text in options.prelude:
+            if kind == "l":
+                await self._call("library", text)
+            else:
+                await self._call("chunk", text, "=(command line)")
+        if options.script not in (None, "-"):
+            with open(script, "rb") as file:  # noqa: ASYNC230
+                source = file.read()
+            await self._chunk(source, f"@{script}", os.path.basename(script))
+        elif options.script == "-" or not (sys.stdin.isatty() or options.interactive):
+            source = await self._loop.run_in_executor(None, sys.stdin.buffer.read)
+            await self._chunk(source, "=stdin", "stdin")
+
+    def _is_terminal_session(self) -> bool:
+        options = self._options
+        return options.script is None and not options.has_expression and sys.stdin.isatty()
+
+    async def _chunk(self, source: bytes, chunk_name: str, title: str) -> None:
+        await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
+
+    async def _interact(self) -> None:
+        print(f"Lunabox {metadata.version('lunabox')} ({PACKAGE})\ntype 'help' for interactive help", flush=True)
+        await self._call("interactive", title="interactive")
+
+    async def _stays_up(self) -> bool:
+        if self._instance.node.is_configured or self._consoles.is_serving:
+            return True
+        fibers = (await self._call("fibers"))[0]
+        return isinstance(fibers, (int, float)) and fibers > 0
+
+    async def _call(self, name: str, *args: str | bytes, title: str = "main") -> tuple[object, ...]:
+        raw = [arg if isinstance(arg, bytes) else os.fsencode(arg) for arg in args]
+        return await self._instance.runtime.call_raw(self._main, name.encode(), *raw, name=title)
+
+    # -- around it -----------------------------------------------------------------------------------------
+
+    def _handle_signals(self) -> None:
+        node = self._instance.node
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._end, 0)
+        self._loop.add_signal_handler(signal.SIGHUP, node.log.rotate)
+        self._loop.add_signal_handler(signal.SIGUSR1, self._start_snapshot)
+
+    def _start_snapshot(self) -> None:
+        task = self._loop.create_task(self._snapshot())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _snapshot(self) -> None:
+        node = self._instance.node
+        if not node.is_configured:
+            node.log.warn("snapshot: the node is not configured")
+            return
+        try:
+            await node.snapshot()
+        except BoxError as error:
+            node.log.error(f"snapshot: {error.message}")
+
+    def _say(self, level: Level, text: str) -> None:
+        """To the log; before box.cfg a bare line on standard error, as the peer does."""
+        if self._instance.node.is_configured:
+            self._instance.node.log.say(level, text, fiber="main")
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _error_text(error: BoxError) -> str:
+    if error.type == "ClientError":
+        return f"ER_{error.name}: {error.message}"
+    return f"{error.type}: {error.message}"
+
+
+def _check_script(path: str | None) -> int:
+    """0, or the errno of a script that cannot be opened; the reason is printed."""
+    if path in (None, "-"):
+        return 0
+    assert path is not None
+    try:
+        with open(path, "rb") as file:
+            file.read(1)
+    except IsADirectoryError:
+        print(f"LuajitError: cannot read {path}: Is a directory\nfatal error, exiting the event loop", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"Can't open script {path}: {error.strerror}")
+        return error.errno or 1
+    return 0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point of `lunabox`."""
+    try:
+        options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return USAGE_ERROR
+    if options.show is not None:
+        program = os.path.basename(sys.argv[0])
+        print(_HELP.format(program=program) if options.show == "help" else version_text(), end="")
+        return 0
+    code = _check_script(options.script)
+    if code:
+        return code
+
+    async def run() -> int:
+        return await Program(options).run()
+
+    code = uvloop.run(run())
+    sys.stdout.flush()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+-- The shortest way to a tuple: the look-up of an index's container itself, called from Lua.
+--
+-- It passes over access rights, transactions and versions, so it serves only a fiber that runs as admin outside of
+-- a transaction, on an instance without versions, for a key that cannot be wrong: one whole number or string for
+-- an index of one such part. Everything else takes the usual way.
+
+local python = require('internal.python')
+local scheduler = require('internal.scheduler')
+
+local current_fiber = scheduler.current_fiber
+
+-- Index object -> look-up; false: the index has none. An index that is not there is looked at when first used.
+local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
+
+local M = {by_number = by_number, by_string = by_string, reads = 0}
+
+local function ask(fiber)
+    fiber.reads_directly = fiber ~= nil and python.reads_directly() == 1
+    return fiber.reads_directly
+end
+
+-- Whether the running fiber may use look-ups at all.
+function M.is_allowed()
+    local fiber = current_fiber()
+    local allowed = fiber.reads_directly
+    if allowed == nil then
+        return ask(fiber)
+    end
+    return allowed
+end
+
+-- The fiber's user or transaction has changed: ask again.
+function M.forget_fiber()
+    local fiber = current_fiber()
+    if fiber ~= nil then
+        fiber.reads_directly = nil
+    end
+end
+
+-- Find out about an index.
+function M.look_at(index)
+    local kind, find = python.index_finder(index.space_id, index.id)
+    by_number[index] = kind == 'number' and find or false
+    by_string[index] = kind == 'string' and find or false
+end
+
+-- The index has changed.
+function M.forget_index(index)
+    by_number[index], by_string[index] = nil, nil
+end
+
+return M

@@ -1,0 +1,8 @@
+-- What the peer adds to the standard library of Lua: members of string, table and os, and the global utf8.
+require('internal.string_library')
+require('internal.table_library')
+require('internal.os_library')
+rawset(_G, 'utf8', require('utf8'))
+-- The compiler of version 2.0 has no table.new and table.clear of its own.
+require('table.new')
+require('table.clear')

@@ -1,0 +1,199 @@
+-- Members of `string` that the peer adds: splitting, padding, stripping, prefixes, hexadecimal.
+local byte, char, find, format, rep, sub = string.byte, string.char, string.find, string.format, string.rep, string.sub
+local error, floor, max, min, tonumber, type = error, math.floor, math.max, math.min, tonumber, type
+
+local WHITESPACE = ' \t\n\v\f\r'
+
+local function bad_argument(position, name, expected, got)
+    error(format("bad argument #%d to '%s' (%s expected, got %s)", position, name, expected, got), 3)
+end
+
+local function check_string(value, position, name)
+    if type(value) ~= 'string' then
+        error(format("bad argument #%d to '%s' (string expected, got %s)", position, name, type(value)), 3)
+    end
+end
+
+-- A class of a pattern that matches any of `chars`.
+local function class_of(chars)
+    return '[' .. chars:gsub('%W', '%%%0') .. ']'
+end
+
+-- Position of the separator's first and last byte from `from` on. Separators of whitespace are as long as they can.
+local function finder(text, separator)
+    if separator then
+        return function(from)
+            return find(text, separator, from, true)
+        end
+    end
+    return function(from)
+        return find(text, '%s+', from)
+    end
+end
+
+local function check_split(text, separator, limit)
+    check_string(text, 1, 'string.split')
+    if separator ~= nil then
+        check_string(separator, 2, 'string.split')
+        if separator == '' then
+            error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 3)
+        end
+    end
+    if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then
+        bad_argument(3, 'string.split', 'positive integer', type(limit))
+    end
+end
+
+-- The parts of a text between separators, at most `limit` separators being looked at. Without a separator the text
+-- is split at whitespace, and there are no empty parts.
+function string.split(text, separator, limit)
+    check_split(text, separator, limit)
+    local result, from = {}, 1
+    if separator == nil then
+        from = find(text, '%S') or #text + 1
+    end
+    local next_separator = finder(text, separator)
+    limit = limit or math.huge
+    while #result < limit do
+        local first, last = next_separator(from)
+        if first == nil then
+            break
+        end
+        result[#result + 1] = sub(text, from, first - 1)
+        from = last + 1
+    end
+    if separator or from <= #text then
+        result[#result + 1] = sub(text, from)
+    end
+    return result
+end
+
+local function check_padding(name, text, width, filler)
+    if type(text) ~= 'string' then
+        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
+    elseif type(width) ~= 'number' or width < 0 then
+        error(format("bad argument #2 to '%s' (positive integer expected, got %s)", name, type(width)), 3)
+    elseif filler ~= nil and (type(filler) ~= 'string' or #filler ~= 1) then
+        error(format("bad argument #3 to '%s' (char expected, got %s)", name, type(filler)), 3)
+    end
+    return max(width - #text, 0), filler or ' '
+end
+
+function string.ljust(text, width, filler)
+    local missing, with = check_padding('string.ljust', text, width, filler)
+    return text .. rep(with, missing)
+end
+
+function string.rjust(text, width, filler)
+    local missing, with = check_padding('string.rjust', text, width, filler)
+    return rep(with, missing) .. text
+end
+
+function string.center(text, width, filler)
+    local missing, with = check_padding('string.center', text, width, filler)
+    local left = floor(missing / 2)
+    return rep(with, left) .. text .. rep(with, missing - left)
+end
+
+-- Bounds of a part of a text of `length`, counted from the end where they are negative.
+local function bounds(length, first, last)
+    first, last = first or 1, last or length
+    if first < 0 then
+        first = max(length + first + 1, 1)
+    end
+    if last < 0 then
+        last = length + last + 1
+    end
+    return max(first, 1), min(last, length)
+end
+
+local function check_affix(name, text, affix, first, last)
+    if type(text) ~= 'string' then
+        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
+    elseif type(affix) ~= 'string' then
+        error(format("bad argument #2 to '%s' (string expected, got %s)", name, type(affix)), 3)
+    elseif first ~= nil and type(first) ~= 'number' then
+        error(format("bad argument #3 to '%s' (integer expected, got %s)", name, type(first)), 3)
+    elseif last ~= nil and type(last) ~= 'number' then
+        error(format("bad argument #4 to '%s' (integer expected, got %s)", name, type(last)), 3)
+    end
+end
+
+-- Whether the part first..last of a text begins with `head`.
+function string.startswith(text, head, first, last)
+    check_affix('string.startswith', text, head, first, last)
+    if head == '' then
+        return true
+    end
+    first, last = bounds(#text, first, last)
+    return last - first + 1 >= #head and sub(text, first, first + #head - 1) == head
+end
+
+-- Whether the part first..last of a text ends with `tail`.
+function string.endswith(text, tail, first, last)
+    check_affix('string.endswith', text, tail, first, last)
+    if tail == '' then
+        return true
+    end
+    first, last = bounds(#text, first, last)
+    return last - first + 1 >= #tail and sub(text, last - #tail + 1, last) == tail
+end
+
+function string.hex(text)
+    check_string(text, 1, 'string.hex')
+    return (text:gsub('.', function(one)
+        return format('%02x', byte(one))
+    end))
+end
+
+function string.fromhex(text)
+    check_string(text, 1, 'string.fromhex')
+    if #text % 2 ~= 0 then
+        error("bad argument #1 to 'string.fromhex' (even amount of chars expected, got odd amount)", 2)
+    elseif find(text, '%X') then
+        error("bad argument #1 to 'string.fromhex' (hex string expected, got non hex chars)", 2)
+    end
+    return (text:gsub('..', function(digits)
+        return char(tonumber(digits, 16))
+    end))
+end
+
+local function check_strip(name, text, chars)
+    if type(text) ~= 'string' then
+        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
+    elseif chars ~= nil and type(chars) ~= 'string' then
+        error(format("bad argument #2 to '%s' (string expected, got %s)", name, type(chars)), 3)
+    end
+    return chars ~= '' and class_of(chars or WHITESPACE) or nil
+end
+
+local function strip_left(text, class)
+    return class and sub(text, find(text, '[^' .. sub(class, 2)) or #text + 1) or text
+end
+
+-- Walks from the end: a pattern anchored there would take quadratic time.
+local function strip_right(text, class)
+    if class == nil then
+        return text
+    end
+    local last = #text
+    while last > 0 and find(sub(text, last, last), class) do
+        last = last - 1
+    end
+    return sub(text, 1, last)
+end
+
+function string.lstrip(text, chars)
+    return strip_left(text, check_strip('string.lstrip', text, chars))
+end
+
+function string.rstrip(text, chars)
+    return strip_right(text, check_strip('string.rstrip', text, chars))
+end
+
+function string.strip(text, chars)
+    local class = check_strip('string.strip', text, chars)
+    return strip_right(strip_left(text, class), class)
+end
+
+return string

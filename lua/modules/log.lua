@@ -1,0 +1,215 @@
+-- require('log'): messages in the node's log, with the file and line that say them.
+local json = require('json')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, pairs, select, tonumber, tostring, type = error, pairs, select, tonumber, tostring, type
+local getinfo = debug.getinfo
+
+local LEVELS = {fatal = 0, syserror = 1, error = 2, crit = 3, warn = 4, info = 5, verbose = 6, debug = 7}
+local FORMATS = {json = true, plain = true}
+-- Option of log.cfg -> option of box.cfg.
+local BOX_OPTIONS = {log = 'log', level = 'log_level', format = 'log_format', nonblock = 'log_nonblock'}
+
+local state = msgpack.decode(python.log_state())
+
+local function expected(names)
+    local list = {}
+    for name in pairs(names) do
+        list[#list + 1] = name
+    end
+    table.sort(list)
+    return 'expected ' .. table.concat(list, ',')
+end
+
+local function message_text(message, ...)
+    local kind = type(message)
+    if kind == 'table' then
+        return json.encode(message)
+    elseif kind == 'string' and select('#', ...) > 0 then
+        return message:format(...)
+    end
+    return tostring(message)
+end
+
+-- 'file:line' of the code that called `log.level(...)`.
+local function caller()
+    local info = getinfo(4, 'Sl')
+    if info == nil then
+        return ''
+    end
+    local file = info.short_src:match('[^/]*$')
+    return (info.source:match('^@(builtin/.*)') or file) .. ':' .. info.currentline
+end
+
+local function say(level, ...)
+    if level > python.log_level() then
+        return
+    end
+    local text = message_text(...)
+    python.log_say(level, caller(), text)
+end
+
+local function speaker(name)
+    local level = LEVELS[name]
+    return function(...)
+        say(level, ...)
+    end
+end
+
+local log = {cfg = {}, box_api = {}}
+for _, name in ipairs({'crit', 'debug', 'error', 'info', 'verbose', 'warn'}) do
+    log[name] = speaker(name)
+end
+-- The peer has no such function in its own module.
+log.crit = nil
+
+local function level_number(value)
+    if type(value) == 'string' then
+        return LEVELS[value]
+    end
+    return value
+end
+
+-- The option checks share their texts between log.cfg, log.level and log.log_format.
+local function check_level(value)
+    if type(value) ~= 'number' and type(value) ~= 'string' then
+        return 'must be a number or a string'
+    elseif type(value) == 'string' and LEVELS[value] == nil then
+        return expected(LEVELS)
+    end
+end
+
+local function check_format(value)
+    if type(value) ~= 'string' or not FORMATS[value] then
+        return expected(FORMATS)
+    end
+end
+
+local function check_nonblock(value)
+    if type(value) ~= 'boolean' then
+        return "option must be 'true' or 'false'"
+    end
+end
+
+local function check_log(value)
+    if type(value) ~= 'string' then
+        return 'must be a string'
+    end
+end
+
+local CHECKS = {level = check_level, format = check_format, nonblock = check_nonblock, log = check_log}
+
+local function set(option, value)
+    wait(python.log_set(option, value))
+    state[option] = value
+end
+
+-- box.cfg shows what has been set here, once it is a table.
+local function mirror(option, value)
+    local box = rawget(_G, 'box')
+    if type(box) == 'table' and type(rawget(box, 'cfg')) == 'table' then
+        rawset(box.cfg, BOX_OPTIONS[option], value)
+    end
+end
+
+function log.level(value)
+    local problem = check_level(value)
+    if problem then
+        error(problem, 2)
+    end
+    set('level', level_number(value))
+    mirror('level', value)
+end
+
+function log.log_format(value)
+    local problem = check_format(value)
+    if problem then
+        error(problem, 2)
+    end
+    set('format', value)
+    mirror('format', value)
+end
+
+function log.rotate()
+    wait(python.log_rotate())
+end
+
+-- Process id of the command behind `log = '|command'`, 0 without one.
+function log.pid()
+    return python.log_pid()
+end
+
+local function check_options(options)
+    for name, value in pairs(options) do
+        if CHECKS[name] == nil then
+            error(("log.cfg: unexpected option '%s'"):format(tostring(name)), 3)
+        end
+        local problem = CHECKS[name](value)
+        if problem then
+            error(("log.cfg: '%s' %s"):format(name, problem), 3)
+        end
+    end
+end
+
+local function refresh()
+    local now = msgpack.decode(python.log_state())
+    for name in pairs(BOX_OPTIONS) do
+        state[name] = now[name] ~= msgpack.NULL and now[name] or nil
+    end
+    return state
+end
+
+-- log.cfg{log =, level =, format =, nonblock =}, and log.cfg.level etc. to read.
+local function configure(_, options)
+    options = options or {}
+    if type(options) ~= 'table' then
+        error('log.cfg: expecting a table', 2)
+    end
+    check_options(options)
+    if options.log ~= nil then
+        set('log', options.log)
+    end
+    for _, name in ipairs({'level', 'format', 'nonblock'}) do
+        if options[name] ~= nil then
+            local value = name == 'level' and level_number(options.level) or options[name]
+            set(name, value)
+        end
+    end
+    for name, value in pairs(options) do
+        mirror(name, value)
+    end
+end
+
+setmetatable(log.cfg, {
+    __call = configure,
+    __index = function(_, name)
+        return refresh()[name]
+    end,
+    __serialize = refresh,
+})
+
+-- What box.cfg tells the module in the peer. Here both read the node's log.
+function log.box_api.cfg_get(name)
+    return refresh()[name]
+end
+
+function log.box_api.cfg_set_log_level()
+    refresh()
+    return true
+end
+
+function log.box_api.cfg_set_log_format()
+    refresh()
+    return true
+end
+
+function log.box_api.cfg_set(_, name, value)
+    return CHECKS[name] == nil or CHECKS[name](value) == nil
+end
+
+-- Obsolete name of log.pid.
+log.logger_pid = log.pid
+
+return log

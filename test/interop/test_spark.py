@@ -1,0 +1,182 @@
+"""Spaces in Spark: the data source and `lunabox-export`, on snapshots of a node that no longer runs."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from box import Node
+from box.data.codec import unpack
+
+pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+pyarrow_parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'spark' is not installed")
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs a Java runtime on PATH"),
+    # Spark's own Python code warns about things that are not ours.
+    pytest.mark.filterwarnings("ignore"),
+]
+
+FORMAT = "{{'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'}}"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("test").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR").getOrCreate()
+    yield session
+    session.stop()
+
+
+def make_snapshot(directory: Path, source: str) -> None:
+    """Run Lua on a node in `directory`, then leave a snapshot and stop it."""
+
+    async def run() -> None:
+        async with Node(directory, wal_mode="none", log_level=0) as node:
+            await node.eval(source)
+            await node.eval("box.snapshot()")
+
+    asyncio.run(run())
+
+
+def test_a_space_is_a_data_frame(spark: Any, tmp_path: Path) -> None:
+    make_snapshot(
+        tmp_path,
+        f"""
+        local s = box.schema.space.create('goods', {{format = {FORMAT}}})
+        s:create_index('pk')
+        for i = 1, 20000 do s:insert{{i, 'name ' .. i, i + 0.25}} end
+        """,
+    )
+    frame = spark.read.format("box").option("path", str(tmp_path)).option("space", "goods").load()
+    assert frame.schema.simpleString() == "struct<id:bigint,name:string,value:double>"
+    assert frame.rdd.getNumPartitions() > 1
+    assert frame.count() == 20000
+    assert frame.where("id = 77").collect()[0].asDict() == {"id": 77, "name": "name 77", "value": 77.25}
+
+
+def test_every_field_type_has_a_column(spark: Any, tmp_path: Path) -> None:
+    make_snapshot(
+        tmp_path,
+        """
+        local s = box.schema.space.create('types', {format = {
+            {'id', 'unsigned'}, {'i', 'integer'}, {'n', 'number'}, {'b', 'boolean'}, {'s', 'scalar'},
+            {'a', 'array'}, {'m', 'map'}, {'nothing', 'string', is_nullable = true},
+        }})
+        s:create_index('pk')
+        s:insert{1, -5, 1.5, true, 'text', {1, 'two'}, {key = 'value'}, box.NULL, 'more'}
+        """,
+    )
+    reader = spark.read.format("box").option("path", str(tmp_path)).option("space", "types").option("rest", "rest")
+    (row,) = reader.load().collect()
+    assert row.asDict() == {
+        "id": 1,
+        "i": -5,
+        "n": 1.5,
+        "b": True,
+        "s": '"text"',
+        "a": '[1, "two"]',
+        "m": '{"key": "value"}',
+        "nothing": None,
+        "rest": '["more"]',
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"space": "nothing"}, "Space 'nothing' does not exist"),
+        ({}, "option 'space' is required"),
+        ({"space": "goods", "colour": "red"}, "unexpected option 'colour'"),
+        ({"space": "goods", "partitions": "many"}, "option 'partitions' must be a positive integer"),
+    ],
+)
+def test_wrong_options_have_a_clear_error(spark: Any, tmp_path: Path, options: dict[str, str], text: str) -> None:
+    make_snapshot(tmp_path, "box.schema.space.create('goods'):create_index('pk')")
+    with pytest.raises(Exception, match=text):
+        spark.read.format("box").option("path", str(tmp_path)).options(**options).load().count()
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    from box.spark.cli import main
+
+    data = tmp_path / "data"
+    data.mkdir()
+    make_snapshot(
+        data,
+        f"""
+        local s = box.schema.space.create('goods', {{format = {FORMAT}}})
+        s:create_index('pk')
+        s:insert{{1, 'pear, "ripe"', 2.5}} s:insert{{2, 'fig', 1.5}}
+        """,
+    )
+    out = tmp_path / "out"
+    assert main([str(data), "goods", "--to", kind, str(out), "--master", "local[2]"]) == 0
+    assert "2 rows of space goods written" in capfd.readouterr().out
+    lines = [line for part in sorted(out.glob(f"part-*.{kind}")) for line in part.read_text().splitlines()]
+    if kind == "json":
+        rows = [json.loads(line) for line in lines]
+    else:
+        body = [line for line in lines if not line.startswith("id,")]
+        rows = [dict(zip(("id", "name", "value"), row, strict=True)) for row in csv.reader(body, escapechar="\\")]
+    assert sorted((int(row["id"]), row["name"], float(row["value"])) for row in rows) == [
+        (1, 'pear, "ripe"', 2.5),
+        (2, "fig", 1.5),
+    ]
+
+
+def test_the_command_tells_what_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from box.spark.cli import main
+
+    assert main([str(tmp_path / "missing"), "s", "--to", "csv", str(tmp_path / "out")]) == 1
+    assert "can't read directory" in capfd.readouterr().err
+    assert main([str(tmp_path), "s", "--to", "csv", str(tmp_path / "out")]) == 1
+    assert "Can't find snapshot" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_million_tuples_in_parquet_equal_the_space(spark: Any, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    expected: dict[int, tuple[str, float]] = {}
+
+    async def fill() -> None:
+        async with Node(data, wal_mode="none", log_level=0, memtx_memory=1 << 30) as node:
+            await node.eval(
+                f"""
+                local s = box.schema.space.create('big', {{format = {FORMAT}}})
+                s:create_index('pk')
+                for i = 1, 1000000 do s:replace{{i, 'name of ' .. i * 7 % 1000003, i * 0.5 + 0.25}} end
+                box.snapshot()
+                """
+            )
+            core = node.instance.node
+            for raw in core.tuples.read_view(core.schema.space_by_name("big")):
+                number, name, value = unpack(raw)
+                expected[number] = (name, value)
+
+    asyncio.run(fill())
+    assert len(expected) == 1_000_000
+    frame = spark.read.format("box").option("path", str(data)).option("space", "big").load()
+    frame.write.parquet(str(out))
+    seen = 0
+    for part in sorted(out.glob("part-*.parquet")):
+        table = pyarrow_parquet.read_table(part)
+        columns = [table.column(name).to_pylist() for name in ("id", "name", "value")]
+        for number, name, value in zip(*columns, strict=True):
+            assert expected.pop(number) == (name, value)
+            seen += 1
+    assert (seen, expected) == (1_000_000, {})

@@ -1,0 +1,143 @@
+"""The same with a whole node: the real journal, real system spaces, recovery."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.journal.storage import MemoryStorage
+from box.node import Node
+from box.schema.space import Space
+from box.txn.context import Context
+
+from ._world import code
+
+
+@asynccontextmanager
+async def running(disk: MemoryStorage, **options: Any) -> AsyncIterator[Node]:
+    node = Node(disk=disk)
+    await node.configure({"log_level": 1, "wal_mode": "write", **options})
+    try:
+        yield node
+    finally:
+        await node.close()
+
+
+async def finish(ctx: Context) -> None:
+    """Wait for the commit that the last call started."""
+    pending = ctx.take_pending()
+    if pending is not None:
+        await pending.wait()
+
+
+async def create(node: Node, space_id: int, name: str, **opts: Any) -> Space:
+    ctx, schema = node.new_context(), node.schema
+    node.dml.insert(ctx, schema.space(280), pack([space_id, 1, name, "memtx", 0, opts, []]))
+    await finish(ctx)
+    node.dml.insert(ctx, schema.space(288), pack([space_id, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]))
+    await finish(ctx)
+    return schema.space(space_id)
+
+
+async def replace(node: Node, ctx: Context, space: Space, *fields: Any) -> None:
+    node.dml.replace(ctx, space, pack(list(fields)))
+    await finish(ctx)
+
+
+def rows(node: Node, space_id: int) -> list[Any]:
+    raws = node.dml.select(node.new_context(), node.schema.space(space_id), 0, 2, 0, 100, [])
+    return [unpack(raw) for raw in raws]
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
+    """Committed transactions come back, failed ones do not, in memory and on disk alike."""
+
+    async def body() -> None:
+        disk = MemoryStorage()
+        async with running(disk, memtx_use_mvcc_engine=mvcc) as node:
+            space, quorate = await create(node, 512, "plain"), await create(node, 513, "sync", is_sync=True)
+            ctx = node.new_context()
+            node.txns.begin(ctx)
+            node.dml.insert(ctx, space, pack([1, "one"]))
+            node.dml.update(ctx, space, 0, [1], [["=", 2, "uno"]])
+            node.dml.insert(ctx, quorate, pack([1]))
+            node.txns.commit(ctx)
+            await finish(ctx)
+            for name in ("ERRINJ_WAL_IO", "ERRINJ_WAL_WRITE"):
+                node.errinj.set(name, True)
+                for target in (space, quorate):
+                    with pytest.raises(BoxError) as failure:
+                        await replace(node, ctx, target, 2)
+                    assert code(failure.value) == "WAL_IO"
+                node.errinj.set(name, False)
+            node.dml.replace(ctx, quorate, pack([3]))
+            await finish(ctx)
+            expected = ([[1, "uno"]], [[1], [3]])
+            assert (rows(node, 512), rows(node, 513)) == expected
+            assert node.synchro.info()["queue"] == {"len": 0}
+        async with running(disk, memtx_use_mvcc_engine=mvcc) as node:
+            assert (rows(node, 512), rows(node, 513)) == expected
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_unconfirmed_transactions_are_recovered_unconfirmed(mvcc: bool) -> None:
+    """What no quorum had before a restart waits in the limbo again, until this instance is promoted."""
+
+    async def body() -> None:
+        disk = MemoryStorage()
+        options: dict[str, Any] = {"memtx_use_mvcc_engine": mvcc, "replication_synchro_timeout": 1000}
+        async with running(disk, replication_synchro_quorum=1, **options) as node:
+            space = await create(node, 513, "sync", is_sync=True)
+            ctx = node.new_context()
+            node.dml.replace(ctx, space, pack([1]))
+            await finish(ctx)
+            node.synchro.set_quorum(2)
+            node.dml.replace(ctx, space, pack([2]))
+            await node.journal.sync()
+            assert ctx.pending is not None
+            assert rows(node, 513) == ([[1]] if mvcc else [[1], [2]])
+        async with running(disk, replication_synchro_quorum=2, **options) as node:
+            assert node.synchro.info()["queue"] == {"len": 1}
+            assert rows(node, 513) == ([[1]] if mvcc else [[1], [2]])
+            node.synchro.set_timeout(0.001)
+            node.synchro.set_quorum(1)
+            await node.promote()
+            assert node.synchro.info()["queue"] == {"len": 0}
+            assert rows(node, 513) == [[1], [2]]
+
+    asyncio.run(body())
+
+
+def test_indexes_built_under_mvcc() -> None:
+    """A new index holds what is committed; whoever has uncommitted changes in the space is aborted."""
+
+    async def body() -> None:
+        async with running(MemoryStorage(), memtx_use_mvcc_engine=True) as node:
+            space = await create(node, 512, "s")
+            ctx, other = node.new_context(), node.new_context()
+            node.dml.insert(ctx, space, pack([1, 10]))
+            await finish(ctx)
+            node.txns.begin(other)
+            node.dml.insert(other, space, pack([2, 20]))
+            index = [512, 1, "sk", "tree", {"unique": False}, [[1, "unsigned"]]]
+            node.dml.insert(ctx, node.schema.space(288), pack(index))
+            await finish(ctx)
+            assert [unpack(raw) for raw in node.dml.select(ctx, space, 1, 2, 0, 10, [])] == [[1, 10]]
+            with pytest.raises(BoxError) as failure:
+                node.txns.commit(other)
+            assert code(failure.value) == "TRANSACTION_CONFLICT"
+            assert rows(node, 512) == [[1, 10]]
+            node.dml.replace(ctx, space, pack([1, 11]))
+            await finish(ctx)
+            assert [unpack(raw) for raw in node.dml.select(ctx, space, 1, 0, 0, 10, [11])] == [[1, 11]]
+
+    asyncio.run(body())
