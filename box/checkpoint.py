@@ -114,6 +114,8 @@ class Checkpoints:
             raise
         await node.journal.commit_checkpoint(start)
         self.collector.add_checkpoint(start.vclock)
+        if not self.collector.is_paused:
+            await self.collector.wait()
 
     def tuples_of(self, space: Space) -> list[bytes]:
         """All tuples of a space. The values of sequences are written to their space only now."""

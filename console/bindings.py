@@ -173,8 +173,11 @@ class Consoles:
             return None, (str(error) or "Connection timed out").encode()
         protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
         number = self._keep(connection)
-        connection.on_lost = lambda: self._connections.pop(number, None) and None
+        connection.on_lost = lambda: self._forget(number)
         return number, protocol, (uri.host or "localhost").encode(), uri.service.encode()
+
+    def _forget(self, number: int) -> None:
+        self._connections.pop(number, None)
 
     async def _open(self, uri: uris.Uri) -> tuple[Connection, bytes]:
         loop = self._node.loop

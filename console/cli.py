@@ -275,7 +275,7 @@ class Program:
 
 def _error_text(error: BoxError) -> str:
     if error.type == "ClientError":
-        return f"ER_{error.name}: {error.message}"
+        return f"{error.name}: {error.message}"
     return f"{error.type}: {error.message}"
 
 

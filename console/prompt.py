@@ -87,11 +87,12 @@ class PromptTerminal:
         while True:
             try:
                 with patch_stdout(raw=True):
-                    return await self._session.prompt_async(
+                    text: str = await self._session.prompt_async(
                         f"{prompt}> ",
                         completer=self._completer if completion else None,
                         complete_while_typing=False,
                     )
+                    return text
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -128,9 +129,9 @@ class LineTerminal:
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
         """One statement, or None at the end of the input."""
         loop = asyncio.get_running_loop()
-        text = ""
+        text: str = ""
         while True:
-            line = await loop.run_in_executor(None, sys.stdin.readline)
+            line: str = await loop.run_in_executor(None, sys.stdin.readline)
             if not line:
                 return text or None
             text += line.rstrip("\n")

@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from box.iproto import uri as uris
 from box.iproto.sockets import BACKLOG, address_text, host_of, remove_socket_file
@@ -55,8 +55,8 @@ class Connection(asyncio.Protocol):
     # -- asyncio.Protocol --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # Not asserted: uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         if self._on_made is not None:
             self._on_made(self)
 
@@ -185,7 +185,7 @@ class ConsoleServer:
             else:
                 await self._listen_tcp(uri)
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            reason = error.strerror or str(error)
             raise ListenError(f"failed to create server {self.host}:{self.port}: {reason}") from error
         self._say(f"console/{self.host}:{self.port}", "started")
 

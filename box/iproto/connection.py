@@ -57,6 +57,7 @@ def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
 
 
 _SHAPES: Final = _header_shapes()
+_LONG_ARRAYS: Final = (0xDC, 0xDD)
 
 
 class Connection(asyncio.Protocol):
@@ -148,11 +149,6 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    @property
-    def is_closed(self) -> bool:
-        """True when replies have nowhere to go."""
-        return self._transport is None
-
     # -- flow control -----------------------------------------------------------------------------------------
 
     def _stop(self, reason: Stop) -> None:
@@ -224,7 +220,7 @@ class Connection(asyncio.Protocol):
                 mark, length, keys, kind, sync_key, sync = read_header(data, pos)
             except (IndexError, KeyError, struct.error):
                 mark = 0
-            if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128:
+            if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))
@@ -253,6 +249,8 @@ class Connection(asyncio.Protocol):
         tail = at + plans.sizes[kind]
         plan = plans.tables[kind].get(data[at:tail])
         if plan is None or plans.version != schema.version or server.is_delayed:
+            return False
+        if tail >= stop or (data[tail] & 0xF0 != 0x90 and data[tail] not in _LONG_ARRAYS):
             return False
         ctx = self.ctx
         try:

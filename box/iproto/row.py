@@ -106,7 +106,7 @@ def _encode_any_header(row: Row) -> bytes:
     if row.tm:
         pairs.append(_TIMESTAMP(4, 0xCB, row.tm))
     if tsn and (tsn != lsn or not row.is_commit):
-        pairs.append(b"\x08" + encode_uint(lsn - tsn))
+        pairs.append(b"\x08" + encode_uint((lsn - tsn) % 2**64))  # wraps: a local row may stand first
     if tsn != lsn and row.is_commit:
         flags |= Flag.COMMIT
     if flags:
@@ -221,6 +221,8 @@ def row_of_fields(fields: dict[int, Any]) -> Row:
     flags = get(9, 0)
     if 8 in fields:
         tsn, is_commit = lsn - fields[8], bool(flags & 1)
+        if tsn <= -(2**63):
+            tsn += 2**64
     else:
         tsn, is_commit = lsn, True
     return Row(

@@ -105,15 +105,8 @@ def write_all(file: AppendFile, data: bytes) -> None:
         written += count
 
 
-def commit_file(storage: Storage, file: AppendFile, final_path: str) -> None:
-    """The end of a durable write: fsync, close, rename to the final name, fsync the directory."""
-    file.sync()
-    file.close()
-    publish(storage, file.path, final_path)
-
-
 def publish(storage: Storage, path: str, final_path: str) -> None:
-    """Rename a complete and synced file to its final name, durably."""
+    """The end of a durable write, after `sync` and `close`: rename to the final name, fsync the directory."""
     storage.rename(path, final_path)
     storage.sync_directory(str(PurePosixPath(final_path).parent))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable
+from typing import cast
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import TYPE_ERROR
@@ -54,9 +55,8 @@ class RowStream(asyncio.Protocol):
     # -- asyncio.Protocol ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if not isinstance(transport, asyncio.Transport):
-            raise AssertionError("a row stream needs a stream transport")
-        self._transport = transport
+        # uvloop's transports do not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
 
     def take_over(self, transport: asyncio.Transport, received: bytes = b"") -> None:
         """Become the protocol of a live connection; `received` is input that came after its last request."""

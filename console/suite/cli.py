@@ -36,13 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lunabox-test", description="Run .test.lua suites.")
-    parser.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or a directory of suites"
-    )
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
     parser.add_argument("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
-    parser.add_argument(
-        "-j", dest="jobs", type=int, default=1, metavar="N", help="so many tests of parallel suites at a time"
-    )
+    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="so many parallel tests at a time")
     parser.add_argument("--executable", metavar="COMMAND", help="run this instead of lunabox")
     parser.add_argument("--timeout", type=float, default=Settings().timeout, metavar="SECONDS", help="for one command")
     parser.add_argument("--long", action="store_true", help="run the tests that a suite marks as long too")

@@ -47,8 +47,7 @@ class Suite:
         runs = self.configurations.get(test_name, self.configurations.get("*", {}))
         if not runs:
             yield None, {}
-        for name, params in runs.items():
-            yield name, params
+        yield from runs.items()
 
     def find_script(self, name: str) -> Path:
         """A file named relative to the suite's parent, or else to the suite itself."""

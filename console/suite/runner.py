@@ -22,6 +22,7 @@ from console.suite.session import DEFAULT, TestSession
 from console.suite.wire import WireError
 
 SUFFIX = ".test.lua"
+START_TIMEOUT = 60.0  # seconds until a node is ready
 DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "test_run.lua"
 
@@ -151,7 +152,8 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     await inspector.start()
     expected = case.result.read_text(errors="surrogateescape") if case.result.exists() else None
     reader = ScriptReader(result_version(expected))
-    around = Surroundings(case.suite, settings.executable, directory, inspector.address)
+    start_timeout = min(START_TIMEOUT, settings.timeout)
+    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
     session = TestSession(around, case.params, reader)
     inspector.session = session
     output: list[str] = [reader.header()]
@@ -175,11 +177,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
 async def _play(
     path: Path, reader: ScriptReader, session: TestSession, inspector: Inspector, output: list[str], timeout: float
 ) -> None:
-    source = path.read_text(errors="surrogateescape")
-    lines = source.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    for line in lines:
+    for line in _source_lines(path):
         for action in reader.feed(line):
             if isinstance(action, Run):
                 async with asyncio.timeout(timeout):
@@ -192,6 +190,10 @@ async def _play(
             if session.failures():
                 return
     output.extend(session.filters.apply(action.text) for action in reader.finish() if not isinstance(action, Run))
+
+
+def _source_lines(path: Path) -> list[str]:
+    return path.read_text(errors="surrogateescape").removesuffix("\n").split("\n")
 
 
 def _tails(session: TestSession) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 from console.suite.script import wire_command
@@ -62,7 +63,5 @@ class ConsoleClient:
         self._writer.close()
 
     async def wait_closed(self) -> None:
-        try:
+        with suppress(ConnectionError):
             await self._writer.wait_closed()
-        except ConnectionError:
-            pass

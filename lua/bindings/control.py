@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any
 
 from box.config import Config
 from box.data import codec
 from box.errors import timed_out
 from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
+from lua.bindings.environment import options_from_environment
 
 if TYPE_CHECKING:
     from box.node import Node
@@ -30,14 +32,21 @@ class ControlBinding(Binding):
     def check(self, options: bytes) -> bytes:
         """What the first `box.cfg{...}` would set: the values of all options that have one. ER_CFG."""
         config = Config()
-        config.load(codec.unpack(options), lambda warning: None)
+        config.load(self._with_environment(options), lambda warning: None)
         return _pack_values(config)
 
     @waiting("box_configure")
     async def configure(self, options: bytes) -> None:
         """`box.cfg{...}`. One at a time."""
         async with self._lock:
-            await self.node.configure(codec.unpack(options))
+            node = self.node
+            await node.configure(codec.unpack(options) if node.is_configured else self._with_environment(options))
+
+    def _with_environment(self, options: bytes) -> dict[str, Any]:
+        given: dict[str, Any] = codec.unpack(options)
+        for name, value in options_from_environment(os.environ).items():
+            given.setdefault(name, value)
+        return given
 
     @exported("box_config_values")
     def values(self) -> bytes:
@@ -77,6 +86,10 @@ class ControlBinding(Binding):
         await self._wait_mode(False, timeout)
 
     async def _wait_mode(self, is_read_only: bool, timeout: float | None) -> None:
+        if self.node.is_ro == is_read_only:
+            return
+        if timeout is not None and timeout <= 0:
+            raise timed_out()
         try:
             async with asyncio.timeout(timeout):
                 await self.node.wait_mode(is_read_only)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgpack
@@ -136,7 +136,7 @@ def _binary_text(text: str) -> str:
     return _binary(text).decode("utf-8", "surrogateescape")
 
 
-_TAGGED = {
+_TAGGED: dict[str, Callable[[str], Any]] = {
     "str": str,
     "int": _leading_integer,
     "float": _leading_float,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lua.bindings.mod_log import LogBinding
+from lua.bindings.mod_text import TextBinding
 
 if TYPE_CHECKING:
     from box.node import Node
     from lua.runtime import Runtime
 
-_BINDINGS = (LogBinding,)
+_BINDINGS = (LogBinding, TextBinding)
 
 
 def bind_modules(runtime: Runtime, node: Node) -> None:

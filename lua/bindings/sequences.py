@@ -58,7 +58,7 @@ class SequenceBinding(Binding):
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
-            raise client_error(ErrorCode.PROC_LUA, "bad argument #2 to '?' (number expected)")
+            raise client_error(ErrorCode.PROC_LUA, "expected int64_t as 2 argument")
         return self._store(sequence, value, None)
 
     @guarded("sequence_reset")

@@ -59,11 +59,9 @@ local function speaker(name)
 end
 
 local log = {cfg = {}, box_api = {}}
-for _, name in ipairs({'crit', 'debug', 'error', 'info', 'verbose', 'warn'}) do
+for _, name in ipairs({'debug', 'error', 'info', 'verbose', 'warn'}) do
     log[name] = speaker(name)
 end
--- The peer has no such function in its own module.
-log.crit = nil
 
 local function level_number(value)
     if type(value) == 'string' then

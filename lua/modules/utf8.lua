@@ -1,1 +1,222 @@
-return {}
+-- require('utf8'), also the global `utf8`: strings as sequences of code points. Positions count bytes in `next`, `len`
+-- and code points in `sub`.
+local python = require('internal.python')
+
+local byte, char, sub = string.byte, string.char, string.sub
+local error, floor, type, tonumber, select = error, math.floor, type, tonumber, select
+
+local utf8 = {}
+
+local function continuation(text, position)
+    local value = byte(text, position)
+    return value and value >= 0x80 and value < 0xc0 and value - 0x80 or nil
+end
+
+-- Lead byte -> number of bytes that follow, and the value of the lead.
+local function lead(value)
+    if value < 0x80 then
+        return 0, value
+    elseif value >= 0xc2 and value < 0xe0 then
+        return 1, value - 0xc0
+    elseif value >= 0xe0 and value < 0xf0 then
+        return 2, value - 0xe0
+    elseif value >= 0xf0 and value < 0xf5 then
+        return 3, value - 0xf0
+    end
+end
+
+local SMALLEST = {[0] = 0, 0x80, 0x800, 0x10000}
+
+local function is_scalar(code, following)
+    return code >= SMALLEST[following] and code <= 0x10ffff and not (code >= 0xd800 and code < 0xe000)
+end
+
+-- The code point at a position and the position after it; nil for what is none.
+local function decode(text, position)
+    local following, code = lead(byte(text, position))
+    if following == nil then
+        return nil
+    end
+    for i = 1, following do
+        local part = continuation(text, position + i)
+        if part == nil then
+            return nil
+        end
+        code = code * 64 + part
+    end
+    if is_scalar(code, following) then
+        return code, position + following + 1
+    end
+end
+
+-- Where the character at a position ends, valid or not.
+local function skip(text, position)
+    local _, after = decode(text, position)
+    return after or position + 1
+end
+
+local function encode(code)
+    if code < 0x80 then
+        return char(code)
+    elseif code < 0x800 then
+        return char(0xc0 + floor(code / 64), 0x80 + code % 64)
+    elseif code < 0x10000 then
+        return char(0xe0 + floor(code / 4096), 0x80 + floor(code / 64) % 64, 0x80 + code % 64)
+    end
+    return char(0xf0 + floor(code / 262144), 0x80 + floor(code / 4096) % 64, 0x80 + floor(code / 64) % 64,
+        0x80 + code % 64)
+end
+
+local function check_string(value, usage)
+    if type(value) ~= 'string' then
+        error('Usage: ' .. usage, 3)
+    end
+end
+
+local function check_number(value, position)
+    local number = tonumber(value)
+    if number == nil then
+        error(("bad argument #%d to '?' (number expected, got %s)"):format(position, type(value)), 3)
+    end
+    return number
+end
+
+local function absolute(position, size)
+    return position >= 0 and position or position < -size and 0 or size + position + 1
+end
+
+-- The number of code points in the bytes first..last; nil and the position of the first byte that is not valid.
+function utf8.len(text, first, last)
+    check_string(text, 'utf8.len(<string>, [i, [j]])')
+    local size = #text
+    first = absolute(first == nil and 1 or check_number(first, 2), size)
+    last = absolute(last == nil and -1 or check_number(last, 3), size)
+    if first < 1 or first > size + 1 then
+        return nil, 'position is out of string'
+    end
+    local count = 0
+    last = math.min(last, size)
+    while first <= last do
+        local code, after = decode(text, first)
+        if code == nil then
+            return nil, first
+        end
+        count, first = count + 1, after
+    end
+    return count
+end
+
+-- Byte positions of all characters, and the position after the last.
+local function positions(text)
+    local list, position = {}, 1
+    while position <= #text do
+        list[#list + 1] = position
+        position = skip(text, position)
+    end
+    list[#list + 1] = #text + 1
+    return list
+end
+
+-- The characters first..last, counted from the end where they are negative.
+function utf8.sub(text, first, last)
+    if type(text) ~= 'string' or first == nil then
+        error('Usage: utf8.sub(<string>, [i, [j]])', 2)
+    end
+    first, last = check_number(first, 2), last == nil and -1 or check_number(last, 3)
+    local starts = positions(text)
+    local count = #starts - 1
+    if first < 0 then
+        first = count + first + 1
+    end
+    if last < 0 then
+        last = count + last + 1
+    end
+    first, last = math.max(first, 1), math.min(last, count)
+    if first > last then
+        return ''
+    end
+    return sub(text, starts[first], starts[last + 1] - 1)
+end
+
+function utf8.upper(text)
+    check_string(text, 'utf8.upper(<string>)')
+    return python.utf8_upper(text)
+end
+
+function utf8.lower(text)
+    check_string(text, 'utf8.lower(<string>)')
+    return python.utf8_lower(text)
+end
+
+function utf8.char(...)
+    local count = select('#', ...)
+    if count == 0 then
+        error('Usage: utf8.char(<char code>', 2)
+    end
+    local parts = {...}
+    for i = 1, count do
+        local code = check_number(parts[i], i)
+        if code < 0 or code > 0x10ffff then
+            error('bad code point', 2)
+        end
+        parts[i] = encode(code)
+    end
+    return table.concat(parts)
+end
+
+-- The next position and the code point at `position`: a loop `for pos, code in utf8.next, text do`.
+function utf8.next(text, position)
+    check_string(text, 'utf8.next(<string>, [<byte offset>])')
+    position = position == nil and 1 or check_number(position, 2)
+    if position < 1 then
+        -- As in the peer, 0 stands for the position before the first byte.
+        position = math.max(absolute(position, #text), 1)
+    end
+    if position > #text then
+        return nil
+    end
+    local code, after = decode(text, position)
+    if code == nil then
+        return nil
+    end
+    return after, code
+end
+
+local function of_category(name, categories)
+    return function(value)
+        if value == nil then
+            error(('Usage: utf8.%s(<string> or <one symbol code>)'):format(name), 2)
+        end
+        local code = value
+        if type(value) == 'string' then
+            local after
+            code, after = decode(value, 1)
+            if code == nil or after <= #value then
+                return false
+            end
+        else
+            code = check_number(value, 1)
+        end
+        return categories[python.utf8_category(code)] == true
+    end
+end
+
+utf8.isalpha = of_category('isalpha', {Lu = true, Ll = true, Lt = true, Lm = true, Lo = true})
+utf8.isdigit = of_category('isdigit', {Nd = true})
+utf8.islower = of_category('islower', {Ll = true})
+utf8.isupper = of_category('isupper', {Lu = true})
+
+local function comparison(name, ignore_case)
+    return function(left, right)
+        if type(left) ~= 'string' or type(right) ~= 'string' then
+            error(('Usage: utf8.%s(<string1>, <string2>)'):format(name), 2)
+        end
+        local a, b = python.utf8_key(left, ignore_case), python.utf8_key(right, ignore_case)
+        return a < b and -1 or a > b and 1 or 0
+    end
+end
+
+utf8.cmp = comparison('cmp', false)
+utf8.casecmp = comparison('casecmp', true)
+
+return utf8

@@ -20,7 +20,9 @@ local M = {
     func_call = function(...)
         return require('box.call').schema_call(...)
     end,
-    schema_version = python.schema_version,
+    schema_version = function()
+        return python.schema_version()
+    end,
     session = {},
     space = {},
     sequence = {},

@@ -7,7 +7,14 @@ local python = require('internal.python')
 local events = require('box.events')
 local registry = require('internal.registry')
 
-local M = {id = python.session_id, sync = python.session_sync, uid = python.session_uid, euid = python.session_euid}
+local M = {}
+
+for _, name in ipairs({'id', 'sync', 'uid', 'euid'}) do
+    local read = python['session_' .. name]
+    M[name] = function()
+        return read()
+    end
+end
 
 function M.type()
     return finish.value(python.session_strings())[1]
@@ -27,7 +34,7 @@ local function check_session_id(name, ...)
     end
     local id = ...
     if select('#', ...) == 1 and type(id) ~= 'number' then
-        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(id)), 0)
+        error('expected int64_t as -1 argument', 0)
     end
     return id
 end

@@ -5,6 +5,7 @@ local finish = require('box.finish')
 local python = require('internal.python')
 local registry = require('internal.registry')
 local trigger_list = require('box.trigger_list')
+local current_fiber = require('internal.scheduler').current_fiber
 local tuples = require('internal.tuple')
 
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
@@ -20,6 +21,27 @@ local function copy(list)
         result[i] = trigger
     end
     return result
+end
+
+local function returned(ok, ...)
+    if not ok then
+        error((...), 0)
+    end
+    return ...
+end
+
+-- The statement's transaction, which may be the implicit one of a single statement, learns of waits in triggers.
+local function in_transaction(run)
+    local function leave(fiber, before, ...)
+        fiber.on_yield = before
+        return returned(...)
+    end
+    return function(...)
+        local fiber = current_fiber()
+        local before = fiber.on_yield
+        fiber.on_yield = python.txn_on_yield
+        return leave(fiber, before, pcall(run, ...))
+    end
 end
 
 local function image(raw, space_id)
@@ -62,8 +84,8 @@ local function run_before_replace(space_id, old, new, ...)
     return new_tuple ~= nil and tuple_raw(new_tuple) or nil
 end
 
-python.entry('box.run_on_replace', registry.ref(run_on_replace))
-python.entry('box.run_before_replace', registry.ref(run_before_replace))
+python.entry('box.run_on_replace', registry.ref(in_transaction(run_on_replace)))
+python.entry('box.run_before_replace', registry.ref(in_transaction(run_before_replace)))
 
 local function reset(kind)
     return function(...)

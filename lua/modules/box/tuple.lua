@@ -45,7 +45,7 @@ end
 
 local function check(tuple, usage)
     if not is_tuple(tuple) then
-        error('Usage: ' .. usage, 3)
+        error('Usage: ' .. usage)
     end
 end
 
@@ -86,9 +86,9 @@ tuples.pairs = methods.ipairs
 -- The bounds of totable() and unpack(), both from 1 and both included.
 local function bounds(tuple, from, to)
     if from ~= nil and from < 1 then
-        error('tuple.totable: invalid second argument', 3)
+        error('tuple.totable: invalid second argument')
     elseif to ~= nil and to <= 0 then
-        error('tuple.totable: invalid third argument', 3)
+        error('tuple.totable: invalid third argument')
     end
     return from or 1, math.min(to or #tuple, #tuple)
 end
@@ -223,7 +223,7 @@ end
 
 local function check_operations(ops, usage)
     if type(ops) ~= 'table' then
-        error('Usage: ' .. usage, 3)
+        error('Usage: ' .. usage)
     end
 end
 

@@ -6,3 +6,7 @@ rawset(_G, 'utf8', require('utf8'))
 -- The compiler of version 2.0 has no table.new and table.clear of its own.
 require('table.new')
 require('table.clear')
+-- Extensions of MessagePack have to be known before the first tuple is read.
+require('uuid')
+
+return true

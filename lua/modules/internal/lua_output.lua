@@ -2,6 +2,7 @@
 --
 -- Closing separators are held back in `e.suffix` until something follows them: the last one of a
 -- table is dropped. In block mode a value after `key = ` is not indented (`e.inline`).
+local printable = require('internal.printable')
 local serializer = require('internal.serializer')
 
 local find, gsub, byte, format, rep = string.find, string.gsub, string.byte, string.format, string.rep
@@ -27,6 +28,9 @@ local function escape(char)
 end
 
 local function quote(text)
+    if not printable.is_text(text) then
+        return '"' .. printable.base64(text) .. '"'
+    end
     return '"' .. gsub(text, '[%z\1-\31"\'\127-\255]', escape) .. '"'
 end
 

@@ -17,7 +17,6 @@ local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostrin
 local getmetatable = debug.getmetatable
 
 local NIL, BOOLEAN, INTEGER, DOUBLE, STRING, EXTENSION, ARRAY, MAP = 1, 2, 3, 4, 5, 6, 7, 8
-local UNKNOWN = 0
 
 local DEFAULTS = {
     encode_sparse_convert = true,
@@ -151,11 +150,13 @@ local function small(cfg, value)
     return INTEGER, format('%d', tonumber(value))
 end
 
+local classify_object
+
 local function pointer(cfg, value)
     if value == nil then
         return NIL, 'null'
     end
-    return UNKNOWN
+    return classify_object(cfg, value)
 end
 
 by_ctype[ctype_number('int64_t')] = whole
@@ -178,16 +179,22 @@ local function index_serialize(value)
     return value.__serialize
 end
 
--- The text of a uuid or decimal. A decimal is told by its module: without it no such value exists.
-local function extension_text(value)
-    if tostring(ffi.typeof(value)) == 'ctype<struct tt_uuid>' then
-        return tostring(value)
-    end
+local function extension(cfg, value)
+    return EXTENSION, tostring(value)
+end
+
+-- The handler of a C type that is met for the first time, from its first value: uuids and decimals are
+-- rendered as they are. A decimal is told by its module: without it no such value exists.
+local function learn(number, value)
     local decimal = package.loaded.decimal
-    if decimal and decimal.is_decimal and decimal.is_decimal(value) then
-        return tostring(value)
+    local handler = classify_object
+    if tostring(ffi.typeof(value)) == 'ctype<struct tt_uuid>' then
+        handler = extension
+    elseif decimal and decimal.is_decimal and decimal.is_decimal(value) then
+        handler = extension
     end
-    return nil
+    by_ctype[number] = handler
+    return handler
 end
 
 -- ---- tables ---------------------------------------------------------------------------------
@@ -258,7 +265,7 @@ end
 
 -- ---- the rest -------------------------------------------------------------------------------
 
-local function classify_object(cfg, value)
+classify_object = function(cfg, value)
     if cfg.encode_load_metatables then
         local ok, hint = pcall(index_serialize, value)
         if ok and hint ~= nil then
@@ -302,18 +309,8 @@ local by_type = {
         return classify_object(cfg, value)
     end,
     cdata = function(cfg, value)
-        local handler = by_ctype[tonumber(ffi.typeof(value))]
-        if handler then
-            local kind, text = handler(cfg, value)
-            if kind ~= UNKNOWN then
-                return kind, text
-            end
-        end
-        local text = extension_text(value)
-        if text then
-            return EXTENSION, text
-        end
-        return classify_object(cfg, value)
+        local number = tonumber(ffi.typeof(value))
+        return (by_ctype[number] or learn(number, value))(cfg, value)
     end,
 }
 

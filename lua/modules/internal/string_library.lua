@@ -4,13 +4,14 @@ local error, floor, max, min, tonumber, type = error, math.floor, math.max, math
 
 local WHITESPACE = ' \t\n\v\f\r'
 
-local function bad_argument(position, name, expected, got)
-    error(format("bad argument #%d to '%s' (%s expected, got %s)", position, name, expected, got), 3)
+-- `level` counts the functions between this one and the caller to blame.
+local function bad_argument(position, name, expected, got, level)
+    error(format("bad argument #%d to '%s' (%s expected, got %s)", position, name, expected, got), level + 1)
 end
 
-local function check_string(value, position, name)
+local function check_string(value, position, name, level)
     if type(value) ~= 'string' then
-        error(format("bad argument #%d to '%s' (string expected, got %s)", position, name, type(value)), 3)
+        bad_argument(position, name, 'string', type(value), level + 1)
     end
 end
 
@@ -32,15 +33,15 @@ local function finder(text, separator)
 end
 
 local function check_split(text, separator, limit)
-    check_string(text, 1, 'string.split')
+    check_string(text, 1, 'string.split', 3)
     if separator ~= nil then
-        check_string(separator, 2, 'string.split')
+        check_string(separator, 2, 'string.split', 3)
         if separator == '' then
-            error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 3)
+            bad_argument(2, 'string.split', 'non-empty string', 'empty string', 3)
         end
     end
     if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then
-        bad_argument(3, 'string.split', 'positive integer', type(limit))
+        bad_argument(3, 'string.split', 'positive integer', type(limit), 3)
     end
 end
 
@@ -69,12 +70,11 @@ function string.split(text, separator, limit)
 end
 
 local function check_padding(name, text, width, filler)
-    if type(text) ~= 'string' then
-        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
-    elseif type(width) ~= 'number' or width < 0 then
-        error(format("bad argument #2 to '%s' (positive integer expected, got %s)", name, type(width)), 3)
+    check_string(text, 1, name, 3)
+    if type(width) ~= 'number' or width < 0 then
+        bad_argument(2, name, 'positive integer', type(width), 3)
     elseif filler ~= nil and (type(filler) ~= 'string' or #filler ~= 1) then
-        error(format("bad argument #3 to '%s' (char expected, got %s)", name, type(filler)), 3)
+        bad_argument(3, name, 'char', type(filler), 3)
     end
     return max(width - #text, 0), filler or ' '
 end
@@ -108,14 +108,12 @@ local function bounds(length, first, last)
 end
 
 local function check_affix(name, text, affix, first, last)
-    if type(text) ~= 'string' then
-        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
-    elseif type(affix) ~= 'string' then
-        error(format("bad argument #2 to '%s' (string expected, got %s)", name, type(affix)), 3)
-    elseif first ~= nil and type(first) ~= 'number' then
-        error(format("bad argument #3 to '%s' (integer expected, got %s)", name, type(first)), 3)
+    check_string(text, 1, name, 3)
+    check_string(affix, 2, name, 3)
+    if first ~= nil and type(first) ~= 'number' then
+        bad_argument(3, name, 'integer', type(first), 3)
     elseif last ~= nil and type(last) ~= 'number' then
-        error(format("bad argument #4 to '%s' (integer expected, got %s)", name, type(last)), 3)
+        bad_argument(4, name, 'integer', type(last), 3)
     end
 end
 
@@ -140,18 +138,18 @@ function string.endswith(text, tail, first, last)
 end
 
 function string.hex(text)
-    check_string(text, 1, 'string.hex')
+    check_string(text, 1, 'string.hex', 2)
     return (text:gsub('.', function(one)
         return format('%02x', byte(one))
     end))
 end
 
 function string.fromhex(text)
-    check_string(text, 1, 'string.fromhex')
+    check_string(text, 1, 'string.fromhex', 2)
     if #text % 2 ~= 0 then
-        error("bad argument #1 to 'string.fromhex' (even amount of chars expected, got odd amount)", 2)
+        bad_argument(1, 'string.fromhex', 'even amount of chars', 'odd amount', 2)
     elseif find(text, '%X') then
-        error("bad argument #1 to 'string.fromhex' (hex string expected, got non hex chars)", 2)
+        bad_argument(1, 'string.fromhex', 'hex string', 'non hex chars', 2)
     end
     return (text:gsub('..', function(digits)
         return char(tonumber(digits, 16))
@@ -159,10 +157,9 @@ function string.fromhex(text)
 end
 
 local function check_strip(name, text, chars)
-    if type(text) ~= 'string' then
-        error(format("bad argument #1 to '%s' (string expected, got %s)", name, type(text)), 3)
-    elseif chars ~= nil and type(chars) ~= 'string' then
-        error(format("bad argument #2 to '%s' (string expected, got %s)", name, type(chars)), 3)
+    check_string(text, 1, name, 3)
+    if chars ~= nil then
+        check_string(chars, 2, name, 3)
     end
     return chars ~= '' and class_of(chars or WHITESPACE) or nil
 end

@@ -8,11 +8,13 @@
 --   e.indention   the line holds only indentation and `-`, `?` or `:` indicators
 --   e.references  table -> false (seen once), true (seen more often), or its anchor's name
 -- A scalar's style depends on its characters and on where it stands (flow, map key).
+local printable = require('internal.printable')
 local serializer = require('internal.serializer')
 
 local find, sub, gsub, byte, rep, format = string.find, string.sub, string.gsub, string.byte, string.rep, string.format
 local next, type, tonumber, rawget, concat = next, type, tonumber, rawget, table.concat
 local classify = serializer.classify
+local is_text, base64 = printable.is_text, printable.base64
 local NIL, STRING, ARRAY, MAP = serializer.NIL, serializer.STRING, serializer.ARRAY, serializer.MAP
 
 local WIDTH = 80
@@ -365,54 +367,6 @@ local function write_literal(e, text)
 end
 
 -- ---- scalars: choice ------------------------------------------------------------------------
-
-local BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-
-local function base64(text)
-    local result = {}
-    for position = 1, #text, 3 do
-        local a, b, c = byte(text, position, position + 2)
-        local bits = a * 65536 + (b or 0) * 256 + (c or 0)
-        local quad = {}
-        for shift = 0, 3 do
-            local index = math.floor(bits / 64 ^ (3 - shift)) % 64
-            quad[shift + 1] = sub(BASE64, index + 1, index + 1)
-        end
-        if not b then
-            quad[3], quad[4] = '=', '='
-        elseif not c then
-            quad[4] = '='
-        end
-        result[#result + 1] = concat(quad)
-    end
-    return concat(result)
-end
-
--- Well-formed UTF-8 whose characters above 0x7F are printable.
-local function is_text(text)
-    if not find(text, '[\128-\255]') then
-        return true
-    end
-    local position, size = 1, #text
-    while true do
-        position = find(text, '[\128-\255]', position)
-        if not position then
-            return true
-        end
-        local first, second, third = byte(text, position, position + 2)
-        local width = first >= 0xF0 and 4 or first >= 0xE0 and 3 or 2
-        if first < 0xC2 or first > 0xF4 or position + width - 1 > size
-                or not find(text, '^' .. rep('[\128-\191]', width - 1), position + 1)
-                or (first == 0xC2 and second < 0xA0) or (first == 0xE0 and second < 0xA0)
-                or (first == 0xED and second >= 0xA0) or (first == 0xF0 and second < 0x90)
-                or (first == 0xF4 and second >= 0x90)
-                or (first == 0xEF and second == 0xBB and third == 0xBF)
-                or (first == 0xEF and second == 0xBF and third >= 0xBE) then
-            return false
-        end
-        position = position + width
-    end
-end
 
 local RESERVED = {['~'] = true, null = true, ['true'] = true, ['false'] = true, yes = true, no = true}
 

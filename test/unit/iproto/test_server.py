@@ -177,6 +177,43 @@ def test_refused_requests(data: bytes, text: str) -> None:
     run(scenario())
 
 
+def test_shortcut_refuses_the_same() -> None:
+    """What follows a remembered beginning is checked like in the first request."""
+
+    async def scenario() -> None:
+        good = body(limit=1, key=[1])
+        for request_type, whole in ((RequestType.SELECT, good), (RequestType.REPLACE, body(tuple=[1]))):
+            begin = whole[:-2]
+            async with serving() as (_, _, address):
+                raw = await RawClient.connect(address)
+                assert (await raw.ask(request(request_type, 1, whole))).type == 0
+                for bad in (b"", b"\x05", b"\x92\x01", b"\x91\x01\x00", b"\x80", b"\xc1", b"\xdc"):
+                    for behind in (b"", request(RequestType.PING, 3)):
+                        reply = await raw.ask(request(request_type, 2, begin + bad) + behind)
+                        assert (error_of(reply).message, reply.sync) == ("Invalid MsgPack - packet body", 2)
+                        assert not behind or (await raw.read_row()).sync == 3
+                assert (await raw.ask(request(request_type, 4, begin + b"\xdc\x00\x01\x07"))).sync == 4
+                await raw.close()
+
+    run(scenario())
+
+
+def test_header_longer_than_the_packet() -> None:
+    """A header that goes on in the next packet is broken, whatever the next packet holds."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            raw = await RawClient.connect(address)
+            reply = await raw.ask(b"\xce\x00\x00\x00\x02\x82\x00" + b"\x05\x82\x00\x40\x01\x07")
+            assert error_of(reply).message == "Invalid MsgPack - packet header"
+            assert (await raw.read_row()).sync == 7
+            raw.send(b"\xce\x00\x00\x00\x03\x82\x00\x40" + b"\x01\x07")
+            assert error_of(await raw.read_row()).message == "Invalid MsgPack - packet header"
+            await raw.close()
+
+    run(scenario())
+
+
 def test_broken_header_and_stream() -> None:
     """A broken header is an error of sync 0; a broken length ends the connection."""
 

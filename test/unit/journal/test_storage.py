@@ -12,7 +12,7 @@ import pytest
 from box.errors import BoxError
 from box.journal import FileStorage, MemoryStorage
 from box.journal.directory import LogDirectory, LogKind
-from box.journal.storage import Storage, commit_file, write_all
+from box.journal.storage import Storage, publish, write_all
 
 from .helpers import RecordingLog, recover, replace_row, running_journal, write
 
@@ -28,7 +28,9 @@ def test_a_file_has_a_life(storage: Storage) -> None:
     write_all(file, b"hello world")
     file.truncate(5)
     write_all(file, b"!")
-    commit_file(storage, file, "d/a")
+    file.sync()
+    file.close()
+    publish(storage, "d/a.tmp", "d/a")
     assert storage.names("d") == ["a"]
     assert storage.size("d/a") == 6
     again = storage.append("d/a")

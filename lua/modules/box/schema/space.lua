@@ -18,23 +18,24 @@ local ALTER_OPTIONS = {
     is_sync = 'boolean', name = 'string',
 }
 
--- {'a', 'unsigned'}, {'a', type = 'unsigned'}, {name = 'a', 'unsigned'}, {name = 'a', type = 'unsigned'}, 'a'.
--- Positions that stand for nothing stay: the server refuses them.
+-- What a position of a field's definition stands for: {'a', 'unsigned'}, {'a', type = 'unsigned'},
+-- {name = 'a', 'unsigned'}. Positions that stand for nothing stay: the server refuses them.
+local function meaning_of(given, key)
+    if key == 1 then
+        return given.name == nil and 'name' or given.type == nil and 'type' or key
+    elseif key == 2 and given.name == nil and given.type == nil then
+        return 'type'
+    end
+    return key
+end
+
 local function field_definition(given, where)
     if type(given) ~= 'table' then
         given = {given}
     end
     local field = {}
     for key, value in pairs(given) do
-        field[key] = value
-    end
-    if given.name == nil then
-        field.name, field[1] = given[1], nil
-        if given.type == nil then
-            field.type, field[2] = given[2], nil
-        end
-    elseif given.type == nil then
-        field.type, field[1] = given[1], nil
+        field[meaning_of(given, key)] = value
     end
     if type(field.name) ~= 'string' then
         check.illegal(where .. ': name (string) is expected')

@@ -1,0 +1,83 @@
+"""pytest plugin: `.test.lua` files of suite directories become test items.
+
+Enable it by `-p console.suite.plugin`, by `pytest_plugins` in the top conftest.py, or for one directory by importing
+`pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.suite.runner import SUFFIX, Outcome, Settings, TestCase, discover, is_debug, run_case
+
+
+class SuiteFailure(Exception):
+    """The report of a test that failed."""
+
+
+class SuiteFile(pytest.File):
+    """One script: an item for each of its configurations."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        for case in discover(self.path):
+            name = f"{self.path.name}[{case.configuration}]" if case.configuration else self.path.name
+            yield SuiteItem.from_parent(self, name=name, case=case)
+
+
+class SuiteItem(pytest.Item):
+    """One run of a script against its result file."""
+
+    def __init__(self, *, case: TestCase, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._case = case
+
+    def runtest(self) -> None:
+        report = asyncio.run(run_case(self._case, _settings(self.config)))
+        if report.outcome is Outcome.SKIPPED:
+            pytest.skip(report.text)
+        if report.outcome is Outcome.FAILED:
+            raise SuiteFailure(report.text)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, SuiteFailure):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, self._case.name
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("suites", "original-style suites")
+    group.addoption("--executable", help="run this command instead of lunabox")
+    group.addoption("--long-suites", action="store_true", help="run the tests that a suite marks as long too")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.name.endswith(SUFFIX) and (file_path.parent / "suite.ini").exists():
+        collector: pytest.Collector = SuiteFile.from_parent(parent, path=file_path)
+        return collector
+    return None
+
+
+_SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+
+
+def _settings(config: pytest.Config) -> Settings:
+    """Made once a run: whether the executable is a debug build is asked of it."""
+    settings = config.stash.get(_SETTINGS, None)
+    if settings is None:
+        settings = Settings(long=config.getoption("--long-suites", False))
+        executable = config.getoption("--executable", None)
+        if executable:
+            settings = replace(settings, executable=tuple(shlex.split(executable)))
+        settings = replace(settings, debug=asyncio.run(is_debug(settings.executable)))
+        config.stash[_SETTINGS] = settings
+    return settings

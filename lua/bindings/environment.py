@@ -1,0 +1,54 @@
+"""Options of `box.cfg` in the environment: `TT_LISTEN=3301` counts where the first `box.cfg{}` says nothing of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from box.config import OPTIONS, Option
+from box.errors import BoxError, ErrorCode
+
+_BOOLEANS = {"true": True, "false": False}
+
+
+def options_from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The options that `TT_<NAME>` variables give. Raises a LuajitError for a value of a wrong type."""
+    options = {}
+    for name, option in OPTIONS.items():
+        raw = environment.get(_variable(name), "")
+        if raw:
+            options[name] = _parse(option, raw)
+    return options
+
+
+def _variable(name: str) -> str:
+    return f"TT_{name.upper()}"
+
+
+def _parse(option: Option, raw: str) -> Any:
+    if "table" in option.types and "," in raw:
+        return [_number_or_text(item) for item in raw.split(",")]
+    if option.types == "boolean":
+        if raw.lower() not in _BOOLEANS:
+            raise _wrong(option, '"true" or "false"')
+        return _BOOLEANS[raw.lower()]
+    if option.types == "number":
+        number = _number_or_text(raw)
+        if isinstance(number, str):
+            raise _wrong(option, "convertible to a number")
+        return number
+    return _number_or_text(raw) if "number" in option.types else raw
+
+
+def _number_or_text(raw: str) -> float | str:
+    try:
+        number = float(raw)
+    except ValueError:
+        return raw
+    return int(number) if number.is_integer() else number
+
+
+def _wrong(option: Option, expected: str) -> BoxError:
+    variable = _variable(option.name)
+    text = f'Environment variable {variable} has incorrect value for option "{option.name}": should be {expected}'
+    return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")

@@ -1,0 +1,138 @@
+"""`digest` and `crypto`: checksums and hashes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import string
+from typing import Final
+
+from box.data.crc import crc32c
+from box.errors import BoxError, ErrorCode, unsupported
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
+
+_MASK: Final = 0xFFFFFFFF
+_ALPHABET: Final = frozenset((string.ascii_letters + string.digits + "+/").encode())
+_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+_LINE: Final = 72
+"""Characters in a line of wrapped base64."""
+_GUAVA_FACTOR: Final = 2862933555777941757
+"""Multiplier of the 64-bit linear congruential generator of Guava's consistent hash."""
+
+
+def _rotated(value: int, bits: int) -> int:
+    return (value << bits | value >> (32 - bits)) & _MASK
+
+
+def murmur3(data: bytes, seed: int) -> int:
+    """MurmurHash3, 32 bits."""
+    state = seed & _MASK
+    whole = len(data) & ~3
+    for pos in range(0, whole, 4):
+        state ^= _mixed(int.from_bytes(data[pos : pos + 4], "little"))
+        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _MASK
+    if len(data) > whole:
+        state ^= _mixed(int.from_bytes(data[whole:], "little"))
+    state ^= len(data)
+    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
+    return state ^ state >> 16
+
+
+def _mixed(block: int) -> int:
+    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
+
+
+def guava(state: int, buckets: int) -> int:
+    """The bucket of a number among `buckets`: Guava's consistent hash."""
+    candidate = 0
+    while True:
+        state = (_GUAVA_FACTOR * state + 1) & 0xFFFFFFFFFFFFFFFF
+        step = ((state >> 33) + 1) / 2.0**31
+        following = int((candidate + 1) / step)
+        if not 0 <= following < buckets:
+            return candidate
+        candidate = following
+
+
+def encode_base64(data: bytes, *, padding: bool, wrap: bool, url_safe: bool) -> bytes:
+    """Base64, in lines of 72 characters if `wrap`."""
+    encoded = base64.urlsafe_b64encode(data) if url_safe else base64.b64encode(data)
+    if not padding:
+        encoded = encoded.rstrip(b"=")
+    if wrap:
+        encoded = b"\n".join(encoded[pos : pos + _LINE] for pos in range(0, len(encoded), _LINE))
+    return encoded
+
+
+def decode_base64(data: bytes) -> bytes:
+    """The reverse for both alphabets; characters outside of them are skipped."""
+    digits = bytes(char for char in data.translate(_URL_SAFE) if char in _ALPHABET)
+    if len(digits) % 4 == 1:
+        digits = digits[:-1]
+    return binascii.a2b_base64(digits + b"=" * (-len(digits) % 4))
+
+
+class DigestBinding(Binding):
+    """Python half of lua/modules/digest.lua and crypto.lua."""
+
+    @guarded("digest_hash")
+    def hash(self, name: bytes, data: bytes) -> Outcome:
+        """The raw digest. UNSUPPORTED for one that the OpenSSL library of this system does not offer."""
+        return _new_hash(text(name), data).digest()
+
+    @guarded("digest_hmac")
+    def hmac(self, name: bytes, key: bytes, data: bytes) -> Outcome:
+        """The raw authentication code."""
+        _new_hash(text(name), b"")
+        return hmac.digest(key, data, text(name))
+
+    @exported("digest_crc32")
+    def crc32(self, state: float, data: bytes) -> int:
+        """CRC-32C without the final inversion."""
+        return crc32c(data, int(state) ^ _MASK) ^ _MASK
+
+    @exported("digest_murmur")
+    def murmur(self, seed: float, data: bytes) -> int:
+        """MurmurHash3, 32 bits."""
+        return murmur3(data, int(seed))
+
+    @exported("digest_guava")
+    def guava(self, state: bytes, buckets: float) -> int:
+        """`state` is 8 bytes, little endian."""
+        return guava(int.from_bytes(state, "little"), int(buckets))
+
+    @exported("digest_base64_encode")
+    def base64_encode(self, data: bytes, padding: bool, wrap: bool, url_safe: bool) -> bytes:
+        """See `encode_base64`."""
+        return encode_base64(data, padding=padding, wrap=wrap, url_safe=url_safe)
+
+    @exported("digest_base64_decode")
+    def base64_decode(self, data: bytes) -> bytes:
+        """See `decode_base64`."""
+        return decode_base64(data)
+
+    @exported("digest_urandom")
+    def urandom(self, size: float) -> bytes:
+        """Random bytes of the operating system."""
+        return os.urandom(int(size))
+
+    @waiting("digest_pbkdf2")
+    async def pbkdf2(self, password: bytes, salt: bytes, iterations: float, size: float) -> bytes:
+        """PBKDF2 with SHA-256, off the loop."""
+        return await asyncio.to_thread(
+            hashlib.pbkdf2_hmac, "sha256", password, salt, max(int(iterations), 1), int(size)
+        )
+
+
+def _new_hash(name: str, data: bytes) -> hashlib._Hash:
+    try:
+        return hashlib.new(name, data, usedforsecurity=False)
+    except ValueError:
+        raise unsupported("The OpenSSL library of this system", f"digest '{name}'") from None
+    except TypeError as error:
+        raise BoxError(ErrorCode.PROC_LUA, str(error), type="CryptoError") from None

@@ -1,0 +1,176 @@
+-- require('uuid'): 128-bit identifiers as cdata of `struct tt_uuid`; MessagePack extension 2, 16 bytes big-endian.
+local ffi = require('ffi')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+
+local error, setmetatable, type = error, setmetatable, type
+local format = string.format
+
+ffi.cdef([[
+    struct tt_uuid {
+        uint32_t time_low;
+        uint16_t time_mid;
+        uint16_t time_hi_and_version;
+        uint8_t clock_seq_hi_and_reserved;
+        uint8_t clock_seq_low;
+        uint8_t node[6];
+    };
+]])
+
+local uuid_type = ffi.typeof('struct tt_uuid')
+local SIZE, TEXT_SIZE, EXTENSION = 16, 36, 2
+local IS_LITTLE = ffi.abi('le')
+
+local function is_uuid(value)
+    return type(value) == 'cdata' and ffi.istype(uuid_type, value)
+end
+
+-- The three leading numbers are stored in the order of the machine, or big-endian.
+local function swapped(bytes)
+    return bytes:sub(1, 4):reverse() .. bytes:sub(5, 6):reverse() .. bytes:sub(7, 8):reverse() .. bytes:sub(9)
+end
+
+local SWAP_OF_ORDER = {l = not IS_LITTLE, b = IS_LITTLE, h = false, n = IS_LITTLE}
+
+local function check_order(order)
+    local swap = SWAP_OF_ORDER[order or 'h']
+    if swap == nil then
+        error('invalid byteorder, valid is l, b, h, n', 3)
+    end
+    return swap
+end
+
+local function from_big_endian(bytes)
+    local uuid = ffi.new(uuid_type)
+    ffi.copy(uuid, IS_LITTLE and swapped(bytes) or bytes, SIZE)
+    return uuid
+end
+
+local function to_big_endian(uuid)
+    local bytes = ffi.string(uuid, SIZE)
+    return IS_LITTLE and swapped(bytes) or bytes
+end
+
+local function new()
+    return from_big_endian(python.uuid_random())
+end
+
+local TEXT = '^(' .. ('%x'):rep(8) .. ')%-(%x%x%x%x)%-(%x%x%x%x)%-(%x%x%x%x)%-(' .. ('%x'):rep(12) .. ')$'
+
+local function from_text(text)
+    if #text ~= TEXT_SIZE then
+        return nil
+    end
+    local a, b, c, d, e = text:match(TEXT)
+    -- The variant is that of RFC 4122, or it is the nil UUID's.
+    if a == nil or tonumber(d:sub(1, 1), 16) >= 12 then
+        return nil
+    end
+    return from_big_endian((a .. b .. c .. d .. e):fromhex())
+end
+
+local function fromstr(text)
+    if type(text) ~= 'string' then
+        error('fromstr(str)', 2)
+    end
+    return from_text(text)
+end
+
+local function frombin(bytes, order)
+    if type(bytes) ~= 'string' or #bytes ~= SIZE then
+        error('frombin(bin, [byteorder])', 2)
+    end
+    local uuid = ffi.new(uuid_type)
+    ffi.copy(uuid, check_order(order) and swapped(bytes) or bytes, SIZE)
+    return uuid
+end
+
+local function to_text(uuid)
+    return format('%08x-%04x-%04x-%02x%02x-%02x%02x%02x%02x%02x%02x', uuid.time_low, uuid.time_mid,
+        uuid.time_hi_and_version, uuid.clock_seq_hi_and_reserved, uuid.clock_seq_low,
+        uuid.node[0], uuid.node[1], uuid.node[2], uuid.node[3], uuid.node[4], uuid.node[5])
+end
+
+local function str(uuid)
+    if not is_uuid(uuid) then
+        error('Usage: uuid:str()', 2)
+    end
+    return to_text(uuid)
+end
+
+local function bin(uuid, order)
+    if not is_uuid(uuid) then
+        error('Usage: uuid:bin([byteorder])', 2)
+    end
+    local bytes = ffi.string(uuid, SIZE)
+    return check_order(order) and swapped(bytes) or bytes
+end
+
+local NIL = ffi.new(uuid_type)
+
+local function isnil(uuid)
+    if not is_uuid(uuid) then
+        error('Usage: uuid:isnil()', 2)
+    end
+    return ffi.string(uuid, SIZE) == ffi.string(NIL, SIZE)
+end
+
+-- Texts count as uuids in comparisons.
+local function comparable(value)
+    if is_uuid(value) then
+        return to_big_endian(value)
+    elseif type(value) == 'string' then
+        local uuid = from_text(value)
+        return uuid and to_big_endian(uuid)
+    end
+end
+
+local function equal(left, right)
+    local a, b = comparable(left), comparable(right)
+    return a ~= nil and a == b and is_uuid(left) and is_uuid(right)
+end
+
+local function operands(left, right)
+    local a, b = comparable(left), comparable(right)
+    if a == nil or b == nil then
+        error(('incorrect value to convert to uuid as %d argument'):format(a == nil and 1 or 2), 3)
+    end
+    return a, b
+end
+
+local methods = {str = str, bin = bin, isnil = isnil, __serialize = to_text}
+
+ffi.metatype(uuid_type, {
+    __index = methods,
+    __tostring = to_text,
+    __eq = equal,
+    __lt = function(left, right)
+        local a, b = operands(left, right)
+        return a < b
+    end,
+    __le = function(left, right)
+        local a, b = operands(left, right)
+        return a <= b
+    end,
+})
+
+msgpack.register(uuid_type, function(uuid)
+    return '\xd8\2' .. to_big_endian(uuid)
+end)
+msgpack.register_extension(EXTENSION, function(bytes)
+    return #bytes == SIZE and from_big_endian(bytes) or error('Invalid MsgPack - uuid', 0)
+end)
+
+return setmetatable({
+    NULL = NIL,
+    new = new,
+    fromstr = fromstr,
+    frombin = frombin,
+    bin = function(order)
+        return bin(new(), order)
+    end,
+    str = function()
+        return to_text(new())
+    end,
+    is_uuid = is_uuid,
+}, {__call = new})

@@ -1,0 +1,43 @@
+"""A running box in tests: chunks of Lua and what they return."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from box.data import codec
+from box.embed import Instance
+from box.errors import BoxError
+from box.txn.context import Context
+
+DEADLINE = 20.0
+Run = Callable[..., None]
+"""See the fixture `run`."""
+
+
+class Box:
+    """A running instance. Chunks run one after another in one session, globals stay."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.ctx: Context = instance.node.new_context()
+
+    async def raw(self, chunk: str, *args: Any) -> list[Any]:
+        """All results of a chunk of Lua. Raises BoxError."""
+        work = self.instance.runtime.eval(chunk.encode(), codec.pack(list(args)), self.ctx, "=test")
+        values: list[Any] = codec.unpack(await asyncio.wait_for(work, DEADLINE))
+        return values
+
+    async def __call__(self, chunk: str, *args: Any) -> Any:
+        """The result of a chunk: None, the value, or a list of several."""
+        values = await self.raw(chunk, *args)
+        return values[0] if len(values) == 1 else values or None
+
+    async def fails(self, chunk: str, *args: Any) -> str:
+        """The message of the error that a chunk raises."""
+        with pytest.raises(BoxError) as caught:
+            await self.raw(chunk, *args)
+        return caught.value.message

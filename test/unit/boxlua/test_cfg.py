@@ -1,0 +1,75 @@
+"""box.cfg and what may be used before it."""
+
+from __future__ import annotations
+
+import pytest
+from box_support import Box, Run
+
+from box.errors import BoxError
+from lua.bindings.environment import options_from_environment
+
+
+def test_most_of_box_is_refused_before_configuration(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box("return type(box.cfg), type(box.error), type(box.tuple.new)") == [
+            "function",
+            "table",
+            "function",
+        ]
+        assert "Please call box.cfg{} first" in await box.fails("return box.space")
+        assert "Please call box.cfg{} first" in await box.fails("box.begin()")
+        assert await box.fails("box.session.su('admin')") == "Please call box.cfg{} first"
+
+    run(body, configure=False)
+
+
+def test_a_wrong_option_leaves_box_unconfigured(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box.fails("box.cfg{foo = 1}") == "Incorrect value for option 'foo': unexpected option"
+        assert "bad argument #1 to 'pairs' (table expected, got number)" in await box.fails("box.cfg(5)")
+        assert await box("return type(box.cfg)") == "function"
+        await box("box.cfg{log_level = 1, wal_mode = 'none'}")
+        assert await box("return type(box.cfg), box.cfg.wal_mode, box.info.status") == ["table", "none", "running"]
+
+    run(body, configure=False)
+
+
+def test_options_change_and_show_their_values(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("saved = box.cfg; box.cfg{read_only = true, too_long_threshold = 2}")
+        assert await box("return box.cfg.read_only, saved == box.cfg, box.cfg.listen") == [True, True, None]
+        assert "read-only mode" in await box.fails("box.schema.space.create('x')")
+        await box("box.cfg{read_only = box.NULL}")
+        assert await box("return box.cfg.read_only") is False
+        assert await box.fails("box.cfg{wal_mode = 'write'}") == "Can't set option 'wal_mode' dynamically"
+        assert "Attempt to modify a read-only table" in await box.fails("box.cfg.unknown = true")
+
+    run(body)
+
+
+def test_the_metatable_of_cfg_can_be_replaced(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("getmetatable(box.cfg).__call = function(_, options) seen = options.mark end")
+        assert await box("box.cfg{mark = 7} return seen") == 7
+
+    run(body)
+
+
+def test_triggers_of_schema_init_see_system_spaces(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("""
+            box.ctl.on_schema_init(function() seen = {box.info.status, box.space._space.name} end)
+            box.cfg{log_level = 1, wal_mode = 'none'}
+        """)
+        assert await box("return seen") == ["unconfigured", "_space"]
+
+    run(body, configure=False)
+
+
+def test_environment_options() -> None:
+    options = options_from_environment(
+        {"TT_LISTEN": "3301", "TT_READ_ONLY": "True", "TT_REPLICATION": "a:1,2", "X": "1"}
+    )
+    assert options == {"listen": 3301, "read_only": True, "replication": ["a:1", 2]}
+    with pytest.raises(BoxError, match='TT_READ_ONLY has incorrect value for option "read_only": should be "true"'):
+        options_from_environment({"TT_READ_ONLY": "yes"})

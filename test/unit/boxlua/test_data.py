@@ -1,0 +1,278 @@
+"""Spaces and indexes as Lua objects: reads, writes, iteration."""
+
+from __future__ import annotations
+
+from box_support import Box, Run
+
+CREATE = """
+    s = box.schema.space.create('test', {format = {{'id', 'unsigned'}, {'name', 'string', is_nullable = true}}})
+    pk = s:create_index('pk')
+    sk = s:create_index('sk', {parts = {{'name', is_nullable = true}}, unique = false})
+"""
+
+
+def test_reads_and_writes(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        assert await box("return s:insert{1, 'a'}, s:replace{2, 'b'}, s:put{2, 'c'}") == [[1, "a"], [2, "b"], [2, "c"]]
+        assert await box("return s:get(1), s:get{1}, s:get(box.tuple.new{2}), s:get(1ULL)") == [
+            [1, "a"],
+            [1, "a"],
+            [2, "c"],
+            [1, "a"],
+        ]
+        assert await box.raw("return s:get(5)") == []
+        assert await box("return s:update(1, {{'=', 'name', 'z'}}), s:get(1).name") == [[1, "z"], "z"]
+        assert await box.raw("return s:upsert({3, 'n'}, {{'=', 2, 'm'}})") == []
+        assert await box("s:upsert({3, 'n'}, {{'=', 2, 'm'}}) return s:get(3)") == [3, "m"]
+        assert await box("return s:delete(3)") == [3, "m"]
+        assert await box.raw("return s:delete(3)") == []
+        assert await box("return s:len(), s:count(), s:count(1, 'GT'), pk:len()") == [2, 2, 1, 2]
+        assert await box("return pk:min(), pk:max(), sk:select('c'), pk:random(1) ~= nil") == [
+            [1, "z"],
+            [2, "c"],
+            [[2, "c"]],
+            True,
+        ]
+        assert await box("return s:auto_increment{'auto'}") == [3, "auto"]
+
+    run(body)
+
+
+def test_string_and_composite_keys(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("""
+            t = box.schema.space.create('t')
+            t:create_index('pk', {parts = {{1, 'string'}}})
+            t:create_index('two', {parts = {{2, 'unsigned'}, {3, 'integer'}}, type = 'hash'})
+            t:insert{'ключ', 1, -1}
+        """)
+        assert await box("return t:get('ключ'), t:get('no') == nil, t.index.two:get{1, -1}") == [
+            ["ключ", 1, -1],
+            True,
+            ["ключ", 1, -1],
+        ]
+        assert "expected string" in await box.fails("return t:get(5)")
+        assert "expected 2, got 1" in await box.fails("return t.index.two:get(1)")
+
+    run(body)
+
+
+def test_messages_of_wrong_calls(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1}")
+        assert "Use space:insert(...) instead of space.insert(...)" in await box.fails("s.insert{1}")
+        assert "Use index:get(...) instead of index.get(...)" in await box.fails("pk.get(1)")
+        assert await box.fails("s:insert(5)") == "Tuple/Key must be MsgPack array"
+        assert await box.fails("s:insert{a = 1}") == "Tuple/Key must be MsgPack array"
+        assert await box.fails("s:insert()") == "Tuple/Key must be MsgPack array"
+        assert await box.fails("s:get{a = 1}") == "Invalid key part count in an exact match (expected 1, got 0)"
+        assert await box.fails("s:update(1)") == "Usage index:update(key, ops)"
+        assert await box.fails("s:upsert({1})") == "Usage space:upsert(tuple_key, ops)"
+        assert await box.fails("s:select(1, {iterator = 'XX'})") == "Unknown iterator type 'XX'"
+        assert await box.fails("sk:get('a')") == "Get() doesn't support partial keys and non-unique indexes"
+        assert "expected unsigned" in await box.fails("return s:get(-1)")
+        assert "expected unsigned" in await box.fails("return s:get(1.5)")
+
+    run(body)
+
+
+def test_select_options(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "for i = 1, 10 do s:insert{i} end")
+        assert await box("return s:select({}, {limit = 2, offset = 3})") == [[4], [5]]
+        assert await box("return s:select(3, {iterator = 'LT'})") == [[2], [1]]
+        assert await box("return s:select(9, 'GE')") == [[9], [10]]
+        assert await box("return s:select(9, {iterator = box.index.GT})") == [[10]]
+        assert await box("return #s:select()") == 10
+
+    run(body)
+
+
+def test_a_loop_sees_the_index_as_it_is_at_each_step(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "for i = 1, 100 do s:insert{i} end")
+        await box("""
+            fiber = require('fiber')
+            function walk(on_step, ...)
+                local seen = {}
+                for _, tuple in s:pairs(...) do
+                    seen[#seen + 1] = tuple[1]
+                    on_step(tuple[1])
+                end
+                return seen
+            end
+        """)
+        forward = "return walk(function(i) if i == 20 then s:delete(21) s:insert{200} end end)"
+        assert await box(forward) == [*range(1, 21), *range(22, 101), 200]
+        backward = "return walk(function(i) if i == 90 then s:delete(89) end end, nil, {iterator = 'LE'})"
+        assert await box(backward) == [200, *range(100, 89, -1), *range(88, 21, -1), *range(20, 0, -1)]
+        others = """
+            return walk(function(i)
+                if i == 10 then
+                    fiber.create(function() fiber.yield() s:delete(11) end)
+                    fiber.yield()
+                    fiber.yield()
+                end
+            end, 12, 'LE')
+        """
+        assert await box(others) == [12, *range(11, 0, -1)]
+        left = [*range(1, 11), *range(12, 21), *range(22, 89), *range(90, 101), 200]
+        assert await box("return walk(function(i) s:delete(i) end)") == left
+        assert await box("return s:len()") == 0
+
+    run(body)
+
+
+def test_transactions(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1, 'a'}")
+        await box("box.begin() s:replace{1, 'b'} sp = box.savepoint() s:replace{1, 'c'} s:insert{2}")
+        assert await box("return box.is_in_txn()") is True
+        await box("box.rollback_to_savepoint(sp)")
+        assert await box("local r = {s:get(1), s:get(2)} box.commit() return r, box.is_in_txn()") == [[[1, "b"]], False]
+        assert await box.fails("box.rollback_to_savepoint(sp)") == (
+            "Can not rollback to savepoint: the savepoint does not exist"
+        )
+        assert await box.fails("box.rollback_to_savepoint({})") == "Usage: box.rollback_to_savepoint(savepoint)"
+        assert await box("return box.atomic(function(x) s:insert{5} return x, 2 end, 1)") == [1, 2]
+        assert "boom" in await box.fails("box.atomic(function() s:insert{6} error('boom') end)")
+        assert await box("return s:get(5), s:get(6) == nil, box.is_in_txn()") == [[5], True, False]
+        assert await box.raw("box.commit() box.rollback()") == []
+        assert await box.fails("box.savepoint()") == "No active transaction"
+
+    run(body)
+
+
+def test_a_switch_of_fibers_dooms_a_transaction(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1, 'a'}")
+        message = await box.fails("box.begin() s:replace{1, 'b'} require('fiber').yield() box.commit()")
+        assert message == "Transaction has been aborted by a fiber yield"
+        assert await box("return s:get(1), box.is_in_txn()") == [[1, "a"], False]
+
+    run(body)
+
+
+def test_triggers_of_transactions(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        committed = """
+            local log = {}
+            box.begin()
+            box.on_commit(function(iterate)
+                for number, old, new, space_id in iterate() do
+                    log[#log + 1] = {number, old or 'none', new or 'none', space_id == s.id}
+                end
+            end)
+            s:insert{1} s:delete(1)
+            box.commit()
+            return log
+        """
+        assert await box(committed) == [[1, "none", [1], True], [2, [1], "none", True]]
+        rolled_back = "local n = 0 box.begin() box.on_rollback(function() n = n + 1 end) box.rollback() return n"
+        assert await box(rolled_back) == 1
+        assert "Usage inside a transaction: box.on_commit" in await box.fails("box.on_commit(function() end)")
+
+    run(body)
+
+
+def test_triggers_of_spaces(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "log = {}")
+        await box("""
+            watcher = s:on_replace(function(old, new, name, op)
+                log[#log + 1] = {old or 'none', new or 'none', name, op}
+            end)
+            s:insert{1, 'a'} s:replace{1, 'b'} s:update(1, {{'=', 2, 'c'}}) s:delete(1)
+        """)
+        assert await box("return log") == [
+            ["none", [1, "a"], "test", "INSERT"],
+            [[1, "a"], [1, "b"], "test", "REPLACE"],
+            [[1, "b"], [1, "c"], "test", "UPDATE"],
+            [[1, "c"], "none", "test", "DELETE"],
+        ]
+        assert await box("return #s:on_replace(), s:on_replace(nil, watcher), #s:on_replace()") == [1, None, 0]
+        await box("change = s:before_replace(function(old, new) return new and new:update{{'=', 2, 'changed'}} end)")
+        assert await box("return s:insert{2, 'sent'}") == [2, "changed"]
+        await box("s:before_replace(function() return nil end, change)")
+        assert await box.raw("return s:insert{3}, s:get(3)") == [None]
+        assert await box.fails("s:before_replace(5)") == "trigger reset: incorrect arguments"
+        assert await box.fails("s:before_replace(nil, change)") == "trigger reset: Trigger is not found"
+
+    run(body)
+
+
+def test_a_trigger_that_waits_ends_the_transaction(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:on_replace(function() require('fiber').yield() end)")
+        assert await box.fails("s:insert{1}") == "Transaction has been aborted by a fiber yield"
+        assert await box("return s:len()") == 0
+
+    run(body)
+
+
+def test_failed_writes_are_undone(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1, 'a'} box.error.injection.set('ERRINJ_WAL_IO', true)")
+        assert await box.fails("s:replace{1, 'b'}") == "Failed to write to disk"
+        assert await box.fails("box.schema.space.create('ghost')") == "Failed to write to disk"
+        await box("box.error.injection.set('ERRINJ_WAL_IO', false)")
+        assert await box("return s:get(1), box.space.ghost == nil, box.error.last().message") == [
+            [1, "a"],
+            True,
+            "Failed to write to disk",
+        ]
+
+    run(body, wal_mode="write")
+
+
+def test_writes_wait_for_the_log(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "fiber = require('fiber') box.error.injection.set('ERRINJ_WAL_DELAY', true)")
+        await box("f = fiber.new(function() return s:insert{1} end) f:set_joinable(true) fiber.yield()")
+        assert await box("return f:status(), s:get(1)") == ["suspended", [1]]
+        assert await box("box.error.injection.set('ERRINJ_WAL_DELAY', false) return f:join()") == [True, [1]]
+
+    run(body, wal_mode="write")
+
+
+def test_versions_of_tuples(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "fiber = require('fiber') s:insert{1, 'a'}")
+        seen = """
+            box.begin()
+            s:replace{1, 'b'}
+            local other
+            fiber.create(function() other = {s:get(1), s:pairs():totable()} end)
+            fiber.yield()
+            local own = s:get(1)
+            box.commit()
+            return own, other
+        """
+        assert await box(seen) == [[1, "b"], [[1, "a"], [[1, "a"]]]]
+
+    run(body, memtx_use_mvcc_engine=True)
+
+
+def test_frommap_and_formats(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        assert await box("return s:frommap{id = 1, name = 'x'}, s:frommap({id = 2}, {table = true})") == [[1, "x"], [2]]
+        assert await box("return s:frommap{id = 1, nope = 2}") == [None, "Unknown field 'nope'"]
+        assert "field 1 (id)" in (await box("return s:frommap{name = 'x'}"))[1]
+        assert "Usage: space:frommap(map, opts)" in await box.fails("s:frommap()")
+        await box("s:insert{1, 'x'} t = s:get(1) s:format{{'key', 'unsigned'}, {'text', 'string', is_nullable = true}}")
+        assert await box("return t.key, t.text, t.id == nil, s:get(1).text") == [1, "x", True, "x"]
+
+    run(body)
+
+
+def test_truncate_and_bsize(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1, 'abc'}")
+        assert await box("return s:bsize(), s:get(1):bsize()") == [6, 6]
+        assert await box("s:truncate() return s:len(), s:get(1) == nil") == [0, True]
+        assert "Can't truncate a system space" in await box.fails("box.space._space:truncate()")
+
+    run(body)

@@ -1,0 +1,218 @@
+"""Errors, tuples, sessions, information and control of the instance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from box_support import Box, Run
+
+
+def test_errors(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box.fails("box.error(box.error.NO_SUCH_SPACE, 'x')") == "Space 'x' does not exist"
+        assert await box.fails("box.error{code = 5, reason = 'why'}") == "why"
+        assert await box.fails("box.error('MyType', 'because of %d', 5)") == "because of 5"
+        assert await box.fails("box.error({})") == ""
+        assert await box.fails("box.error(function() end)") == "box.error(): bad arguments"
+        await box("e = box.error.new('MyType', 'text') ok, caught = pcall(box.error, e)")
+        assert await box("return e.type, e.base_type, e.code, caught == e, box.error.last() == e") == [
+            "MyType",
+            "CustomError",
+            0,
+            True,
+            True,
+        ]
+        assert await box("box.error.clear() return box.error.last()") is None
+        await box("pcall(box.space._space.insert, box.space._space, {})")
+        assert await box("return box.error.last().code == box.error.FIELD_MISSING, pcall(box.error)") == [
+            True,
+            False,
+            "Tuple field 1 (id) required by space format is missing",
+        ]
+        assert "Usage: box.error.new(code, args)" in await box.fails("box.error.new()")
+
+    run(body)
+
+
+def test_error_injections(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("i = box.error.injection")
+        assert await box("return i.set('ERRINJ_WAL_DELAY_COUNTDOWN', 3), i.get('ERRINJ_WAL_DELAY_COUNTDOWN')") == [
+            "ok",
+            3,
+        ]
+        assert await box("return i.set('ERRINJ_NOPE', 1)") == "error: can't find error injection 'ERRINJ_NOPE'"
+        assert await box("return i.info().ERRINJ_WAL_IO") == {"state": False}
+
+    run(body)
+
+
+def test_tuples(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("new = box.tuple.new t = new{1, 'a', {x = {5, 6}}}")
+        assert await box("return new(1, 2), new(), new{}, new('x'), new(t) == t") == [[1, 2], [], [], ["x"], True]
+        assert await box("return box.tuple.is(t), box.tuple.is{}, #t, t:bsize(), t[2], t[9]") == [
+            True,
+            False,
+            3,
+            len(b"\x93\x01\xa1a\x81\xa1x\x92\x05\x06"),
+            "a",
+            None,
+        ]
+        assert await box("return t['[3].x[2]'], t['[3][\"x\"][1]'], t['[3].y'], t.nope") == [6, 5, None, None]
+        assert await box("return t:unpack(1, 2)") == [1, "a"]
+        assert await box("return t:totable(2, 2), t:slice(0, 2)") == [["a"], 1, "a"]
+        assert await box("return t:update{{'=', 2, 'b'}}, t:upsert{{'+', 1, 1}, {'+', 2, 1}}") == [
+            [1, "b", {"x": [5, 6]}],
+            [2, "a", {"x": [5, 6]}],
+        ]
+        assert await box("return new{1, 2, 3, 2}:find(2), new{1, 2, 3, 2}:findall(2)") == [2, [2, 4]]
+        assert await box("return new{1, 2, 3}:transform(2, 1, 'x', 'y'), new{1}:transform(5, 1, 2)") == [
+            [1, "x", "y", 3],
+            [1, 2],
+        ]
+        assert await box.fails("new{a = 1}") == "Tuple/Key must be MsgPack array"
+        assert await box.fails("new{1}:slice()") == "tuple.slice(): bad arguments"
+        assert await box.fails("new{1}:transform(0, 1)") == "tuple.transform(): offset is out of bound"
+        assert "Usage: tuple:bsize()" in await box.fails("box.tuple.bsize()")
+        assert await box("local n = 0 for i, v in t:pairs() do n = n + i end return n") == 6
+
+    run(body)
+
+
+def test_sessions(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.session.storage.x = 5")
+        assert await box(
+            "return box.session.storage.x, box.session.exists(box.session.id()), box.session.exists(1e6)"
+        ) == [
+            5,
+            True,
+            False,
+        ]
+        assert await box("return box.session.type(), box.session.fd(), box.session.peer(), box.session.sync()") == [
+            "background",
+            -1,
+            None,
+            0,
+        ]
+        await box("box.session.settings.sql_default_engine = 'vinyl'")
+        assert await box("return box.session.settings.sql_default_engine") == "vinyl"
+        assert await box.fails("box.session.settings.nope = 1") == "Session setting nope doesn't exist"
+        assert await box.fails("box.session.settings.sql_default_engine = 1") == (
+            "Session setting sql_default_engine expected a value of type string"
+        )
+        assert await box("local ok, err = box.session.push(1) return ok, err.code == box.error.UNSUPPORTED") == [
+            None,
+            True,
+        ]
+        await box("f = function() end box.session.on_connect(f)")
+        assert await box(
+            "return #box.session.on_connect(), box.session.on_connect(nil, f), #box.session.on_connect()"
+        ) == [
+            1,
+            None,
+            0,
+        ]
+
+    run(body)
+
+
+def test_info_and_statistics(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a') s:create_index('pk') s:insert{1} for i = 1, 10 do s:get(1) end")
+        assert await box("return box.info.version, box.info.id, box.info.ro, box.info.status, box.info.nope") == [
+            "2.8.1-0-g0000000",
+            1,
+            False,
+            "running",
+            None,
+        ]
+        assert await box("return box.info.lsn == box.info.vclock[1], box.info.lsn == box.info.signature") == [
+            True,
+            True,
+        ]
+        assert await box("return box.info.replication[1].uuid == box.info.uuid, box.info.server.id") == [True, 1]
+        names = await box("local names = {} for name in pairs(box.info()) do names[#names + 1] = name end return names")
+        assert set(names) >= {"id", "uuid", "lsn", "vclock", "gc", "memory", "synchro", "election", "replication_anon"}
+        assert await box("return box.info.gc().checkpoints[1].signature, box.info.memory().data > 0") == [0, True]
+        before = await box("return box.stat().SELECT.total, box.stat.INSERT.total")
+        await box("for i = 1, 10 do s:get(1) end s:insert{2}")
+        after = await box("return box.stat().SELECT.total, box.stat.INSERT.total")
+        assert [after[0] - before[0], after[1] - before[1]] == [10, 1]
+        assert await box("box.stat.reset() return box.stat.INSERT.total, box.stat.nope, box.stat.net.SENT.total") == [
+            0,
+            None,
+            0,
+        ]
+        assert await box("return box.slab.info().quota_size, box.slab.check(), box.runtime.info().maxalloc > 0") == [
+            268435456,
+            None,
+            True,
+        ]
+
+    run(body)
+
+
+def test_snapshot_and_backup(run: Run, tmp_path: Path) -> None:
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a') s:create_index('pk') s:insert{1}")
+        assert await box("return box.snapshot()") == "ok"
+        files = await box("return box.backup.start()")
+        assert [Path(file).name for file in files] == [f"{await box('return box.info.lsn'):020}.snap"]
+        assert await box.fails("box.backup.start()") == "Backup is already in progress"
+        assert await box.raw("box.backup.stop()") == []
+        assert await box.fails("box.backup.start(-1)") == "invalid checkpoint index"
+
+    run(body, tmp_path, wal_mode="write")
+
+
+def test_waiting_for_a_mode(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box.raw("box.ctl.wait_rw()") == []
+        assert await box.fails("box.ctl.wait_ro(0)") == "timed out"
+        await box("fiber = require('fiber') f = fiber.new(box.ctl.wait_ro) f:set_joinable(true) fiber.yield()")
+        assert await box("box.cfg{read_only = true} return f:join()") is True
+        assert await box("return box.ctl.is_recovery_finished()") is True
+
+    run(body)
+
+
+def test_what_is_not_supported_says_so(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box.fails("box.execute('SELECT 1')") == "Lunabox does not support SQL"
+        assert await box.fails("box.lib.load('x')") == "Lunabox does not support C modules"
+
+    run(body)
+
+
+def test_calls_of_the_protocol(run: Run) -> None:
+    """`node.functions` is what CALL and EVAL requests of the binary protocol run."""
+
+    async def body(box: Box) -> None:
+        from box.data import codec
+        from box.txn.context import Context
+
+        node = box.instance.node
+        await box("m = {o = {f = function(self, x) return self == m.o, x end}} box.schema.user.create('joe')")
+        admin = node.new_context()
+        args = codec.pack([5])
+        assert codec.unpack(await node.functions.call(admin, "m.o:f", args)) == [True, 5]
+        assert codec.unpack(await node.functions.eval(admin, "return box.session.user(), ...", args)) == ["admin", 5]
+        await box(
+            "box.schema.func.create('secret', "
+            "{body = 'function() return box.session.effective_user() end', setuid = true})"
+        )
+        joe = Context(node.sessions.open("binary", node.schema.user_by_name("joe").credentials))
+        box.ctx = joe
+        assert (
+            await box.fails("box.schema.func.call('secret')")
+            == "Execute access to function 'secret' is denied for user 'joe'"
+        )
+        box.ctx = admin
+        await box("box.schema.user.grant('joe', 'execute', 'function', 'secret')")
+        assert codec.unpack(await node.functions.call(joe, "secret", b"\x90")) == ["admin"]
+        box.ctx = joe
+        assert await box("return box.func.secret:call(), box.session.effective_user()") == ["admin", "joe"]
+
+    run(body)

@@ -1,0 +1,61 @@
+"""A node's console for tests: `converse` sends commands and collects the replies."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from box.embed import Instance
+from console.bindings import Consoles
+from console.suite.wire import ConsoleClient
+
+
+@asynccontextmanager
+async def listening(directory: Path) -> AsyncIterator[tuple[Instance, Path]]:
+    """An instance in memory whose console listens on the path."""
+    instance = Instance(None)
+    Consoles(instance)
+    path = directory / "c"
+    try:
+        await instance.runtime.eval(f"require('console').listen('{path}')".encode())
+        yield instance, path
+    finally:
+        await instance.stop()
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory whose sockets have short names: 107 bytes are the limit."""
+    directory = Path(tempfile.mkdtemp(prefix="lb-"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def converse(short_path: Path) -> Callable[[list[str]], list[str]]:
+    """Replies to commands on one connection of a fresh, unconfigured node."""
+
+    async def run(commands: list[str]) -> list[str]:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            replies = [await client.execute(command) for command in commands]
+            client.close()
+            await client.wait_closed()
+            return replies
+
+    return lambda commands: asyncio.run(run(commands))
+
+
+@pytest.fixture(scope="session")
+def peer() -> str:
+    """Path of the peer's executable."""
+    executable = shutil.which("tarantool")
+    if executable is None:
+        pytest.skip("the `tarantool` executable is not installed")
+    return executable
