@@ -19,7 +19,7 @@ from box.iproto.row import Row
 from box.replication.replicaset import ReplicaSet
 from box.replication.vclock import VClock
 from box.txn.context import Context
-from box.txn.transaction import Statement, Transaction
+from box.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from box.node import Node
@@ -83,8 +83,8 @@ class RowSink:
                 node.txns.rollback_open(ctx, txn)
                 raise
             txn.on_wal_write.append(self._on_wal_write)
-            txn.on_rollback.append(self._on_rollback)
             node.txns.commit_open(ctx, txn, waits=False)
+            txn.on_done(self._on_done)
         finally:
             node.synchro.leave()
 
@@ -102,12 +102,10 @@ class RowSink:
     def _on_wal_write(self, txn: Transaction) -> None:
         self._on_written()
 
-    def _on_rollback(self, statements: list[Statement]) -> None:
-        error = client_error(ErrorCode.WAL_IO)
-        # A rollback that the limbo decided is no failure of the journal.
-        if self.applied.compare(self._node.vclock, ignore_zero=True) == 0:
-            return
-        self._fail(error)
+    def _on_done(self, txn: Transaction) -> None:
+        """A rollback that the limbo has decided is no failure of the journal: the rows are written."""
+        if txn.error is not None and txn.error.code == ErrorCode.WAL_IO:
+            self._fail(txn.error)
 
     def _fail(self, error: BoxError) -> None:
         self.applied = self._node.vclock.copy()

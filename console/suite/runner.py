@@ -184,6 +184,8 @@ async def _play(
                     reply = await session.execute(action.command)
                     # A command that restarts its own node ends before the inspector does.
                     await inspector.idle()
+                    if not reply:
+                        await session.settle()
                 output.append(session.filters.apply(reader.reply(reply)))
             else:
                 output.append(session.filters.apply(action.text))

@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -161,6 +162,12 @@ class Server:
                 await process.wait()
         self._note_exit()
         self._process = None
+
+    async def wait_exit(self, timeout: float) -> None:
+        """Wait for the process to end by itself, but not longer."""
+        if self._process is not None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), timeout)
 
     def cleanup(self) -> None:
         """Remove the node's data. Raises ServerError while it runs."""

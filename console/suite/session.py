@@ -20,6 +20,7 @@ from console.suite.server import Server, ServerError, StartOptions, State, Surro
 from console.suite.wire import ConsoleClient, WireError
 
 DEFAULT = "default"
+DYING_TIME = 1.0  # seconds from the end of a connection to the end of its process
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
 
@@ -84,6 +85,14 @@ class TestSession:
         """Do one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
         command = parse(text)
         return await self._handlers[command.verb](command)
+
+    async def settle(self) -> None:
+        """A connection that ended may be a node that is just dying: give it time, so that its crash is seen now."""
+        for name in self._current:
+            connection = self._connections.get(name)
+            server = self.servers.get(self._server_of.get(name, name))
+            if server is not None and connection is not None and not connection.is_open:
+                await server.wait_exit(DYING_TIME)
 
     def failures(self) -> list[str]:
         """Nodes that crashed so far."""

@@ -70,6 +70,9 @@ def waiting(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[...
 class Binding:
     """The Python half of a Lua module. Subclasses mark the methods that Lua calls."""
 
+    on_access_denied: Callable[[Context, BoxError], None] | None = None
+    """What runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
+
     def __init__(self, runtime: Runtime, node: Node) -> None:
         self.runtime = runtime
         self.node = node
@@ -86,9 +89,15 @@ class Binding:
 
     def failure(self, error: BoxError) -> tuple[bool, bytes]:
         """An error as the result of a call; it becomes the fiber's last error."""
-        self.runtime.ctx.error = error
-        self.node.stats.count_error()
+        self.note_error(self.runtime.ctx, error)
         return False, encode_error(error)
+
+    def note_error(self, ctx: Context, error: BoxError) -> None:
+        """Make it the last error of the fiber, count it, and tell who wants to know of denied accesses."""
+        ctx.error = error
+        self.node.stats.count_error()
+        if error.fields is not None and self.on_access_denied is not None and error.type == "AccessDeniedError":
+            self.on_access_denied(ctx, error)
 
     async def remember_error(self, work: Awaitable[Any]) -> Any:
         """Await, and make a BoxError the last error of the fiber that waits."""
@@ -96,7 +105,7 @@ class Binding:
         try:
             return await work
         except BoxError as error:
-            ctx.error = error
+            self.note_error(ctx, error)
             raise
 
     def after_commit(self, ctx: Context, result: Outcome) -> Outcome:
@@ -113,7 +122,7 @@ class Binding:
             if commit.error is None:
                 runtime.wake(token, result)
             else:
-                ctx.error = commit.error
+                self.note_error(ctx, commit.error)
                 runtime.fail(token, commit.error)
 
         commit.on_done(done)

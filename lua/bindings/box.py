@@ -39,6 +39,8 @@ class BoxBindings:
         self.triggers = TriggerBinding(runtime, node)
         self.functions = FunctionBinding(runtime, node, self.session)
         self.schema = SchemaBinding(runtime, node, self.functions)
+        for binding in vars(self).values():
+            binding.on_access_denied = self.triggers.access_denied
         runtime.release(runtime.compile(b"return require('box')", "=box"))
         node.functions = self.functions
         self._connect_sessions(node)

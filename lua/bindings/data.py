@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
-
-
 _NO_FORMAT = TupleFormat()
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 

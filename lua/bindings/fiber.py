@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ class FiberBinding:
             "getcwd": self._current_directory,
             "version": self._version_text,
             "errno_constants": _errno_constants,
+            "unexpected": self._unexpected,
         }
         for name, function in functions.items():
             runtime.bind(name, function)
@@ -61,6 +63,13 @@ class FiberBinding:
 
     def _log(self, level: bytes, text: bytes) -> None:
         self._runtime.log(level.decode(), text.decode("utf-8", "replace"))
+
+    def _unexpected(self, raised: object) -> bytes | None:
+        """The text of an exception that a bound function raised against the rules; None for anything else."""
+        if not isinstance(raised, BaseException):
+            return None
+        self._runtime.log("crit", "".join(traceback.format_exception(raised)).rstrip())
+        return f"{type(raised).__name__}: {raised}".encode("utf-8", "replace")
 
     def _current_directory(self) -> bytes:
         return os.fsencode(self._getcwd())

@@ -11,7 +11,8 @@ import os
 import string
 from typing import Final
 
-from box.data.crc import crc32c
+import crc32c
+
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -94,7 +95,7 @@ class DigestBinding(Binding):
     @exported("digest_crc32")
     def crc32(self, state: float, data: bytes) -> int:
         """CRC-32C without the final inversion."""
-        return crc32c(data, int(state) ^ _MASK) ^ _MASK
+        return int(crc32c.crc32c(data, int(state) ^ _MASK)) ^ _MASK
 
     @exported("digest_murmur")
     def murmur(self, seed: float, data: bytes) -> int:

@@ -118,6 +118,16 @@ class TriggerBinding(Binding):
         """How long on_shutdown triggers may take."""
         self.shutdown_timeout = float(seconds)
 
+    def access_denied(self, ctx: Context, error: BoxError) -> None:
+        """Run the on_access_denied triggers; their errors are logged."""
+        if "on_access_denied" not in self._enabled_events or error.fields is None:
+            return
+        names = [str(error.fields[name]).encode() for name in ("access_type", "object_type", "object_name")]
+        try:
+            self.runtime.invoke_now(self.runtime.handle_of("box.fire"), b"on_access_denied", *names, ctx=ctx)
+        except BoxError as failure:
+            self.node.log.error(f"on_access_denied trigger failed: {failure.message}")
+
     def forget_session(self, session_id: int) -> None:
         """The session is over: forget its `box.session.storage`."""
         self.runtime.invoke_now(self.runtime.handle_of("box.forget_session"), session_id)
@@ -131,10 +141,6 @@ class TriggerBinding(Binding):
             self.node.log.error("on_shutdown triggers did not finish in time")
         except BoxError as error:
             self.node.log.error(f"on_shutdown trigger failed: {error.message}")
-
-    def has_event(self, name: str) -> bool:
-        """True if firing it would call something."""
-        return name in self._enabled_events
 
     async def fire(self, name: str, ctx: Context, *args: Any) -> None:
         """Run the triggers of an event: on_connect, on_disconnect, on_auth (user name, whether authenticated),

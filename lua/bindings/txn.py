@@ -18,11 +18,11 @@ class TxnBinding(Binding):
 
     def __init__(self, runtime: Runtime, node: Node) -> None:
         super().__init__(runtime, node)
-        self._savepoints: dict[int, list[Savepoint]] = {}
+        self._savepoints: dict[int, tuple[Transaction, list[Savepoint]]] = {}
 
-    def _forget_savepoints(self, txn: Transaction | None) -> None:
-        if txn is not None:
-            self._savepoints.pop(txn.id, None)
+    def _forget_savepoints(self) -> None:
+        """Of transactions that are over."""
+        self._savepoints = {key: entry for key, entry in self._savepoints.items() if not entry[0].done}
 
     @guarded("txn_begin")
     def begin(self) -> Outcome:
@@ -36,9 +36,7 @@ class TxnBinding(Binding):
         ctx = self.ctx
         if ctx.txn is None:
             return None
-        txn = ctx.txn
         self.node.txns.commit(ctx)
-        self._forget_savepoints(txn)
         return self.after_commit(ctx, None)
 
     @guarded("txn_rollback")
@@ -47,9 +45,7 @@ class TxnBinding(Binding):
         ctx = self.ctx
         if ctx.txn is None:
             return None
-        txn = ctx.txn
         self.node.txns.rollback(ctx)
-        self._forget_savepoints(txn)
         return self.after_commit(ctx, None)
 
     @exported("txn_on_yield")
@@ -69,7 +65,9 @@ class TxnBinding(Binding):
         ctx = self.ctx
         savepoint = self.node.txns.savepoint(ctx)
         assert ctx.txn is not None  # savepoint() raises without one
-        savepoints = self._savepoints.setdefault(ctx.txn.id, [])
+        if ctx.txn.id not in self._savepoints:
+            self._forget_savepoints()
+        _, savepoints = self._savepoints.setdefault(ctx.txn.id, (ctx.txn, []))
         savepoints.append(savepoint)
         return len(savepoints)
 
@@ -77,8 +75,8 @@ class TxnBinding(Binding):
     def rollback_to_savepoint(self, txn_id: int, number: int) -> Outcome:
         """ER_NO_SUCH_SAVEPOINT for one of another transaction."""
         ctx = self.ctx
-        savepoints = self._savepoints.get(int(txn_id), [])
-        if ctx.txn is None or ctx.txn.id != txn_id or not 0 < number <= len(savepoints):
+        entry = self._savepoints.get(int(txn_id))
+        if ctx.txn is None or entry is None or ctx.txn is not entry[0] or not 0 < number <= len(entry[1]):
             raise client_error(ErrorCode.NO_SUCH_SAVEPOINT)
-        self.node.txns.rollback_to_savepoint(ctx, savepoints[int(number) - 1])
+        self.node.txns.rollback_to_savepoint(ctx, entry[1][int(number) - 1])
         return None

@@ -5,6 +5,8 @@
 -- transaction, fiber.self().storage and the session live from one command to the next. The bytes
 -- come and go through functions of Python (console/bindings.py), which are named console_*.
 local fiber = require('fiber')
+local completion_handler = require('internal.completion')
+local console_remote = require('internal.console_remote')
 local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
 local lua_output = require('internal.lua_output')
@@ -14,12 +16,10 @@ local wait = require('internal.wait')
 
 local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
-local REMOTE_DELIMITER = '$EOF$'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
 local HELP = [[
-To get help, see the Tarantool manual at https://tarantool.io/en/doc/
-To start the interactive Tarantool tutorial, type 'tutorial()' here.
+To get help on the box API, see the Tarantool manual at https://tarantool.io/en/doc/
 
 Available backslash commands:
 
@@ -29,6 +29,14 @@ Available backslash commands:
   \help                      -- show this screen
   \quit                      -- quit interactive console
 ]]
+
+-- `help` without parentheses shows the screen, and so does `help()`.
+local help = setmetatable({HELP}, {
+    __call = function(self)
+        return self
+    end,
+})
+rawset(_G, 'help', help)
 
 -- ---- sessions' settings ---------------------------------------------------------------------
 
@@ -196,7 +204,7 @@ local parameters = {}
 
 function parameters.delimiter(value)
     local console = current_console()
-    if console and console.delimiter == REMOTE_DELIMITER then
+    if console and console.delimiter == console_remote.DELIMITER then
         error('Can not install delimiter for net box sessions', 0)
     end
     return delimiter(value or '')
@@ -230,8 +238,7 @@ parameters.o = parameters.output
 local commands = {}
 
 function commands.help()
-    local help = rawget(_G, 'help')
-    return format_output(true, type(help) == 'table' and help or {HELP})
+    return format_output(true, help)
 end
 
 function commands.set(name, value)
@@ -290,95 +297,6 @@ local function eval(line)
         return format_output(false, reason)
     end
     return format_output(pcall(chunk))
-end
-
--- ---- completion -----------------------------------------------------------------------------
-
-local MAX_INDEX_DEPTH = 20
-local MAX_CANDIDATES = 500
-local WORDS = {
-    'and', 'break', 'do', 'else', 'elseif', 'end', 'false', 'for', 'function', 'if', 'in', 'local', 'nil', 'not',
-    'or', 'repeat', 'return', 'then', 'true', 'until', 'while',
-}
-
-local function index_table(value)
-    local meta = debug.getmetatable(value)
-    local index = type(meta) == 'table' and rawget(meta, '__index') or nil
-    return type(index) == 'table' and index ~= value and index or nil
-end
-
--- A field without running any metamethod function.
-local function raw_field(value, name)
-    for _ = 1, MAX_INDEX_DEPTH do
-        if type(value) == 'table' and rawget(value, name) ~= nil then
-            return rawget(value, name)
-        end
-        value = index_table(value)
-        if value == nil then
-            return nil
-        end
-    end
-end
-
-local function add_members(found, scope, prefix, partial, methods_only)
-    local seen = 0
-    for _ = 1, MAX_INDEX_DEPTH do
-        if type(scope) == 'table' then
-            for name, value in next, scope do
-                seen = seen + 1
-                if seen > MAX_CANDIDATES then
-                    return
-                end
-                local is_function = type(value) == 'function'
-                if type(name) == 'string' and name:sub(1, #partial) == partial and name:find('^[%a_][%w_]*$')
-                        and (name:sub(1, 1) ~= '_' or partial:sub(1, 1) == '_')
-                        and (is_function or not methods_only) then
-                    found[#found + 1] = prefix .. name .. (is_function and '(' or '')
-                end
-            end
-        end
-        scope = index_table(scope)
-        if scope == nil then
-            return
-        end
-    end
-end
-
--- Candidates for the word `text` (such as `box.sp`): a list whose first element is their common
--- prefix, or nothing. The positions tell where the word stands in its line.
-local function completion_handler(text, from, to)
-    text = text:sub(1, (to or #text) - (from or 0))
-    if text ~= '' and not text:find('^[%a_]') then
-        return nil
-    end
-    local scope, start, mark = _G, 1, nil
-    for position, separator in text:gmatch('()([.:])') do
-        scope = raw_field(scope, text:sub(start, position - 1))
-        if scope == nil then
-            return nil
-        end
-        start, mark = position + 1, separator
-    end
-    local found, partial = {}, text:sub(start)
-    if start == 1 and partial ~= '' then
-        for _, word in ipairs(WORDS) do
-            if word:sub(1, #partial) == partial then
-                found[#found + 1] = word .. ' '
-            end
-        end
-    end
-    add_members(found, scope, text:sub(1, start - 1), partial, mark == ':')
-    if #found == 0 then
-        return nil
-    end
-    local common = found[1]
-    for _, name in ipairs(found) do
-        while name:sub(1, #common) ~= common do
-            common = common:sub(1, -2)
-        end
-    end
-    table.insert(found, 1, common)
-    return found
 end
 
 -- ---- the read-evaluate-print loop -----------------------------------------------------------
@@ -525,76 +443,13 @@ end
 
 -- ---- connections to other nodes -------------------------------------------------------------
 
-local text_remote_mt = {}
-text_remote_mt.__index = text_remote_mt
-
--- A remote speaking the text protocol: `eval` sends a command and gives the answer's text.
-local function wrap_text(connection, host, port, print_push)
-    local self = setmetatable({
-        connection = connection, host = host, port = port, state = 'active', fmt = 'yaml', print_push = print_push,
-    }, text_remote_mt)
-    self:send('require("console").delimiter("' .. REMOTE_DELIMITER .. '")\n')
-    self:receive()
-    return self
-end
-
-function text_remote_mt:fail(reason)
-    self.state = 'error'
-    self.error = reason or 'Peer closed'
-    error(self.error, 0)
-end
-
-function text_remote_mt:send(text)
-    if not wait(python.console_write(self.connection, text)) then
-        self:fail()
-    end
-end
-
-function text_remote_mt:receive()
-    local mark = end_of_stream[self.fmt]
-    local text = wait(python.console_read(self.connection, mark))
-    if text == nil then
-        self:fail()
-    end
-    return text .. mark
-end
-
-function text_remote_mt:eval(text)
+-- The output format that a command for a remote node chooses, if it does.
+local function new_format(text)
     local words = text:sub(1, 1) == '\\' and split_words(text:sub(2)) or {}
     if #words == 3 and commands[words[1]] == commands.set and parameters[words[2]] == parameters.output then
-        local reason, fmt = parse_output(words[3])
-        self.fmt = reason and self.fmt or fmt
+        local _, fmt = parse_output(words[3])
+        return fmt
     end
-    self:send(text .. REMOTE_DELIMITER .. '\n')
-    while true do
-        local answer = self:receive()
-        if not answer:find('^%%TAG ' .. PUSH_HANDLE) and not answer:find('^%-%- Push') then
-            return answer
-        end
-        self.print_push(answer)
-    end
-end
-
-function text_remote_mt:close()
-    python.console_close(self.connection)
-end
-
-local function wrap_binary(address, timeout)
-    local connection = require('net.box').connect(address, {connect_timeout = timeout})
-    if connection.state ~= 'active' then
-        box.error(box.error.NO_CONNECTION)
-    end
-    return {
-        host = connection.host or 'localhost',
-        port = connection.port,
-        state = 'active',
-        eval = function(_, line)
-            return connection:eval('return require("console").eval(...)', {line})
-        end,
-        close = function()
-            connection:close()
-        end,
-    }
 end
 
 local function remote_eval(self, line)
@@ -630,10 +485,14 @@ local function connect(uri, options)
     end
     local remote
     if protocol == 'text' then
-        remote = wrap_text(connection, host, port, function(text) self:print(text) end)
+        remote = console_remote.wrap_text(connection, host, port, {
+            end_of_stream = end_of_stream,
+            new_format = new_format,
+            print_push = function(text) self:print(text) end,
+        })
     else
         python.console_close(connection)
-        remote = wrap_binary(tostring(uri), timeout)
+        remote = console_remote.wrap_binary(tostring(uri), timeout)
     end
     local ok, reason = pcall(remote.eval, remote, 'return true')
     if not ok then

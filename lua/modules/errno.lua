@@ -17,7 +17,7 @@ end
 return setmetatable({strerror = strerror}, {
     __index = constants,
     __newindex = function()
-        error("Can't create new errno constants", 2)
+        error("Can't create new errno constants")
     end,
     __call = function(_, ...)
         return ffi.errno(...)

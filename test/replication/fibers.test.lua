@@ -4,10 +4,16 @@ fiber = require('fiber')
 
 -- A fiber runs at once until its first wait; fiber.new waits for the next round.
 trace = {}
-f = fiber.create(function() table.insert(trace, 'created') fiber.yield() table.insert(trace, 'again') end)
-table.insert(trace, 'creator')
-g = fiber.new(function() table.insert(trace, 'new') end) table.insert(trace, 'creator of new')
-test_run:wait_cond(function() return f:status() == 'dead' and g:status() == 'dead' end)
+function note(what) table.insert(trace, what) end
+test_run:cmd("setopt delimiter ';'")
+do
+    local f = fiber.create(function() note('created') fiber.sleep(0.01) note('woken') end)
+    note('creator')
+    local g = fiber.new(function() note('new') end)
+    note('creator of new')
+    while f:status() ~= 'dead' or g:status() ~= 'dead' do fiber.sleep(0.001) end
+end;
+test_run:cmd("setopt delimiter ''");
 trace
 
 -- A fiber may wait inside pcall, inside a user's coroutine and inside a sort function's caller.
@@ -37,15 +43,10 @@ wrapped = coroutine.wrap(function() for i = 1, 3 do fiber.sleep(0) coroutine.yie
 wrapped(), wrapped(), wrapped()
 
 -- Errors of a fiber reach who joins it.
-f = fiber.new(function() error('oops') end)
-f:set_joinable(true)
-f:join()
-f = fiber.new(function(...) return select('#', ...), ... end, 1, nil, 'x')
-f:set_joinable(true)
-f:join()
-f = fiber.new(function() box.error(box.error.ILLEGAL_PARAMS, 'from a fiber') end)
-f:set_joinable(true)
-ok, e = f:join()
+function joined(...) local f = fiber.new(...) f:set_joinable(true) return f:join() end
+joined(function() error('oops') end)
+joined(function(...) return select('#', ...), ... end, 1, nil, 'x')
+ok, e = joined(function() box.error(box.error.ILLEGAL_PARAMS, 'from a fiber') end)
 ok, e.message, e.code == box.error.ILLEGAL_PARAMS
 
 -- Cancellation is an error at the next wait.

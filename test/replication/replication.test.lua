@@ -66,14 +66,18 @@ box.space.shared:get(300)
 
 -- A conflict stops the applier with the error's text.
 box.cfg{replication = {}}
+test_run:eval('default', 'box.cfg{replication = {}}')
+test_run:eval('one', 'box.cfg{replication = {}}')
 box.space.shared:insert{400, 'mine'}
 test_run:switch('default')
 s:insert{400, 'theirs'}
 test_run:switch('two')
 box.cfg{replication = {replication[1]}}
 test_run:wait_upstream(1, {status = 'stopped', message_re = 'Duplicate key'})
-box.space.shared:delete(400)
+box.info.status, box.info.ro
 box.cfg{replication = {}}
+box.info.status, box.info.ro
+box.space.shared:delete(400)
 box.cfg{replication = {replication[1]}}
 test_run:wait_lsn('two', 'default')
 box.space.shared:get(400)
@@ -86,7 +90,6 @@ test_run:switch('default')
 s:insert{501}
 test_run:wait_lsn('two', 'default')
 test_run:eval('two', 'return box.space.shared:get(501)')
-box.cfg{replication = {}}
 test_run:cmd('stop server one')
 test_run:cmd('delete server one')
 test_run:cmd('stop server two')

@@ -145,7 +145,8 @@ M.injection = {}
 
 local function check_name(name)
     if type(name) ~= 'string' then
-        error(string.format("bad argument #1 to '?' (string expected, got %s)", name == nil and 'no value' or type(name)), 0)
+        local kind = name == nil and 'no value' or type(name)
+        error("bad argument #1 to '?' (string expected, got " .. kind .. ')', 0)
     end
     return name
 end

@@ -56,12 +56,38 @@ end
 
 local by_number, by_string, may_read_directly = direct.by_number, direct.by_string, direct.is_allowed
 
--- `value` is the key, or the one part of a key of one part.
-local function get_checked(index, key, value, kind)
+-- The key, or the one part of a key of one part, and its type.
+local function single_part(key)
+    local kind = type(key)
+    if kind == 'table' and #key == 1 then
+        key = key[1]
+        return key, type(key)
+    end
+    return key, kind
+end
+
+-- Whether the short way could be taken, and the bytes of the tuple that it found.
+local function find_directly(index, key)
+    local value, kind = single_part(key)
+    local find
+    if kind == 'number' then
+        find = value >= 0 and value < EXACT_LIMIT and value % 1 == 0 and by_number[index]
+    elseif kind == 'string' then
+        find = by_string[index]
+    end
+    if not find or not may_read_directly() then
+        return false
+    end
+    direct.reads = direct.reads + 1
+    return true, find(value)
+end
+
+local function get_checked(index, key)
     check_index(index, 'get')
     if by_number[index] == nil then
         direct.look_at(index)
     end
+    local value, kind = single_part(key)
     local raw, problem
     if kind == 'number' or kind == 'string' then
         raw, problem = index_get(index.space_id, index.id, value)
@@ -77,23 +103,10 @@ local function get_checked(index, key, value, kind)
 end
 
 function methods.get(index, key)
-    local value, kind = key, type(key)
-    if kind == 'table' and #key == 1 then
-        value = key[1]
-        kind = type(value)
-    end
-    local find
-    if kind == 'number' then
-        find = value >= 0 and value < EXACT_LIMIT and value % 1 == 0 and by_number[index]
-    elseif kind == 'string' then
-        find = by_string[index]
-    end
-    if not find or not may_read_directly() then
-        return get_checked(index, key, value, kind)
-    end
-    direct.reads = direct.reads + 1
-    local raw = find(value)
-    if raw ~= nil then
+    local is_found, raw = find_directly(index, key)
+    if not is_found then
+        return get_checked(index, key)
+    elseif raw ~= nil then
         return tuple_new(raw, index.space_id)
     end
 end
@@ -116,7 +129,16 @@ local function check_uint32(value, position)
 end
 
 function methods.select(index, key, options)
+    if options == nil then
+        local is_found, raw = find_directly(index, key)
+        if is_found then
+            return {raw and tuple_new(raw, index.space_id)}
+        end
+    end
     check_index(index, 'select')
+    if by_number[index] == nil then
+        direct.look_at(index)
+    end
     local raw_key = encode_key(key)
     local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
     check_uint32(offset, 4)

@@ -20,7 +20,9 @@ end
 -- A copy whose fields were assigned in this order, which decides the order in which a console shows them.
 local function ordered(result, names, source)
     for _, name in ipairs(names) do
-        result[name] = source[name]
+        if source[name] ~= nil then
+            result[name] = source[name]
+        end
     end
     return result
 end

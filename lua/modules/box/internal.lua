@@ -1,32 +1,42 @@
 -- box.internal: what suites use of it.
 
-local usage = require('box.usage')
 local box_error = require('box.error')
 local finish = require('box.finish')
+local index_methods = require('box.index').methods
 local python = require('internal.python')
+local space_methods = require('box.space').methods
+local usage = require('box.usage')
 
 local M = {
     check_space_arg = usage.space,
     check_index_arg = usage.index,
     check_iterator_type = require('box.iterator_type').resolve,
     collation = require('box.schema.collation'),
-    call_loadproc = function(name)
-        local found, object = require('box.call').find(name)
-        if object ~= nil then
-            return found, object
-        end
-        return found
-    end,
-    func_call = function(...)
-        return require('box.call').schema_call(...)
-    end,
-    schema_version = function()
-        return python.schema_version()
-    end,
     session = {},
-    space = {},
+    space = {frommap = space_methods.frommap},
     sequence = {},
 }
+
+-- Methods of spaces and indexes by ids: insert(space_id, tuple), get(space_id, index_id, key).
+for _, name in ipairs({'insert', 'replace', 'upsert', 'truncate'}) do
+    M[name] = function(space_id, ...)
+        return space_methods[name]({id = space_id}, ...)
+    end
+end
+for _, name in ipairs({'update', 'delete', 'get', 'min', 'max', 'random'}) do
+    M[name] = function(space_id, index_id, ...)
+        return index_methods[name]({space_id = space_id, id = index_id}, ...)
+    end
+end
+
+function M.select(space_id, index_id, iterator, offset, limit, key)
+    local options = {iterator = iterator, offset = offset, limit = limit}
+    return index_methods.select({space_id = space_id, id = index_id}, key, options)
+end
+
+function M.count(space_id, index_id, iterator, key)
+    return index_methods.count({space_id = space_id, id = index_id}, key, {iterator = iterator})
+end
 
 function M.check_primary_index(space)
     local index = space.index[0]
@@ -34,6 +44,23 @@ function M.check_primary_index(space)
         box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
     end
     return index
+end
+
+-- The function behind a name, and the object if it is a method.
+function M.call_loadproc(name)
+    local found, object = require('box.call').find(name)
+    if object ~= nil then
+        return found, object
+    end
+    return found
+end
+
+function M.func_call(...)
+    return require('box.call').schema_call(...)
+end
+
+function M.schema_version()
+    return python.schema_version()
 end
 
 function M.schema_needs_upgrade()

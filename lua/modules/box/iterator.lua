@@ -12,7 +12,8 @@ local tuples = require('internal.tuple')
 local wait = require('internal.wait')
 
 local cursor_next, current_fiber = python.cursor_next, scheduler.current_fiber
-local tuple_type, byte_pointer, size_pointer = tuples.ctype, ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
+local tuple_type = tuples.ctype
+local byte_pointer, size_pointer = ffi.typeof('const uint8_t *'), ffi.typeof('const uint32_t *')
 local new, copy, cast, type = ffi.new, ffi.copy, ffi.cast, type
 
 -- Most loops end after a few steps or after very many.

@@ -4,6 +4,7 @@
 local events = require('box.events')
 local finish = require('box.finish')
 local python = require('internal.python')
+-- Registers with Python what schema_attach() calls.
 require('box.registry')
 
 local M = {}

@@ -23,8 +23,19 @@ for _, class in ipairs({index_mt, memtx_index_mt, vinyl_index_mt}) do
     class.__index = class
     class.__len = index_methods.len
 end
+-- The engines' classes have these, the base class knows them under the names of both ways to call them.
+local READS = {'select', 'get', 'min', 'max', 'count', 'random', 'pairs'}
+
 for name, method in pairs(index_methods) do
     index_mt[name], memtx_index_mt[name], vinyl_index_mt[name] = method, method, method
+end
+for _, class in ipairs({index_mt, memtx_index_mt, vinyl_index_mt}) do
+    for _, name in ipairs(READS) do
+        class[name .. '_ffi'], class[name .. '_luac'] = index_methods[name], index_methods[name]
+    end
+end
+for _, name in ipairs(READS) do
+    index_mt[name] = nil
 end
 for _, class in ipairs({memtx_index_mt, vinyl_index_mt}) do
     class.__pairs, class.__ipairs = index_methods.pairs, index_methods.pairs
@@ -101,8 +112,9 @@ local function fill_index(index, description, space_id)
 end
 
 local function forget_indexes(indexes, described)
-    for key in pairs(indexes) do
+    for key, index in pairs(indexes) do
         if type(key) == 'string' or not described[key] then
+            direct.forget_index(index)
             indexes[key] = nil
         end
     end
@@ -187,6 +199,9 @@ local function apply_space(id, description)
     if description == nil then
         M.spaces[id] = nil
         triggers.forget(id)
+        for _, index in pairs(space ~= nil and space.index or {}) do
+            direct.forget_index(index)
+        end
         return
     end
     if space == nil then

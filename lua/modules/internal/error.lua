@@ -5,6 +5,7 @@
 -- with nil for what it has not; `previous error` is such an array again.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
+local python = require('internal.python')
 
 local pcall, error, type, tostring, pairs = pcall, error, type, tostring, pairs
 
@@ -192,6 +193,12 @@ function M.raise(bytes)
 end
 
 local function text_of(value)
+    if type(value) == 'userdata' then
+        local raised = python.unexpected(value)
+        if raised then
+            return raised
+        end
+    end
     local ok, text = pcall(tostring, value)
     return ok and type(text) == 'string' and text or 'unknown error'
 end

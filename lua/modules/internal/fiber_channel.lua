@@ -16,7 +16,12 @@ local new, state_of
 
 local function check(object, usage)
     local channel = object ~= nil and state_of(object)
-    return channel or error('usage: ' .. usage, 0)
+    if channel then
+        return channel
+    elseif object == nil then
+        error('usage: ' .. usage, 0)
+    end
+    error(("bad argument #1 to '?' (fiber.channel expected, got %s)"):format(type(object)), 0)
 end
 
 local function check_timeout(timeout, usage)

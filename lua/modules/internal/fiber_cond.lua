@@ -10,7 +10,12 @@ local new, state_of
 
 local function check(object, usage)
     local waiters = object ~= nil and state_of(object)
-    return waiters or error('usage: ' .. usage, 0)
+    if waiters then
+        return waiters
+    elseif object == nil then
+        error('usage: ' .. usage, 0)
+    end
+    error(("bad argument #1 to '?' (fiber.cond expected, got %s)"):format(type(object)), 0)
 end
 
 -- True when signalled or woken, false after `timeout` seconds.

@@ -105,9 +105,9 @@ function _G.tonumber64(value, base)
     elseif kind ~= 'string' then
         return nil
     end
-    local sign, digits = value:lower():match('^%s*(%-?)(%w+)[ul]*%s*$')
+    local sign, digits = value:lower():match('^%s*(%-?)(%w+)%s*$')
     if digits == nil then
-        return tonumber(value, base)
+        return nil
     end
     digits = digits:gsub('u?ll$', '')
     local prefix = PREFIXES[digits:sub(1, 2)]
@@ -115,11 +115,7 @@ function _G.tonumber64(value, base)
         digits, base = digits:sub(3), prefix
     end
     local number = parse_digits(digits, base or 10)
-    if number ~= nil then
-        return small(number, sign == '-')
-    elseif base == nil then
-        return tonumber(value)
-    end
+    return number and small(number, sign == '-')
 end
 
 -- Run a source text; its values, or its error.

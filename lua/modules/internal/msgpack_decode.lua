@@ -2,16 +2,18 @@
 --
 -- nil becomes box.NULL. Integers of 10^14 and more in absolute value become 64-bit cdata, as in the peer. Tables
 -- get the metatables that make them arrays and maps again when they are encoded.
+--
+-- Memory is read byte by byte: LuaJIT 2.1 (GC64, March 2026) compiles `cast('int32_t *', p + pos)[0]` to a load from
+-- `pos` alone when `p` is a constant, and crashes.
 local ffi = require('ffi')
 local bit = require('bit')
 
-local bswap, band, bor, lshift = bit.bswap, bit.band, bit.bor, bit.lshift
+local band, bor, lshift = bit.band, bit.bor, bit.lshift
 local error, setmetatable = error, setmetatable
 
 -- Integers below this are numbers.
 local NUMBER_LIMIT = 1e14
 
-local int32_pointer = ffi.typeof('const int32_t *')
 local byte_pointer = ffi.typeof('const uint8_t *')
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 local NULL = ffi.cast('void *', 0)
@@ -28,13 +30,16 @@ local function be16(p, pos)
     return bor(lshift(p[pos], 8), p[pos + 1])
 end
 
+local function signed32(p, pos)
+    return bor(lshift(p[pos], 24), lshift(p[pos + 1], 16), lshift(p[pos + 2], 8), p[pos + 3])
+end
+
 local function be32(p, pos)
-    return bswap(ffi.cast(int32_pointer, p + pos)[0]) % 0x100000000
+    return p[pos] * 0x1000000 + bor(lshift(p[pos + 1], 16), lshift(p[pos + 2], 8), p[pos + 3])
 end
 
 local function load_cell(p, pos)
-    number_cell.half[1] = bswap(ffi.cast(int32_pointer, p + pos)[0])
-    number_cell.half[0] = bswap(ffi.cast(int32_pointer, p + pos + 4)[0])
+    number_cell.half[1], number_cell.half[0] = signed32(p, pos), signed32(p, pos + 4)
 end
 
 local function unsigned64(p, pos)
@@ -47,7 +52,7 @@ local function unsigned64(p, pos)
 end
 
 local function signed64(p, pos)
-    local number = bswap(ffi.cast(int32_pointer, p + pos)[0]) * 0x100000000 + be32(p, pos + 4)
+    local number = signed32(p, pos) * 0x100000000 + be32(p, pos + 4)
     if number < NUMBER_LIMIT and number > -NUMBER_LIMIT then
         return number
     end
@@ -115,7 +120,7 @@ local function get_wide_number(p, pos, tag)
         local number = be16(p, pos)
         return number - lshift(band(number, 0x8000), 1), pos + 2
     elseif tag == 0xd2 then
-        return bswap(ffi.cast(int32_pointer, p + pos)[0]), pos + 4
+        return signed32(p, pos), pos + 4
     end
     return signed64(p, pos), pos + 8
 end
@@ -125,7 +130,7 @@ local function get_float(cfg, p, pos, tag)
         load_cell(p, pos)
         return finite(cfg, number_cell.d), pos + 8
     end
-    number_cell.half[0] = bswap(ffi.cast(int32_pointer, p + pos)[0])
+    number_cell.half[0] = signed32(p, pos)
     return finite(cfg, number_cell.f), pos + 4
 end
 

@@ -7,7 +7,7 @@
 local ffi = require('ffi')
 local bit = require('bit')
 
-local bswap, band, bor, tobit = bit.bswap, bit.band, bit.bor, bit.tobit
+local band, bor, rshift, tobit = bit.band, bit.bor, bit.rshift, bit.tobit
 local floor, max = math.floor, math.max
 local type, getmetatable, tostring, error, pairs, rawget = type, getmetatable, tostring, error, pairs, rawget
 
@@ -15,8 +15,7 @@ local INITIAL_SIZE = 65536
 -- A header or number takes at most 9 bytes; room for this many is kept ahead of every position.
 local MARGIN = 32
 
-local bytes_type, int32_pointer = ffi.typeof('uint8_t[?]'), ffi.typeof('int32_t *')
-local int16_pointer, int64_type, uint64_type = ffi.typeof('int16_t *'), ffi.typeof('int64_t'), ffi.typeof('uint64_t')
+local bytes_type, int64_type, uint64_type = ffi.typeof('uint8_t[?]'), ffi.typeof('int64_t'), ffi.typeof('uint64_t')
 local NULL = ffi.cast('void *', 0)
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 
@@ -50,7 +49,8 @@ local function restored(text)
 end
 
 local function put_be32(pos, value)
-    ffi.cast(int32_pointer, buffer + pos)[0] = bswap(value)
+    buffer[pos], buffer[pos + 1] = rshift(value, 24), band(rshift(value, 16), 0xff)
+    buffer[pos + 2], buffer[pos + 3] = band(rshift(value, 8), 0xff), band(value, 0xff)
 end
 
 local function put_cell(pos, tag)
@@ -75,7 +75,7 @@ local function put_unsigned(value, pos)
         return pos + 2
     elseif value < 0x10000 then
         local whole = tobit(value)
-        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xcd, bit.rshift(whole, 8), band(whole, 0xff)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xcd, rshift(whole, 8), band(whole, 0xff)
         return pos + 3
     elseif value < 0x100000000 then
         buffer[pos] = 0xce
@@ -99,7 +99,7 @@ local function put_negative(value, pos)
         return pos + 2
     elseif value >= -0x8000 then
         local whole = tobit(value)
-        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xd1, band(bit.rshift(whole, 8), 0xff), band(whole, 0xff)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xd1, band(rshift(whole, 8), 0xff), band(whole, 0xff)
         return pos + 3
     elseif value >= -0x80000000 then
         buffer[pos] = 0xd2
@@ -168,7 +168,7 @@ local function put_string(value, pos)
         buffer[pos], buffer[pos + 1] = 0xd9, size
         pos = pos + 2
     elseif size < 0x10000 then
-        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xda, bit.rshift(size, 8), band(size, 0xff)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xda, rshift(size, 8), band(size, 0xff)
         pos = pos + 3
     else
         buffer[pos] = 0xdb
@@ -183,7 +183,7 @@ local function put_array_header(size, pos)
         buffer[pos] = bor(0x90, size)
         return pos + 1
     elseif size < 0x10000 then
-        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xdc, bit.rshift(size, 8), band(size, 0xff)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xdc, rshift(size, 8), band(size, 0xff)
         return pos + 3
     end
     buffer[pos] = 0xdd
@@ -196,7 +196,7 @@ local function put_map_header(size, pos)
         buffer[pos] = bor(0x80, size)
         return pos + 1
     elseif size < 0x10000 then
-        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xde, bit.rshift(size, 8), band(size, 0xff)
+        buffer[pos], buffer[pos + 1], buffer[pos + 2] = 0xde, rshift(size, 8), band(size, 0xff)
         return pos + 3
     end
     buffer[pos] = 0xdf

@@ -165,16 +165,22 @@ local function make_ready(strand)
 end
 scheduler.make_ready = make_ready
 
--- Run what is ready. Returns true if another tick is wanted.
+local function promote(strand)
+    if strand.yielding then
+        make_ready(strand)
+    end
+end
+
+-- Run what is ready. Of those that yielded, the first goes first and the others follow from last to second: a yield is
+-- a timer in the peer, and this is how its heap gives out timers of the same time. Returns true if another tick is wanted.
 function scheduler.run()
     shared[TICK_WANTED] = 0
     local batch, count = yielded, yielded_count
     if count > 0 then
         yielded, yielded_count = {}, 0
-        for i = 1, count do
-            if batch[i].yielding then
-                make_ready(batch[i])
-            end
+        promote(batch[1])
+        for i = count, 2, -1 do
+            promote(batch[i])
         end
     end
     local budget = TICK_BUDGET

@@ -104,7 +104,10 @@ def test_objects_follow_changes(run: Run) -> None:
         assert await box("return s.name, box.space.c == nil, box.space.b == s") == ["b", True, True]
         await box("s:alter{is_sync = true, field_count = 3, name = 'd'}")
         assert await box("return s.is_sync, s.field_count, s.name") == [True, 3, "d"]
+        await box("k = s:create_index('k', {parts = {1, 'unsigned'}}) s:insert{1, 'x', 3} k:get(1) i:get(1) k:drop()")
+        assert await box.fails("k:get(1)") == "No index #1 is defined in space 'd'"
         await box("s:drop()")
+        assert await box.fails("i:get(1)") == f"Space '{await box('return s.id')}' does not exist"
         assert await box("return box.space.d == nil, box.space[s.id] == nil") == [True, True]
         assert await box.fails("s:drop()") == "Space 'd' does not exist"
 
@@ -193,6 +196,9 @@ def test_acting_as_another_user(run: Run) -> None:
         assert await box.fails("box.session.su('joe', s.select, s)") == denied
         assert await box.fails("box.session.su('joe', error, 'inner')") == "inner"
         assert await box("return box.session.effective_user(), s:get(1)") == ["admin", [1]]
+        await box("box.session.on_access_denied(function(...) seen = {...} end)")
+        await box("pcall(box.session.su, 'joe', s.get, s, 1)")
+        assert await box("return seen") == ["Read", "space", "a"]
         assert await box.fails("box.session.su('nobody')") == "User 'nobody' is not found"
 
     run(body)

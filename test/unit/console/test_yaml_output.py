@@ -45,7 +45,7 @@ FORMS = {
     "setmetatable({a = 1}, {__serialize = 'mapping'})": "- a: 1\n",
     "setmetatable({'', 'x'}, {__serialize = 'seq'})": "- ['', 'x']\n",
     "{[1] = 1, [3] = 3}": "- - 1\n  - null\n  - 3\n",
-    "{[1] = 1, [100] = 3}": "- 1: 1\n  100: 3\n",
+    "{[100] = 3}": "- 100: 3\n",
     "(function() local t = {1} return {t, t} end)()": "- - &0\n    - 1\n  - *0\n",
     "(function() local t = {} t[1] = t return t end)()": "- &0\n  - *0\n",
     "setmetatable({}, {__serialize = function() return {x = 1} end})": "- x: 1\n",
@@ -58,8 +58,7 @@ FORMS = {
     "{box.tuple.new{1}, box.tuple.new{2}}": "- - [1]\n  - [2]\n",
     "require('ffi').new('float', 1.5), require('ffi').new('uint8_t', 7)": "- 1.5\n- 7\n",
     "string.rep('lorem ipsum ', 8)": (
-        "- 'lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum\n"
-        "  lorem ipsum '\n"
+        "- 'lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum lorem ipsum\n  lorem ipsum '\n"
     ),
     "setmetatable({string.rep('a', 50), string.rep('b', 50), 1}, {__serialize = 'seq'})": (
         f"- ['{'a' * 50}', '{'b' * 50}',\n  1]\n"
@@ -94,7 +93,7 @@ def test_endless_serializer(converse: Callable[[list[str]], list[str]]) -> None:
     (reply,) = converse(
         ["local mt = {} mt.__serialize = function() return {setmetatable({}, mt)} end return setmetatable({}, mt)"]
     )
-    assert "Too high nest level" in reply
+    assert "Too high nest level" in " ".join(reply.split())
 
 
 @pytest.mark.peer

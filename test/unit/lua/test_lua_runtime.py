@@ -140,8 +140,10 @@ def test_a_raising_bound_function_is_an_error_in_lua(run: Run) -> None:
     async def test(lua: Lua) -> None:
         lua.runtime.bind("broken", lambda: 1 // 0)
         assert (await lua.eval("return (pcall(require('internal.python').broken))")) == [False]
-        with pytest.raises(BoxError):
+        with pytest.raises(BoxError, match="ZeroDivisionError"):
             await lua.eval("require('internal.python').broken()")
+        assert lua.logged[0][0] == "crit"
+        assert "1 // 0" in lua.logged[0][1]
         assert await lua.value("return 1") == 1
 
     run(test)

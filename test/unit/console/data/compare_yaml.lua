@@ -1,7 +1,9 @@
 -- Inside the peer: our YAML emitter against its own. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
-for _, name in ipairs({'internal.serializer', 'internal.printable', 'internal.yaml_emitter'}) do
+for _, name in ipairs({
+    'internal.serializer', 'internal.printable', 'internal.yaml_scalar', 'internal.yaml_emitter',
+}) do
     package.preload[name] = assert(loadfile(modules .. '/' .. name:gsub('%.', '/') .. '.lua'))
 end
 local value = dofile(here .. 'random_values.lua')

@@ -1,0 +1,79 @@
+-- Other nodes that a console is connected to: `eval` sends a command and gives the text of its answer. The two
+-- kinds, of the text and of the binary protocol, have host, port, state, eval and close.
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local REMOTE_DELIMITER = '$EOF$'
+
+local text_remote_mt = {}
+text_remote_mt.__index = text_remote_mt
+
+-- A remote speaking the text protocol. `hooks.end_of_stream` has the mark after an answer by output
+-- format, `hooks.new_format(command)` tells the format that a command chooses, `hooks.print_push(text)`
+-- shows what is pushed before an answer.
+local function wrap_text(connection, host, port, hooks)
+    local self = setmetatable({
+        connection = connection, host = host, port = port, state = 'active', fmt = 'yaml',
+        end_of_stream = hooks.end_of_stream, new_format = hooks.new_format, print_push = hooks.print_push,
+    }, text_remote_mt)
+    self:send('require("console").delimiter("' .. REMOTE_DELIMITER .. '")\n')
+    self:receive()
+    return self
+end
+
+function text_remote_mt:fail(reason)
+    self.state = 'error'
+    self.error = reason or 'Peer closed'
+    error(self.error, 0)
+end
+
+function text_remote_mt:send(text)
+    if not wait(python.console_write(self.connection, text)) then
+        self:fail()
+    end
+end
+
+function text_remote_mt:receive()
+    local mark = self.end_of_stream[self.fmt]
+    local text = wait(python.console_read(self.connection, mark))
+    if text == nil then
+        self:fail()
+    end
+    return text .. mark
+end
+
+function text_remote_mt:eval(text)
+    self.fmt = self.new_format(text) or self.fmt
+    self:send(text .. REMOTE_DELIMITER .. '\n')
+    while true do
+        local answer = self:receive()
+        if not answer:find('^%%TAG !push!') and not answer:find('^%-%- Push') then
+            return answer
+        end
+        self.print_push(answer)
+    end
+end
+
+function text_remote_mt:close()
+    python.console_close(self.connection)
+end
+
+local function wrap_binary(address, timeout)
+    local connection = require('net.box').connect(address, {connect_timeout = timeout})
+    if connection.state ~= 'active' then
+        box.error(box.error.NO_CONNECTION)
+    end
+    return {
+        host = connection.host or 'localhost',
+        port = connection.port,
+        state = 'active',
+        eval = function(_, line)
+            return connection:eval('return require("console").eval(...)', {line})
+        end,
+        close = function()
+            connection:close()
+        end,
+    }
+end
+
+return {wrap_text = wrap_text, wrap_binary = wrap_binary, DELIMITER = REMOTE_DELIMITER}

@@ -1,0 +1,179 @@
+"""The text protocol's server: sockets, many clients, and what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from box.embed import Instance
+from console.bindings import Consoles
+from console.suite.wire import ConsoleClient
+from test.unit.console.conftest import listening
+
+
+def _exists(path: str) -> bool:
+    return Path(path).exists()
+
+
+def test_greeting(short_path: Path) -> None:
+    """Two lines of 64 bytes."""
+
+    async def run() -> bytes:
+        async with listening(short_path) as (_, path):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            greeting = await reader.readexactly(128)
+            writer.close()
+            await writer.wait_closed()
+            return greeting
+
+    greeting = asyncio.run(run())
+    assert greeting[:64] == b"Tarantool 2.8.1 (Lua console)".ljust(63) + b"\n"
+    assert greeting[64:] == b"type 'help' for interactive help".ljust(63) + b"\n"
+
+
+def test_line_ends_and_pieces(short_path: Path) -> None:
+    """LF, CR and CRLF end a command, however the bytes arrive; several commands may be sent at once."""
+
+    async def run() -> bytes:
+        async with listening(short_path) as (_, path):
+            reader, writer = await asyncio.open_unix_connection(str(path))
+            await reader.readexactly(128)
+            for piece in (b"1\n2\r", b"3\r\n4", b"4\n\\q", b"uit\n"):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            replies = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+            return replies
+
+    assert asyncio.run(run()) == b"".join(b"---\n- %d\n...\n" % number for number in (1, 2, 3, 44))
+
+
+def test_many_clients_and_large_values(short_path: Path) -> None:
+    """Sessions do not disturb each other; answers and commands of megabytes pass."""
+
+    async def run() -> list[str]:
+        async with listening(short_path) as (_, path):
+            clients = await asyncio.gather(*(ConsoleClient.connect(path) for _ in range(30)))
+            sizes = await asyncio.gather(*(client.execute("#('" + "x" * 200_000 + "')") for client in clients))
+            assert set(sizes) == {"---\n- 200000\n...\n"}
+            large = await clients[0].execute("('y'):rep(3000000)")
+            assert len(large) == len("---\n- \n...\n") + 3_000_000
+            replies = [await client.execute(f"return {number}") for number, client in enumerate(clients)]
+            for client in clients:
+                client.close()
+                await client.wait_closed()
+            return replies
+
+    assert asyncio.run(run()) == [f"---\n- {number}\n...\n" for number in range(30)]
+
+
+def test_stale_socket_file_is_replaced(short_path: Path) -> None:
+    """A socket file that nobody serves does not prevent listening; one that is served does."""
+    path = short_path / "c"
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(path))
+
+    async def run() -> tuple[str, str]:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            taken = await client.execute(f"require('console').listen('{path}')")
+            wrong = await client.execute("require('console').listen('a b')")
+            client.close()
+            await client.wait_closed()
+            return taken, wrong
+
+    taken, wrong = asyncio.run(run())
+    assert f"failed to create server unix/:{path}: Address already in use" in " ".join(taken.split())
+    assert "Usage: console.listen(" in wrong
+    assert not path.exists()
+
+
+def test_server_can_be_closed(short_path: Path) -> None:
+    """close() of what listen() returned takes no more clients and removes the socket file."""
+
+    async def run() -> str:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            await client.execute(f"server = require('console').listen('{path}2')")
+            assert _exists(f"{path}2")
+            reply = await client.execute("server:close()")
+            client.close()
+            await client.wait_closed()
+            assert not _exists(f"{path}2")
+            return reply
+
+    assert asyncio.run(run()) == "---\n- true\n...\n"
+
+
+def test_tcp(short_path: Path) -> None:
+    """An address host:port is served too."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    async def run() -> str:
+        async with listening(short_path) as (instance, _):
+            await instance.runtime.eval(f"require('console').listen('127.0.0.1:{port}')".encode())
+            client = await ConsoleClient.connect(("127.0.0.1", port))
+            reply = await client.execute("require('fiber').self():name()")
+            client.close()
+            await client.wait_closed()
+            return reply
+
+    assert asyncio.run(run()).startswith("---\n- console/127.0.0.1:")
+
+
+def test_connect_to_another_console(short_path: Path) -> None:
+    """After console.connect commands run on the other node, and its pushes are shown."""
+
+    async def run() -> list[str]:
+        async with listening(short_path) as (_, path):
+            second = Instance(None)
+            Consoles(second)
+            await second.runtime.eval(f"name = 'second' require('console').listen('{path}2')".encode())
+            client = await ConsoleClient.connect(path)
+            replies = [
+                await client.execute(command)
+                for command in (
+                    f"require('console').connect('{path}missing')",
+                    "require('console').connect('')",
+                    f"require('console').connect('{path}2')",
+                    "name",
+                    "error('there')",
+                )
+            ]
+            client.close()
+            await client.wait_closed()
+            await second.stop()
+            return replies
+
+    missing, wrong, connected, name, failure = asyncio.run(run())
+    assert "- error:" in missing
+    assert "Usage: console.connect(" in wrong
+    assert connected == "---\n- true\n...\n"
+    assert name == "---\n- second\n...\n"
+    assert failure == "---\n- error: there\n...\n"
+
+
+@pytest.mark.parametrize("abrupt", [False, True])
+def test_stop_ends_sessions(short_path: Path, abrupt: bool) -> None:
+    """Stopping the instance ends its sessions, idle or busy; no task is left."""
+
+    async def run() -> int:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            if abrupt:
+                busy = asyncio.ensure_future(client.execute("require('fiber').sleep(100)"))
+                await asyncio.sleep(0)
+        if abrupt:
+            assert await busy == ""
+        client.close()
+        await client.wait_closed()
+        return len(asyncio.all_tasks()) - 1
+
+    assert asyncio.run(run()) == 0

@@ -1,0 +1,135 @@
+"""Commands of a console session: evaluation, backslash commands, output formats, transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+Converse = Callable[[list[str]], list[str]]
+
+NOTHING = "---\n...\n"
+TRUE = "---\n- true\n...\n"
+
+
+def test_expression_comes_first(converse: Converse) -> None:
+    """`return <line>` is tried before `<line>`."""
+    assert converse(["x = 5", "x", "x, x + 1", "local y = 2 return y"]) == [
+        NOTHING,
+        "---\n- 5\n...\n",
+        "---\n- 5\n- 6\n...\n",
+        "---\n- 2\n...\n",
+    ]
+
+
+def test_fiber_lives_as_long_as_the_session(converse: Converse) -> None:
+    """Fiber storage and id stay from one command to the next; the name tells of the console."""
+    replies = converse(
+        [
+            "fiber = require('fiber')",
+            "fiber.self().storage.x = fiber.id()",
+            "fiber.self().storage.x == fiber.id()",
+            "fiber.self():name()",
+        ]
+    )
+    assert replies[2:] == [TRUE, "---\n- 'console/unix/:'\n...\n"]
+
+
+def test_command_may_wait(converse: Converse) -> None:
+    """A command that sleeps answers when it is done."""
+    assert converse(["require('fiber').sleep(0.001) return 'slept'"]) == ["---\n- slept\n...\n"]
+
+
+def test_session_is_admins_console(converse: Converse) -> None:
+    """box.session tells a console of user admin."""
+    assert converse(["box.cfg{log_level = 1}", "box.session.type(), box.session.user()"])[1] == (
+        "---\n- console\n- admin\n...\n"
+    )
+
+
+def test_transaction_stays_open(converse: Converse) -> None:
+    """A transaction goes on from command to command."""
+    replies = converse(
+        [
+            "box.cfg{log_level = 1, memtx_use_mvcc_engine = true}",
+            "s = box.schema.space.create('t')",
+            "_ = s:create_index('pk')",
+            "box.begin()",
+            "s:replace{1}",
+            "box.is_in_txn()",
+            "box.rollback()",
+            "s:select{}",
+        ]
+    )
+    assert replies[5:] == [TRUE, NOTHING, "---\n- []\n...\n"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("\\set language lua", TRUE),
+        ("\\set language", "---\n- language: lua\n...\n"),
+        (
+            "\\set language x",
+            "---\n- error: 'Invalid language \"x\", supported languages: lua and sql.'\n...\n",
+        ),
+        ("\\set output foo", "---\n- error: 'Invalid format \"foo\", supported languages: lua and yaml.'\n...\n"),
+        ("\\set output", "---\n- error: 'Specify output format: lua or yaml.'\n...\n"),
+        ("\\set output lua,x", "---\n- error: 'Wrong option \"x\", expecting: line or block.'\n...\n"),
+        ("\\set foo", "---\n- error: 'Unknown parameter: foo'\n...\n"),
+        ("\\set", "---\n- error: Invalid set syntax, type \\help for help\n...\n"),
+        ("\\foo bar", "---\n- error: Invalid command \\foo bar. Type \\help for help.\n...\n"),
+    ],
+)
+def test_backslash_commands(converse: Converse, command: str, reply: str) -> None:
+    """Settings answer with true, or say what is wrong."""
+    assert converse([command]) == [reply]
+
+
+def test_help(converse: Converse) -> None:
+    """`\\help` and the global `help` show the same screen."""
+    by_command, short, by_name = converse(["\\help", "\\h", "help"])
+    assert by_command == short == by_name
+    assert by_command.startswith("---\n- - |\n    To get help")
+
+
+def test_quit(converse: Converse) -> None:
+    """`\\quit` ends the session without an answer."""
+    assert converse(["\\quit"]) == [""]
+
+
+def test_tilde_dot_quits(converse: Converse) -> None:
+    """`~.` ends the session as in ssh."""
+    assert converse(["1", "~."]) == ["---\n- 1\n...\n", ""]
+
+
+def test_push(converse: Converse) -> None:
+    """A pushed value is a tagged document before the answer."""
+    first, second = converse(["box.session.push({1, {a = 2}}) return 5", "6"])
+    assert first == "%TAG !push! tag:tarantool.io/push,2018\n---\n- 1\n- a: 2\n...\n"
+    assert second == "---\n- 5\n...\n"
+
+
+def test_console_functions_need_a_console(converse: Converse) -> None:
+    """delimiter() and ac() work inside a console, start() once only."""
+    assert converse(["require('console').delimiter()", "require('console').ac(true)"]) == [
+        "---\n- \n...\n",
+        NOTHING,
+    ]
+
+
+def test_completion(converse: Converse) -> None:
+    """Members of tables and of their metatables' __index; methods only after a colon."""
+    (reply,) = converse(
+        [
+            "t = setmetatable({abc = 1, abd = print}, {__index = {abe = print}}) "
+            "return require('console').completion_handler('t.ab', 0, 4), "
+            "require('console').completion_handler('t:ab', 0, 4), "
+            "require('console').completion_handler('t.zz', 0, 4)"
+        ]
+    )
+    assert "- t.abc\n" in reply
+    assert "t.abd(" in reply
+    assert "t.abe(" in reply
+    assert "t:abc" not in reply
+    assert reply.endswith("- null\n...\n")

@@ -1,0 +1,10 @@
+local t = box.tuple.new({1, 'abc', 1.5, box.NULL, {1, {2}}, {a = 1}, true})
+print(t, type(t), #t, t[1], t[2], t[4] == nil, t[0], t[8], t[5][2][1], t.unknown)
+print(t:unpack(1, 3)) print(t:unpack(2, 2)) print(t:totable()[2], getmetatable(t:totable()).__serialize, t:bsize())
+for i, value in ipairs(t) do io.write(i, ' ', type(value), '; ') end print()
+print(t == t, t == nil, pcall(function() t[1] = 2 end))
+local function text(value) print((tostring(box.tuple.new(value)):gsub('\n', '$'))) end
+text({}) text({{}}) text({'', ' ', "it's", 'a\nb', 'a \nb', '\n', 'tab\t', '"\\', '\0\1\127', 'null', 'yes', '~'})
+text({{'a\nb'}, {k = 'c\nd'}}) text({'\xff\xfe', 'привет', '\240\159\152\128'})
+text({0, -1, 1e14, 1e15, 2 ^ 53, 1.5e20, 0.1, 1/3, 1e-7, 0/0, 1/0, -1/0, 18446744073709551615ULL, -5LL, 1e100})
+text({('word '):rep(40), {a = ('x '):rep(60)}})

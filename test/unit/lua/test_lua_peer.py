@@ -1,0 +1,51 @@
+"""The same scripts on the peer's executable and here: the same text on standard output."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lua_support import Lua
+
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the `tarantool` executable is not on PATH"),
+]
+
+Run = Callable[..., Any]
+
+# What the scripts use of `box`, which these modules do not have.
+BOX = """
+box = {NULL = require('internal.msgpack').NULL, tuple = {new = function(value)
+    return require('internal.tuple').new(require('internal.msgpack').encode(value))
+end}}
+"""
+
+SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.lua"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.stem))
+def test_same_output(run: Run, tmp_path: Path, script: Path) -> None:
+    source = script.read_text()
+    (tmp_path / "s.lua").write_text(source + "\nio.stdout:flush() os.exit(0)\n")
+    peer = subprocess.run(["tarantool", "s.lua"], capture_output=True, timeout=60, cwd=tmp_path)
+
+    async def test(lua: Lua) -> bytes:
+        await lua.eval("io.write = function(...) require('internal.python').print(table.concat({...})) end")
+        await lua.eval(BOX)
+        await lua.eval(source, chunk_name="@s.lua")
+        return lua.printed
+
+    assert _lines(run(test)) == _lines(peer.stdout)
+
+
+def _lines(output: bytes) -> list[str]:
+    """Lines without addresses and without the positions inside built-in modules."""
+    text = output.decode("utf-8", "replace")
+    text = re.sub(r"0x[0-9a-f]+", "ADDRESS", text)
+    return re.sub(r"builtin/[\w./]+:\d+: ", "", text).splitlines()

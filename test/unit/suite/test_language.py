@@ -1,0 +1,83 @@
+"""The inspector's commands and the filters of output."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.suite.filters import Filters
+from console.suite.language import Command, CommandError, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("setopt delimiter ';'", Command("setopt", ("delimiter", ";"))),
+        ("setopt delimiter ''", Command("setopt", ("delimiter", ""))),
+        (
+            'create server r with rpl_master=default,\\\n   script="replication/r.lua"',
+            Command("create", ("r",), {"rpl_master": "default", "script": "replication/r.lua"}),
+        ),
+        (
+            'start server r with wait=False, wait_load=True, args="a b"',
+            Command("start", ("r",), {"wait": False, "wait_load": True, "args": "a b"}),
+        ),
+        ("stop server r with signal=KILL", Command("stop", ("r",), {"signal": "KILL"})),
+        ("restart server default with cleanup=1", Command("restart", ("default",), {"cleanup": "1"})),
+        ("cleanup server r", Command("cleanup", ("r",))),
+        ("delete server r", Command("delete", ("r",))),
+        ("deploy server r", Command("deploy", ("r",))),
+        ("switch r", Command("switch", ("r",))),
+        ('eval r "return {1, \\"a\\"}"', Command("eval", ("r", 'return {1, "a"}'))),
+        ("get_iproto_uri server r", Command("get_iproto_uri", ("r",))),
+        ("set connection a, b", Command("set_connection", ("a", "b"))),
+        ("create connection c to r", Command("create_connection", ("c", "r"))),
+        ("drop connection c", Command("drop_connection", ("c",))),
+        ("set variable v to 'r.listen'", Command("set_variable", ("v", "r.listen"))),
+        ("config engine", Command("config", ("engine",))),
+        ("config", Command("config")),
+        ("push filter '[0-9]+: \"' to '<n>'", Command("push_filter", ('[0-9]+: "', "<n>"))),
+        ("pop filter", Command("pop_filter")),
+        ("clear filter", Command("clear_filter")),
+    ],
+)
+def test_commands(text: str, command: Command) -> None:
+    """Every command of the contract."""
+    assert parse(text) == command
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nonsense", "start server", "start server r with", "start server r with wait", "push filter 'a'", "eval r 'x"],
+)
+def test_bad_commands(text: str) -> None:
+    """A command that cannot be understood is an error."""
+    with pytest.raises(CommandError):
+        parse(text)
+
+
+def test_filters_apply_in_order() -> None:
+    """Each line passes through all of them; replacements may refer to groups."""
+    filters = Filters()
+    filters.push("x+", "y")
+    filters.push("(y)z", r"<\1>")
+    assert filters.apply("xxz\nq\n") == "<y>\nq\n"
+    filters.pop()
+    assert filters.apply("xxz\n") == "yz\n"
+    filters.clear()
+    assert filters.apply("xxz\n") == "xxz\n"
+
+
+def test_filters_drop_lines_that_become_blank() -> None:
+    """A line that was blank before stays."""
+    filters = Filters()
+    filters.push("secret.*", "")
+    assert filters.apply("a\n\nsecret 1\n  secret\nb\n") == "a\n\nb\n"
+
+
+def test_bad_filters() -> None:
+    """Nothing to pop, or no regular expression."""
+    filters = Filters()
+    with pytest.raises(ValueError, match="no filter"):
+        filters.pop()
+    with pytest.raises(ValueError, match="bad filter"):
+        filters.push("(", "")

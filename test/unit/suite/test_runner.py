@@ -1,0 +1,169 @@
+"""Whole runs: what passes, what fails and why, and what is left on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from console.suite.app import check_output
+from console.suite.cli import main
+from console.suite.runner import Outcome, Report, Settings, discover, is_debug, run_case
+
+BOX = "box.cfg{listen = os.getenv('LISTEN')}\nrequire('console').listen(os.getenv('ADMIN'))\n"
+NEW = "test_run = require('test_run').new()\n"
+
+
+def make_suite(directory: Path, test: str, *, ini: str = "", box: str = BOX, **files: str) -> Path:
+    """A suite `s` with one test `t`; other files by name, `__` standing for a dot."""
+    path = directory / "s"
+    path.mkdir()
+    (path / "suite.ini").write_text(
+        f"[default]\ncore = tarantool\nscript = box.lua\nuse_unix_sockets_iproto = 1\n{ini}"
+    )
+    (path / "box.lua").write_text(box)
+    (path / "t.test.lua").write_text(test)
+    for name, text in files.items():
+        (path / name.replace("__", ".")).write_text(text)
+    return path
+
+
+def run(path: Path, timeout: float = 20.0) -> Report:
+    (case,) = discover(path)
+    return asyncio.run(run_case(case, Settings(timeout=timeout)))
+
+
+def test_new_result_is_written(tmp_path: Path) -> None:
+    """Without a result file the output becomes it, in version 2; the second run passes."""
+    path = make_suite(tmp_path, "1\n")
+    assert run(path).outcome is Outcome.NEW
+    assert (path / "t.result").read_text() == "-- test-run result file version 2\n1\n | ---\n | - 1\n | ...\n"
+    assert run(path).outcome is Outcome.PASSED
+
+
+def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
+    """The report has a unified diff; the result file stays; a pass removes the reject file."""
+    path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 2\n...\n")
+    report = run(path)
+    assert report.outcome is Outcome.FAILED
+    assert "--- t.result\n+++ t.reject\n" in report.text
+    assert "\n-- 2\n+- 1\n" in report.text
+    assert (path / "t.reject").read_text() == "1\n---\n- 1\n...\n"
+    assert (path / "t.result").read_text() == "1\n---\n- 2\n...\n"
+    (path / "t.result").write_text("1\n---\n- 1\n...\n")
+    assert run(path).outcome is Outcome.PASSED
+    assert not (path / "t.reject").exists()
+
+
+def test_crash_fails_the_test(tmp_path: Path) -> None:
+    """An exit with another code than 0 is a crash, unless it is expected."""
+    source = NEW + "os.exit(3)\n"
+    report = run(make_suite(tmp_path, source))
+    assert report.outcome is Outcome.FAILED
+    assert "server default crashed: exit code 3" in report.text
+
+
+def test_expected_crash(tmp_path: Path) -> None:
+    """crash_expected takes any end."""
+    source = (
+        NEW + "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
+        "test_run:cmd('start server other with crash_expected=True')\n"
+        "test_run:switch('other')\n"
+        "os.exit(3)\n"
+        "test_run:switch('default')\n"
+    )
+    report = run(make_suite(tmp_path, source, other__lua=BOX))
+    assert report.outcome is Outcome.NEW, report.text
+    assert "os.exit(3)\n | \n" in (tmp_path / "s" / "t.result").read_text()
+
+
+def test_script_that_does_not_start(tmp_path: Path) -> None:
+    """The report shows the end of the log."""
+    report = run(make_suite(tmp_path, "1\n", box="error('broken instance')"))
+    assert report.outcome is Outcome.FAILED
+    assert "server default did not start: exit code 1" in report.text
+    assert "broken instance" in report.text
+
+
+def test_command_that_hangs(tmp_path: Path) -> None:
+    """No answer in time fails the test and stops the node."""
+    report = run(make_suite(tmp_path, "require('fiber').sleep(1000)\n"), timeout=1.5)
+    assert report.outcome is Outcome.FAILED
+    assert "no answer within 1.5 s" in report.text
+
+
+def test_failing_commands_are_raised(tmp_path: Path) -> None:
+    """An inspector's error is an error of the script."""
+    source = NEW + "test_run:cmd('start server nobody')\ntest_run:cmd('pop filter')\n"
+    assert run(make_suite(tmp_path, source)).outcome is Outcome.NEW
+    result = (tmp_path / "s" / "t.result").read_text()
+    assert " | - error: no server nobody\n" in result
+    assert " | - error: no filter to pop\n" in result
+
+
+def test_tcp_sockets(tmp_path: Path) -> None:
+    """Suites without unix sockets get free ports."""
+    path = make_suite(tmp_path, "box.info.status\n", ini="use_unix_sockets = False\n")
+    text = (path / "suite.ini").read_text().replace("use_unix_sockets_iproto = 1", "")
+    (path / "suite.ini").write_text(text)
+    report = run(path)
+    assert report.outcome is Outcome.NEW, report.text
+
+
+@pytest.mark.parametrize(
+    ("ini", "files", "reason"),
+    [
+        ("disabled = t.test.lua", {}, "disabled"),
+        ("long_run = t.test.lua", {}, "long run"),
+        ("", {"t__skipcond": "self.skip = True"}, r"skipped by t.skipcond"),
+    ],
+)
+def test_skips(tmp_path: Path, ini: str, files: dict[str, str], reason: str) -> None:
+    """Skipped tests say why."""
+    report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
+    assert (report.outcome, report.text) == (Outcome.SKIPPED, reason)
+
+
+TAP = "print('TAP version 13') print('1..2') print('ok - one') print('ok - two')"
+
+
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [
+        (TAP, Outcome.PASSED),
+        (TAP.replace("ok - two", "not ok - two"), Outcome.FAILED),
+        (TAP.replace("1..2", "1..3"), Outcome.FAILED),
+        (TAP + " os.exit(1)", Outcome.FAILED),
+        ("print('hello')", Outcome.FAILED),
+    ],
+)
+def test_app(tmp_path: Path, source: str, outcome: Outcome) -> None:
+    """`core = app` judges TAP and the exit code."""
+    path = make_suite(tmp_path, source)
+    (path / "suite.ini").write_text("[default]\ncore = app\n")
+    assert run(path).outcome is outcome
+
+
+def test_app_with_a_result() -> None:
+    """With a result file the output has to be equal."""
+    assert check_output("hello\n", "hello\n") is None
+    assert check_output("hello\n", "bye\n") is not None
+
+
+def test_debug_build() -> None:
+    """Our executable has error injections."""
+    assert asyncio.run(is_debug((sys.executable, "-m", "console")))
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line a test and a summary; the exit code tells of failures."""
+    path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
+    assert main([str(path)]) == 0
+    assert "s/t.test.lua  passed" in (output := capsys.readouterr().out)
+    assert output.splitlines()[-1].startswith("1 passed in ")
+    (path / "t.result").write_text("2\n")
+    assert main([str(path), "-j", "2"]) == 1
+    assert main([str(path), "-k", "nothing"]) == 2
+    assert main([str(tmp_path / "nothing")]) == 2
