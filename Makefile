@@ -1,33 +1,42 @@
 # `make run` opens a console, `make test` runs every test, `make check` is ruff and mypy.
 PYTHON ?= python3
 VENV := .venv
-STAMP := $(VENV)/.ready
+# What is installed, by purpose. Each is made once, and again only when pyproject.toml changes.
+NODE := $(VENV)/.node
+DEVELOPMENT := $(VENV)/.development
+
+# The compatible mode puts this directory on the path, where Spark looks for the data source.
+INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
 .PHONY: run test check soak bench clean
 
-run: $(STAMP)
+run: $(NODE)
 	@$(VENV)/bin/lunabox
 
-test: $(STAMP)
+test: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m pytest
 
-check: $(STAMP)
+check: $(DEVELOPMENT)
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy
 
-bench: $(STAMP)
+bench: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.bench
 
-soak: $(STAMP)
-	@$(VENV)/bin/python -m pytest -m soak test/soak
+# The documented and our own suites again and again, with both cores kept busy by something else.
+soak: $(DEVELOPMENT)
+	@$(VENV)/bin/python -m test.soak
 
-# The environment is made once and again only when pyproject.toml changes.
-$(STAMP): pyproject.toml
+$(NODE): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat \
-		--editable '.[dev,spark]'
+	@$(INSTALL) --editable .
 	@touch $@
+
+$(DEVELOPMENT): pyproject.toml
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --editable '.[dev,spark]'
+	@touch $(NODE) $@
 
 clean:
 	rm -rf $(VENV) build *.egg-info

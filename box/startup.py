@@ -137,11 +137,11 @@ class Startup:
             if node.vclock.covers(ballot.gc_vclock, ignore_zero=True):
                 return None
             node.log.info(
-                f"can't follow {applier.uuid} at {applier.uri}: required {node.vclock} available {ballot.gc_vclock}"
+                f"can't follow {applier.uuid} at {applier.address}: required {node.vclock} available {ballot.gc_vclock}"
             )
             if not ballot.vclock.covers(node.vclock, ignore_zero=True):
                 node.log.info(
-                    f"can't rebootstrap from {applier.uuid} at {applier.uri}: "
+                    f"can't rebootstrap from {applier.uuid} at {applier.address}: "
                     f"replica has local rows: local {node.vclock} remote {ballot.vclock}"
                 )
                 continue

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from box.iproto import uri as uris
 from box.txn.context import Context
 from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, ListenError
-from lua.bindings.mod_yaml import YamlBinding
 
 if TYPE_CHECKING:
     from box.embed import Instance
@@ -44,7 +43,6 @@ class Consoles:
         self._last_number = 0
         self._connections: dict[int, Connection] = {}
         self.servers: dict[int, ConsoleServer] = {}
-        YamlBinding(self._runtime)
         self._bind()
         self._serve_handle = self._runtime.compile(b"return require('console')._serve", "=console")
         self._push_handle = self._runtime.compile(b"return require('console')._push", "=console")
@@ -66,6 +64,7 @@ class Consoles:
         bind("console_close", self._close_connection)
         bind("console_peer", self._peer)
         bind("console_print", self._print)
+        bind("console_begin_repl", self._begin_repl)
 
     @property
     def is_serving(self) -> bool:
@@ -232,6 +231,13 @@ class Consoles:
             completion=bool(completion),
         )
         return None if line is None else line.encode(errors="surrogateescape")
+
+    def _begin_repl(self) -> None:
+        """The running fiber becomes the interactive session."""
+        ctx: Context = self._runtime.ctx
+        ctx.session.type = "repl"
+        ctx.session.fd = 1
+        ctx.session.push = self._pusher(ctx, self._print)
 
     def _print(self, text: bytes) -> bool:
         self._open_terminal().write(text.decode(errors="surrogateescape"))

@@ -194,7 +194,7 @@ class Program:
             if self._options.interactive or self._is_terminal_session():
                 await self._interact()
                 return 0
-            if not await self._stays_up():
+            if self._reads_input() or not await self._stays_up():
                 return 0
         except BoxError as error:
             self._say(Level.CRIT, _error_text(error))
@@ -216,9 +216,14 @@ class Program:
             with open(script, "rb") as file:  # noqa: ASYNC230
                 source = file.read()
             await self._chunk(source, f"@{script}", os.path.basename(script))
-        elif options.script == "-" or not (sys.stdin.isatty() or options.interactive):
+        elif options.script == "-" or self._reads_input():
             source = await self._loop.run_in_executor(None, sys.stdin.buffer.read)
             await self._chunk(source, "=stdin", "stdin")
+
+    def _reads_input(self) -> bool:
+        """Input that is no terminal is evaluated, and the program ends after it. (The script `-` may stay up.)"""
+        options = self._options
+        return options.script is None and not (options.interactive or sys.stdin.isatty())
 
     def _is_terminal_session(self) -> bool:
         options = self._options

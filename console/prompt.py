@@ -91,6 +91,7 @@ class PromptTerminal:
                         f"{prompt}> ",
                         completer=self._completer if completion else None,
                         complete_while_typing=False,
+                        handle_sigint=False,  # the program's own handler stays
                     )
                     return text
             except KeyboardInterrupt:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, Protocol
 
@@ -114,6 +113,8 @@ class Waits:
         raises, and a token otherwise. A cancellation of the fiber cancels the coroutine."""
         try:
             task, result = self._first_step(coro)
+        except asyncio.CancelledError:
+            return False, encode_error(fiber_is_cancelled())
         except Exception as error:
             return False, encode_error(error_from_exception(error))
         return result if task is None else self._token_of(task)
@@ -133,7 +134,7 @@ class Waits:
                 future = coro.send(None)
             except StopIteration as stop:
                 return None, stop.value
-        task = self.loop.create_task(_continued(coro, future))
+        task = self.loop.create_task(_Continued(coro, future))
         stand_in.become(task)
         return task, None
 
@@ -188,19 +189,32 @@ def _cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
 
 
-@types.coroutine
-def _continued(coro: Coroutine[Any, Any, Any], future: Any) -> Generator[Any, Any, Any]:
-    """The rest of a coroutine whose first step yielded `future`."""
-    try:
-        while True:
-            try:
-                value = yield future
-            except BaseException as error:
-                future = coro.throw(error)
-            else:
-                future = coro.send(value)
-    except StopIteration as stop:
-        return stop.value
+class _Continued(Coroutine[Any, Any, Any]):
+    """The rest of a coroutine whose first step yielded `future`.
+
+    Not a coroutine function: one that is cancelled before its first step would never pass that on to the inner one.
+    """
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], future: Any) -> None:
+        self._coro = coro
+        self._future = future
+        self._started = False
+
+    def send(self, value: Any) -> Any:
+        if self._started:
+            return self._coro.send(value)
+        self._started = True
+        return self._future
+
+    def throw(self, *error: Any) -> Any:
+        self._started = True
+        return self._coro.throw(*error)
+
+    def close(self) -> None:
+        self._coro.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return (yield from self._coro.__await__())
 
 
 class _StandIn:

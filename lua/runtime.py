@@ -194,7 +194,7 @@ class Runtime:
         """
         running = self._cells[_RUNNING_FIBER]
         fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
-        if fiber_id == 0 or (fiber_id != running and not self._is_in_python(fiber_id)):
+        if fiber_id == 0 or self.closed or (fiber_id != running and not self._is_in_python(fiber_id)):
             return self.start(handle, *args, ctx=ctx)
         return self._started(self._start(fiber_id, b"", ctx is not None, handle, *args))
 
@@ -352,9 +352,13 @@ class Runtime:
         if self.end_context is not None:
             for _, ctx in contexts:
                 self.end_context(ctx)
-        del self._bind, self._start_lua, self._start, self._keep_context, self._cancel_fiber, self._release
-        del self._is_in_python
+        self._start = self._bind = self._keep_context = _refuse
+        del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
         del self._state
+
+
+def _refuse(*_args: Any) -> Any:
+    raise RuntimeError("the Lua runtime is closed")
 
 
 class _Dispatchers:

@@ -22,6 +22,7 @@ from typing import Final
 
 from box.iproto.row import Row
 from box.journal.entry import JournalEntry
+from box.journal.errors import XlogGapError
 from box.journal.reader import LogPosition, LogReader
 from box.replication.vclock import VClock
 
@@ -118,8 +119,13 @@ class Follower:
         vclock: VClock,
         open_reader: Callable[[VClock, LogPosition | None], LogReader],
         in_thread: Callable[[Callable[[], list[Row] | None]], asyncio.Future[list[Row] | None]],
+        written: VClock,
     ) -> None:
         self.vclock = vclock
+        self._written = written
+        """The journal's vclock; it moves."""
+        self._in_files = written.copy()
+        """What must be here when the files have been read, or some of them are missing."""
         self._tail = tail
         self._open_reader = open_reader
         self._in_thread = in_thread
@@ -152,13 +158,15 @@ class Follower:
         if rows is None:
             reader.close()
             self._reader = None
+            if not self.vclock.covers(self._in_files, ignore_zero=True):
+                raise XlogGapError(self.vclock, self._in_files)
             return []
         return rows
 
     async def _from_tail(self) -> list[Row]:
         batches = self._tail.since(self._next)
         if batches is None:
-            self._next = self._tail.end
+            self._next, self._in_files = self._tail.end, self._written.copy()
             self._reader = self._open_reader(self.vclock, self._position)
             return []
         if not batches:

@@ -1,8 +1,9 @@
 """The applier: fetches another instance's rows and applies them here (states in `box.replication.state`).
 
-`start` connects in the background and stops at READY, so that the node can look at all its peers before it decides
-whom to join or that it follows them; `resume` lets the applier subscribe. After an error the applier tries again
-every `replication_timeout` seconds, unless the error is one that only a person resolves (STOPPED).
+`start` connects in the background and stops at CONNECTED, when the peer has told its uuid and its ballot, so that the
+node can look at all its peers before it decides whom to join or that it follows them. `bootstrap` joins the peer and
+stops at READY; `resume` lets the applier subscribe. After an error the applier tries again every
+`replication_timeout` seconds, unless the error is one that only a person resolves (STOPPED).
 
 Rows of one transaction are applied together, in the origin's order (see `box.replication.apply`); a transaction's
 journal write is not waited for, except CONFIRM, ROLLBACK and PROMOTE.
@@ -13,21 +14,24 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto import messages
-from box.iproto.constants import DML_TYPES, RequestType
+from box.iproto.constants import DML_TYPES, TYPE_ERROR, RequestType
 from box.iproto.row import Row
 from box.log import Log
 from box.replication.ballot import Ballot
-from box.replication.handshake import Peer, connect
+from box.replication.handshake import Peer, address_of, connect
 from box.replication.state import ApplierState
 from box.replication.stream import RowStream, raise_if_error
 from box.replication.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
+    from box.errinj import ErrorInjections
+    from box.journal.journal import Journal
     from box.replication.replicaset import Replica
     from box.txn.context import Context
 
@@ -58,12 +62,17 @@ _WHILE = {
     ApplierState.FINAL_JOIN: "can't read row",
 }
 _ROWS_PER_LOG = 100_000
+_ROWS_PER_TURN = 256
+"""Rows applied before other tasks of the tx thread get their turn."""
+_SLOW_ACK = 0.01
+"""Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
 
 class ApplierHost(Protocol):
     """What an applier needs of its node."""
 
     log: Log
+    errinj: ErrorInjections
 
     @property
     def instance_uuid(self) -> UUID: ...
@@ -76,6 +85,9 @@ class ApplierHost(Protocol):
 
     @property
     def vclock(self) -> VClock: ...
+
+    @property
+    def journal(self) -> Journal: ...
 
     @property
     def is_orphan(self) -> bool: ...
@@ -94,13 +106,30 @@ class ApplierHost(Protocol):
 
     def applier_context(self) -> Context: ...
 
-    async def apply_transaction(self, ctx: Context, rows: list[Row]) -> None: ...
+    async def close_context(self, ctx: Context) -> None: ...
 
-    async def apply_final_join(self, ctx: Context, rows: list[Row]) -> None: ...
+    def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
+        """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
+
+    async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
+
+    async def registered(self) -> None:
+        """Return when what was applied so far is in the journal."""
 
     def on_applier_connect(self, applier: Applier) -> None: ...
 
     def on_applier_state(self, applier: Applier) -> None: ...
+
+
+@dataclass(slots=True)
+class Bootstrap:
+    """A join in progress: rows of the peer's snapshot go to `add_rows`, then their vclock to `finish`."""
+
+    add_rows: Callable[[list[Row]], None]
+    finish: Callable[[VClock], None]
+    done: asyncio.Future[None]
+    has_rows: bool = field(default=False)
+    """Something was received: the join cannot begin anew."""
 
 
 class Applier:
@@ -110,6 +139,8 @@ class Applier:
         self.host = host
         self.ctx = host.applier_context()
         self.uri = uri
+        self.address = address_of(uri)
+        """Without user and password, for the log."""
         self.state = ApplierState.OFF
         self.replica: Replica | None = None
         self.ballot = Ballot()
@@ -122,15 +153,17 @@ class Applier:
         self._task: asyncio.Task[None] | None = None
         self._stream: RowStream | None = None
         self._peer: Peer | None = None
+        self._bootstrap: Bootstrap | None = None
+        self._may_go_on = asyncio.Event()
         self._may_subscribe = asyncio.Event()
-        self._ready = asyncio.Event()
+        self._connected = asyncio.Event()
         self._ack_wanted = asyncio.Event()
         self._remote_vclock = VClock()
         self._logged_code: int | None = None
         self._fatal: BoxError | None = None
 
     def __repr__(self) -> str:
-        return f"<Applier {self.uri} {self.state.name}>"
+        return f"<Applier {self.address} {self.state.name}>"
 
     # -- life cycle -----------------------------------------------------------------------------
 
@@ -138,12 +171,23 @@ class Applier:
         """Connect in the background; nothing happens if the applier runs already."""
         if self._task is None or self._task.done():
             self._fatal = None
-            self._task = self._loop.create_task(self._run(), name=f"applier/{self.uri}")
+            self._task = self._loop.create_task(self._run(), name=f"applier/{self.address}")
 
     def resume(self) -> None:
         """Let the applier subscribe; starts it if it does not run."""
         self._may_subscribe.set()
+        self._may_go_on.set()
         self.start()
+
+    async def bootstrap(self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], None]) -> None:
+        """Join the peer, which must be CONNECTED, or fetch its snapshot as an anonymous replica; then stop at READY.
+
+        A peer that is not ready (LOADING) is asked again and again. Raises what ends the join for good.
+        """
+        self._bootstrap = Bootstrap(add_rows, finish, self._loop.create_future())
+        self._may_go_on.set()
+        self.start()
+        await self._bootstrap.done
 
     async def stop(self) -> None:
         """Cancel and wait; the state is OFF afterwards."""
@@ -153,16 +197,21 @@ class Applier:
             await asyncio.gather(task, return_exceptions=True)
         self._disconnect(ApplierState.OFF)
 
+    async def close(self) -> None:
+        """Stop for good."""
+        await self.stop()
+        await self.host.close_context(self.ctx)
+
     def fail(self, error: BoxError) -> None:
-        """Stop for good with this error: a row that was applied could not be written to the journal."""
-        self._fatal = error
-        if self._task is not None:
+        """Stop with this error if the applier follows: a row that was applied could not be written to the journal."""
+        if self._task is not None and self.state in (ApplierState.SYNC, ApplierState.FOLLOW):
+            self._fatal = error
             self._task.cancel()
 
     @property
     def is_connected(self) -> bool:
         """The peer has answered, and nothing has gone wrong since."""
-        return self._ready.is_set()
+        return self._connected.is_set()
 
     @property
     def is_self(self) -> bool:
@@ -173,14 +222,14 @@ class Applier:
     def is_running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    async def wait_ready(self) -> None:
-        """Until the peer has answered (and authenticated us) or the applier has given up."""
-        ready = asyncio.ensure_future(self._ready.wait())
-        waits = {ready} if self._task is None else {ready, self._task}
+    async def wait_connected(self) -> None:
+        """Until the peer has answered or the applier has given up."""
+        connected = asyncio.ensure_future(self._connected.wait())
+        waits = {connected} if self._task is None else {connected, self._task}
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ready.cancel()
+            connected.cancel()
 
     def _set_state(self, state: ApplierState) -> None:
         self.state = state
@@ -190,34 +239,45 @@ class Applier:
     # -- the reconnect loop -------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        while True:
-            try:
-                await self._connect()
-                await self._may_subscribe.wait()
-                if self.host.instance_id == 0 and not self.host.is_anonymous:
-                    await self.register(was_anonymous=True)
-                await self._subscribe()
-            except asyncio.CancelledError:
-                if self._fatal is None:
-                    self._disconnect(ApplierState.OFF)
-                    raise
-                self.error = self._fatal
-                self._disconnect(ApplierState.STOPPED)
-                return
-            except BoxError as error:
-                if not self._handle(error):
-                    return
-            await asyncio.sleep(self.host.replication_timeout)
+        try:
+            while True:
+                try:
+                    await self._connect()
+                    await self._may_go_on.wait()
+                    await self._authenticate()
+                    await self._join()
+                    await self._may_subscribe.wait()
+                    await self._register()
+                    await self._subscribe()
+                except BoxError as error:
+                    if not self._handle(error):
+                        return
+                await asyncio.sleep(self.host.replication_timeout)
+        except asyncio.CancelledError:
+            if self._fatal is None:
+                self._disconnect(ApplierState.OFF)
+                raise
+            self.error = self._fatal
+            self._disconnect(ApplierState.STOPPED)
+        except Exception as error:
+            self.host.log.crit(f"applier {self.address}: unexpected error: {error!r}")
+            self.error = BoxError(ErrorCode.UNKNOWN, repr(error))
+            self._disconnect(ApplierState.STOPPED)
+        finally:
+            self._end_bootstrap(self.error or client_error(ErrorCode.CFG, "replication", "the join was cancelled"))
 
     def _handle(self, error: BoxError) -> bool:
         """Report an error; True if the applier tries again."""
-        if error.code == ErrorCode.CONNECTION_TO_SELF:
+        if error.code == ErrorCode.CONNECTION_TO_SELF and self.is_self:
             self._disconnect(ApplierState.OFF)
             # It has answered, and a source that is this instance counts as connected and in sync.
-            self._ready.set()
+            self._connected.set()
             return False
         self.error = error
         self._log_error(error)
+        if self._bootstrap is not None and self._bootstrap.has_rows:
+            self._disconnect(ApplierState.STOPPED)
+            return False
         if error.code in _LOADING_ERRORS:
             self._disconnect(ApplierState.LOADING)
         elif error.code in _RECONNECT_ERRORS:
@@ -226,6 +286,15 @@ class Applier:
             self._disconnect(ApplierState.STOPPED)
             return False
         return True
+
+    def _end_bootstrap(self, error: BoxError | None) -> None:
+        bootstrap, self._bootstrap = self._bootstrap, None
+        if bootstrap is None or bootstrap.done.done():
+            return
+        if error is None:
+            bootstrap.done.set_result(None)
+        else:
+            bootstrap.done.set_exception(error)
 
     def _log_error(self, error: BoxError) -> None:
         if error.code == self._logged_code:
@@ -239,7 +308,7 @@ class Applier:
             log.info(f"will retry every {self.host.replication_timeout:.2f} second")
 
     def _disconnect(self, state: ApplierState) -> None:
-        self._ready.clear()
+        self._connected.clear()
         if self._stream is not None:
             self._stream.close()
             self._stream = None
@@ -248,24 +317,18 @@ class Applier:
 
     async def _connect(self) -> None:
         self._set_state(ApplierState.CONNECT)
-        self._stream, peer = await connect(self._loop, self.uri, self.host.replication_timeout * 4)
+        self._stream, peer = await connect(self._loop, self.uri, self._silence)
         self._touch()
         if self._peer is None or self._peer.version != peer.version:
-            self.host.log.info(f"remote master {peer.uuid} at {self.uri} running Tarantool {peer.version_text}")
-        self._peer, self.uuid = peer, peer.uuid
-        self.error = None
+            text = f"remote master {peer.uuid} at {self.address} running Tarantool {peer.version_text}"
+            self.host.log.info(text)
+        self._peer, self.uuid, self.error = peer, peer.uuid, None
         await self._fetch_ballot(self._stream)
         self._set_state(ApplierState.CONNECTED)
         self.host.on_applier_connect(self)
-        if self.uuid == self.host.instance_uuid:
+        if self.is_self:
             raise client_error(ErrorCode.CONNECTION_TO_SELF)
-        if peer.user is not None:
-            self._set_state(ApplierState.AUTH)
-            self._stream.write_rows([peer.auth_request()])
-            expect_ok(await self._read_row())
-            self.host.log.info("authenticated")
-        self._set_state(ApplierState.READY)
-        self._ready.set()
+        self._connected.set()
 
     async def _fetch_ballot(self, stream: RowStream) -> None:
         stream.write_rows([messages.vote_row()])
@@ -278,6 +341,16 @@ class Applier:
                 raise
         else:
             self.ballot = Ballot.decode(answer.body)
+
+    async def _authenticate(self) -> None:
+        """Not before the applier goes on: an instance that recovers does not know its users yet, but its ballot."""
+        peer, stream = self._peer, self._connection
+        if peer is not None and peer.user is not None:
+            self._set_state(ApplierState.AUTH)
+            stream.write_rows([peer.auth_request()])
+            expect_ok(await self._read_row())
+            self.host.log.info("authenticated")
+        self._set_state(ApplierState.READY)
 
     def _touch(self) -> None:
         self.last_row_time = self._loop.time()
@@ -300,69 +373,71 @@ class Applier:
 
     # -- joining ------------------------------------------------------------------------------------
 
-    async def join(self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], None]) -> None:
-        """Bootstrap from the peer, which must be READY. The rows of its snapshot go to `add_rows`, their vclock to
-        `finish`, later rows to the host."""
-        self._connection.write_rows([messages.join_row(self.host.instance_uuid)])
-        self._set_state(ApplierState.INITIAL_JOIN)
-        await self._receive_snapshot(add_rows, finish)
-        self.host.log.info("initial data received")
-        self._set_state(ApplierState.FINAL_JOIN)
-        await self._receive_final_rows()
-        self.host.log.info("final data received")
-        self._set_state(ApplierState.JOINED)
+    async def _join(self) -> None:
+        """Do what `bootstrap` has asked for, if anything."""
+        bootstrap = self._bootstrap
+        if bootstrap is None:
+            return
+        if self.host.is_anonymous:
+            self._connection.write_rows([messages.fetch_snapshot_row()])
+            self._set_state(ApplierState.FETCH_SNAPSHOT)
+            await self._receive_snapshot(bootstrap)
+            self._set_state(ApplierState.FETCHED_SNAPSHOT)
+        else:
+            self._connection.write_rows([messages.join_row(self.host.instance_uuid)])
+            self._set_state(ApplierState.INITIAL_JOIN)
+            await self._receive_snapshot(bootstrap)
+            self.host.log.info("initial data received")
+            self._set_state(ApplierState.FINAL_JOIN)
+            await self._receive_final_rows()
+            self.host.log.info("final data received")
+            self._set_state(ApplierState.JOINED)
         self._set_state(ApplierState.READY)
+        self._end_bootstrap(None)
 
-    async def fetch_snapshot(self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], None]) -> None:
-        """As `join` for an anonymous replica: the data only, no registration."""
-        self._connection.write_rows([messages.fetch_snapshot_row()])
-        self._set_state(ApplierState.FETCH_SNAPSHOT)
-        await self._receive_snapshot(add_rows, finish)
-        self._set_state(ApplierState.FETCHED_SNAPSHOT)
-        self._set_state(ApplierState.READY)
-
-    async def register(self, *, was_anonymous: bool) -> None:
-        """Ask the peer for a place in `_cluster`."""
-        self._connection.write_rows([messages.register_row(self.host.instance_uuid, self.host.vclock)])
-        self._set_state(ApplierState.REGISTER if was_anonymous else ApplierState.FINAL_JOIN)
-        await self._receive_final_rows()
-        self._set_state(ApplierState.REGISTERED if was_anonymous else ApplierState.JOINED)
-        self._set_state(ApplierState.READY)
-
-    async def _receive_snapshot(self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], None]) -> None:
+    async def _receive_snapshot(self, bootstrap: Bootstrap) -> None:
         answer = await self._connection.read_row()
         expect_ok(answer)
         vclock = messages.decode_vclock(answer)
+        bootstrap.has_rows = True
         count = 0
         while True:
             rows = await self._connection.read_rows()
             self._touch()
             end = next((i for i, row in enumerate(rows) if row.type not in DML_TYPES), len(rows))
-            add_rows(rows[:end])
+            bootstrap.add_rows(rows[:end])
             if (count + end) // _ROWS_PER_LOG > count // _ROWS_PER_LOG:
                 self.host.log.info(f"{(count + end) / 1e6:.1f}M rows received")
             count += end
             if end < len(rows):
-                expect_ok(rows[end])
                 self._connection.put_back(rows[end + 1 :])
-                finish(vclock)
+                expect_ok(rows[end])
+                bootstrap.finish(vclock)
                 return
+
+    async def _register(self) -> None:
+        """Ask the peer for a place in `_cluster` when an anonymous replica has become a member of the replica set."""
+        if self.host.instance_id != 0 or self.host.is_anonymous:
+            return
+        self._connection.write_rows([messages.register_row(self.host.instance_uuid, self.host.vclock)])
+        self._set_state(ApplierState.REGISTER)
+        await self._receive_final_rows()
+        await self.host.registered()
+        self._set_state(ApplierState.REGISTERED)
+        self._set_state(ApplierState.READY)
 
     async def _receive_final_rows(self) -> None:
-        while True:
-            transaction = await self._read_transaction(None)
-            if transaction[0].type == RequestType.OK:
-                return
-            await self.host.apply_final_join(self.ctx, transaction)
-
-    async def _read_transaction(self, timeout: float | None) -> list[Row]:
         transaction: list[Row] = []
-        while not transaction or not transaction[-1].is_commit:
-            row = await self._connection.read_row(timeout)
+        while True:
+            row = await self._connection.read_row()
             self._touch()
             check_next_row(transaction, row, self.host.replicaset_uuid)
+            if row.type == RequestType.OK:
+                return
             transaction.append(row)
-        return transaction
+            if row.is_commit:
+                await self.host.apply(self.ctx, transaction)
+                transaction = []
 
     # -- following ----------------------------------------------------------------------------------
 
@@ -387,7 +462,7 @@ class Applier:
         self._set_state(ApplierState.SYNC)
         self._logged_code = None
         self.lag = math.inf
-        writer = self._loop.create_task(self._write_acks(stream), name=f"applierw/{self.uri}")
+        writer = self._loop.create_task(self._write_acks(stream), name=f"applierw/{self.address}")
         try:
             await self._follow(stream)
         finally:
@@ -399,18 +474,30 @@ class Applier:
         while True:
             rows = await stream.read_rows(self._silence)
             self._touch()
-            for row in rows:
-                if row.tm:
-                    self.lag = self.host.now() - row.tm
-                check_next_row(transaction, row, self.host.replicaset_uuid)
-                transaction.append(row)
-                if not row.is_commit:
-                    continue
-                if row.lsn == 0:
-                    self._handle_heartbeat(row)
-                else:
-                    await self.host.apply_transaction(self.ctx, transaction)
-                transaction = []
+            for start in range(0, len(rows), _ROWS_PER_TURN):
+                if start:
+                    await asyncio.sleep(0)
+                transaction = await self._take_rows(transaction, rows[start : start + _ROWS_PER_TURN])
+
+    async def _take_rows(self, transaction: list[Row], rows: list[Row]) -> list[Row]:
+        """Apply the transactions that `rows` complete; the rows of the last, incomplete one are returned."""
+        host, ctx = self.host, self.ctx
+        journal, replicaset_uuid = host.journal, host.replicaset_uuid
+        for row in rows:
+            check_next_row(transaction, row, replicaset_uuid)
+            transaction.append(row)
+            if not row.is_commit:
+                continue
+            if row.lsn == 0:
+                self._handle_heartbeat(row)
+            elif not host.apply_now(ctx, transaction):
+                await host.apply(ctx, transaction)
+            if journal.queue_size >= journal.queue_max_size:
+                await journal.wait_for_space()
+            transaction = []
+        if rows[-1].tm:
+            self.lag = host.now() - rows[-1].tm
+        return transaction
 
     def _handle_heartbeat(self, row: Row) -> None:
         if row.type == RequestType.RAFT and self.peer_id == 0:
@@ -434,6 +521,8 @@ class Applier:
             except BoxError:
                 # The reader finds out about the broken connection and reports it.
                 return
+            if self.host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
+                await asyncio.sleep(_SLOW_ACK)
 
     def _check_sync(self) -> None:
         """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
@@ -452,12 +541,14 @@ def expect_ok(row: Row) -> None:
 
 def check_next_row(transaction: list[Row], row: Row, replicaset_uuid: UUID) -> None:
     """Raise unless `row` may follow the rows of the transaction that is being read; errors of the peer are raised."""
-    raise_if_error(row)
+    if row.type & TYPE_ERROR:
+        raise_if_error(row)
     if row.replica_id >= VCLOCK_MAX:
         raise client_error(ErrorCode.UNKNOWN_REPLICA, str(row.replica_id), str(replicaset_uuid))
+    tsn = row.tsn or row.lsn
     if not transaction:
-        if row.lsn != row.txn_id:
+        if row.lsn != tsn:
             text = "Transaction id must be equal to LSN of the first row in the transaction."
             raise client_error(ErrorCode.PROTOCOL, text)
-    elif transaction[0].txn_id != row.txn_id:
+    elif transaction[0].txn_id != tsn:
         raise client_error(ErrorCode.UNSUPPORTED, "replication", "interleaving transactions")

@@ -5,20 +5,23 @@ have been seen already when the same change comes by two ways. A transaction of 
 before it was handed over (the origin's latch); CONFIRM, ROLLBACK and PROMOTE keep the latch until they are written,
 because the limbo may change hands by them.
 
+Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others.
+
 When the journal fails, `applied` falls back to what is written and every applier stops with the error.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import SYNCHRO_TYPES, RequestType
 from box.iproto.row import Row
-from box.replication.replicaset import ReplicaSet
-from box.replication.vclock import VClock
+from box.replication.vclock import VCLOCK_MAX, VClock
 from box.txn.context import Context
+from box.txn.request import decode_request
 from box.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -28,76 +31,143 @@ if TYPE_CHECKING:
 class RowSink:
     """One for the node. `on_written` is told of every transaction in the journal, `on_failure` of a failed write."""
 
-    def __init__(
-        self,
-        node: Node,
-        replicaset: ReplicaSet,
-        on_written: Callable[[], None],
-        on_failure: Callable[[BoxError], None],
-    ) -> None:
+    def __init__(self, node: Node, on_written: Callable[[], None], on_failure: Callable[[BoxError], None]) -> None:
         self._node = node
-        self._replicaset = replicaset
         self._on_written = on_written
         self._on_failure = on_failure
+        self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
+        self._synchro_tasks: set[asyncio.Task[None]] = set()
         self.applied = VClock()
 
     def reset(self, vclock: VClock) -> None:
         """Start from what recovery or a join has brought."""
         self.applied = vclock.copy()
 
+    async def stop(self) -> None:
+        """Give up what still waits for its turn or for the journal."""
+        tasks = list(self._synchro_tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _has(self, row: Row) -> bool:
+        """Rows that this instance has written itself are known by the journal only."""
+        origin, node = row.replica_id, self._node
+        return row.lsn <= self.applied[origin] or (origin == node.instance_id and row.lsn <= node.vclock[origin])
+
+    def _fresh(self, rows: list[Row]) -> list[Row]:
+        """The rows of a transaction that are not here yet."""
+        if self._has(rows[-1]):
+            return []
+        return [row for row in rows if not self._has(row)] if self._has(rows[0]) else rows
+
+    # -- transactions without a wait ------------------------------------------------------------------
+
+    def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
+        """Apply one transaction if nothing has to be waited for; False: use `apply`. Raises as `apply` does."""
+        first = rows[0]
+        if first.type in SYNCHRO_TYPES or self._latches[first.replica_id].locked():
+            return False
+        rows = self._fresh(rows)
+        if not rows:
+            return True
+        synchro = self._node.synchro
+        if not synchro.try_enter():
+            return False
+        try:
+            return self._execute_now(ctx, rows)
+        finally:
+            synchro.leave()
+
+    def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:
+        node = self._node
+        txn = node.txns.begin(ctx)
+        try:
+            for row in rows:
+                if not self._run_row(ctx, row):
+                    node.txns.rollback_open(ctx, txn)
+                    return False
+            self._commit(ctx, txn, rows)
+        except BaseException:
+            if ctx.txn is txn:
+                node.txns.rollback_open(ctx, txn)
+            raise
+        return True
+
+    def _run_row(self, ctx: Context, row: Row) -> bool:
+        """Execute a row; False if a trigger of its space may wait."""
+        dml = self._node.dml
+        if row.type == RequestType.NOP:
+            dml.run_nop(ctx, row)
+            return True
+        request = decode_request(row)
+        space = self._node.schema.space(request.space_id)
+        if space.has_triggers:
+            return False
+        try:
+            dml.run_unchecked(ctx, space, request)
+        except BoxError as error:
+            self._skip_conflict(ctx, row, error)
+        return True
+
+    # -- transactions that may wait -------------------------------------------------------------------
+
     async def apply(self, ctx: Context, rows: list[Row]) -> None:
         """Apply one transaction. Raises what its statements raise; the transaction is rolled back then."""
-        first, last = rows[0], rows[-1]
-        replica = self._replicaset.by_id.get(first.replica_id)
-        async with replica.order if replica is not None else self._replicaset.order:
-            if self.applied[last.replica_id] >= last.lsn:
-                return
-            rows = [row for row in rows if row.lsn > self.applied[row.replica_id]]
-            if first.type in SYNCHRO_TYPES:
-                await self._apply_synchro(first)
-            else:
-                await self._apply_transaction(ctx, rows)
-            if last.lsn > self.applied[last.replica_id]:
-                self.applied.follow(last.replica_id, last.lsn)
+        if self.apply_now(ctx, rows):
+            return
+        first = rows[0]
+        if first.type in SYNCHRO_TYPES:
+            await self._apply_synchro(first)
+            return
+        async with self._latches[first.replica_id]:
+            rows = self._fresh(rows)
+            if rows:
+                await self._execute(ctx, rows)
 
-    async def _apply_synchro(self, row: Row) -> None:
-        try:
-            await self._node.synchro.apply(row)
-        except BoxError as error:
-            self._fail(error)
-            raise
-        self._on_written()
-
-    async def _apply_transaction(self, ctx: Context, rows: list[Row]) -> None:
+    async def _execute(self, ctx: Context, rows: list[Row]) -> None:
         node = self._node
-        if not node.synchro.try_enter():
-            await node.synchro.enter()
+        await node.synchro.enter()
         try:
             txn = node.txns.begin(ctx)
             try:
                 for row in rows:
-                    await self._apply_row(ctx, txn, row)
-                if txn.is_distributed:
-                    raise client_error(ErrorCode.UNSUPPORTED, "Replication", "distributed transactions")
-            except BoxError:
-                node.txns.rollback_open(ctx, txn)
+                    await self._run_row_waiting(ctx, row)
+                self._commit(ctx, txn, rows)
+            except BaseException:
+                if ctx.txn is txn:
+                    node.txns.rollback_open(ctx, txn)
                 raise
-            txn.on_wal_write.append(self._on_wal_write)
-            node.txns.commit_open(ctx, txn, waits=False)
-            txn.on_done(self._on_done)
         finally:
             node.synchro.leave()
 
-    async def _apply_row(self, ctx: Context, txn: Transaction, row: Row) -> None:
+    async def _run_row_waiting(self, ctx: Context, row: Row) -> None:
         try:
             await self._node.dml.apply_row(ctx, row)
         except BoxError as error:
-            if error.code != ErrorCode.TUPLE_FOUND or not self._node.config["replication_skip_conflict"]:
-                raise
-            nop = Row(
-                RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit, flags=row.flags
-            )
-            await self._node.dml.apply_row(ctx, nop)
+            self._skip_conflict(ctx, row, error)
+
+    def _skip_conflict(self, ctx: Context, row: Row, error: BoxError) -> None:
+        """With `replication_skip_conflict`, a row that is here already becomes a NOP; otherwise raise the error."""
+        if error.code != ErrorCode.TUPLE_FOUND or not self._node.config["replication_skip_conflict"]:
+            raise error
+        nop = Row(
+            RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit, flags=row.flags
+        )
+        self._node.dml.run_nop(ctx, nop)
+
+    def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
+        """Hand the transaction over to the journal."""
+        if len(txn.statements) != len(rows) and txn.is_distributed:
+            raise client_error(ErrorCode.UNSUPPORTED, "Replication", "distributed transactions")
+        txn.on_wal_write.append(self._on_wal_write)
+        txn.on_done(self._on_done)
+        self._node.txns.commit_open(ctx, txn, waits=False)
+        self._advance(rows[-1])
+
+    def _advance(self, row: Row) -> None:
+        if row.lsn > self.applied[row.replica_id]:
+            self.applied.follow(row.replica_id, row.lsn)
 
     def _on_wal_write(self, txn: Transaction) -> None:
         self._on_written()
@@ -111,14 +181,33 @@ class RowSink:
         self.applied = self._node.vclock.copy()
         self._on_failure(error)
 
-    # -- while joining, before the journal is open ----------------------------------------------------
+    # -- CONFIRM, ROLLBACK, PROMOTE -------------------------------------------------------------------
 
-    async def apply_final_join(self, ctx: Context, rows: list[Row]) -> None:
-        """A transaction of a final join; the journal's stand-in completes it at once."""
-        if rows[0].type in SYNCHRO_TYPES:
-            await self._node.synchro.apply(rows[0])
-        else:
-            await self._apply_transaction(ctx, rows)
-        last = rows[-1]
-        if last.lsn > self.applied[last.replica_id]:
-            self.applied.follow(last.replica_id, last.lsn)
+    async def _apply_synchro(self, row: Row) -> None:
+        """The row goes on to the journal even if the applier that brought it is stopped meanwhile.
+
+        Otherwise it could be in the log without being in `applied`, and be applied again when it comes next time.
+        """
+        task = self._node.loop.create_task(self._write_synchro(row), name="applier/synchro")
+        self._synchro_tasks.add(task)
+        task.add_done_callback(self._synchro_done)
+        await asyncio.shield(task)
+
+    def _synchro_done(self, task: asyncio.Task[None]) -> None:
+        """Errors are known by `_fail`; nobody may be left to take this one."""
+        self._synchro_tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
+
+    async def _write_synchro(self, row: Row) -> None:
+        async with self._latches[row.replica_id]:
+            if self._has(row):
+                return
+            try:
+                await self._node.synchro.apply(row)
+            except BoxError as error:
+                if error.code == ErrorCode.WAL_IO:
+                    self._fail(error)
+                raise
+            self._advance(row)
+            self._on_written()

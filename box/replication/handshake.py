@@ -50,7 +50,7 @@ async def connect(loop: asyncio.AbstractEventLoop, address: str, timeout: float)
         raise socket_error("timed out") from None
     except OSError as error:
         stream.close()
-        raise socket_error(f"connect to {uri.without_password()}: {error.strerror or error}") from error
+        raise socket_error(f"connect to {address_of(address)}: {error.strerror or error}") from error
     except BaseException:
         stream.close()
         raise
@@ -59,6 +59,14 @@ async def connect(loop: asyncio.AbstractEventLoop, address: str, timeout: float)
         raise client_error(ErrorCode.PROTOCOL, "Unsupported protocol for replication")
     peer = Peer(greeting.uuid, greeting.version_id, greeting.salt, uri.login, uri.password or "")
     return stream, peer
+
+
+def address_of(source: str) -> str:
+    """The address of a source without user and password: `localhost:3301`, `unix/:/path`."""
+    uri = parse(source)
+    if uri is None:
+        return source.rpartition("@")[2]
+    return f"unix/:{uri.unix}" if uri.unix is not None else f"{uri.host or 'localhost'}:{uri.service}"
 
 
 def service_port(service: str | None) -> int:

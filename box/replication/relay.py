@@ -12,7 +12,9 @@ The journal gives the rows (files first, then what is written); `RowFilter` deci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from box.errinj import ErrorInjections
@@ -131,16 +133,27 @@ class Relay:
     async def _send_rows(self, stream: RowStream, vclock: VClock, row_filter: RowFilter) -> None:
         self._send_heartbeat(stream)
         values = self.host.errinj.values
-        async for rows in self.host.journal.follow(vclock):
-            if values["ERRINJ_RELAY_SEND_DELAY"]:
-                await self.host.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
-            if values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
-                rows = _break_lsn(rows, int(values["ERRINJ_RELAY_BREAK_LSN"]))
-            data = b"".join([encode_packet(row) for row in row_filter.select(rows)])
-            if data:
-                stream.write(data)
-                self._last_sent = self._loop.time()
-                await stream.drain()
+        async with aclosing(self.host.journal.follow(vclock)) as follower:
+            async for rows in follower:
+                if values["ERRINJ_RELAY_SEND_DELAY"]:
+                    await self.host.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
+                if values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
+                    rows = _break_lsn(rows, int(values["ERRINJ_RELAY_BREAK_LSN"]))
+                if values["ERRINJ_RELAY_TIMEOUT"] > 0:
+                    await self._send_slowly(stream, row_filter.select(rows))
+                elif data := b"".join([encode_packet(row) for row in row_filter.select(rows)]):
+                    await self._send(stream, data)
+
+    async def _send(self, stream: RowStream, data: bytes) -> None:
+        stream.write(data)
+        self._last_sent = self._loop.time()
+        await stream.drain()
+
+    async def _send_slowly(self, stream: RowStream, rows: Iterator[Row]) -> None:
+        """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
+        for row in rows:
+            await self._send(stream, encode_packet(row))
+            await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
 
     def _send_heartbeat(self, stream: RowStream) -> None:
         stream.write_rows([messages.heartbeat_row(self.host.instance_id, self.host.now())])
@@ -152,10 +165,11 @@ class Relay:
             if left > 0:
                 await asyncio.sleep(left)
                 continue
-            if not self.host.errinj.values["ERRINJ_RELAY_REPORT_INTERVAL"]:
-                self._send_heartbeat(stream)
-            else:
+            values = self.host.errinj.values
+            if values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"]:
                 self._last_sent = self._loop.time()
+            else:
+                self._send_heartbeat(stream)
 
     async def _read_acks(self, stream: RowStream) -> None:
         while True:
@@ -166,10 +180,8 @@ class Relay:
 
 
 def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
-    for row in rows:
-        if row.lsn == lsn:
-            row.lsn = row.tsn = lsn - 1
-    return rows
+    """ERRINJ_RELAY_BREAK_LSN: one row pretends to be the one before it. Rows are shared, so that one is copied."""
+    return [replace(row, lsn=lsn - 1, tsn=lsn - 1) if row.lsn == lsn else row for row in rows]
 
 
 async def send_read_view(
@@ -198,24 +210,22 @@ def _packet(header: bytes, prefix: bytes, raw: bytes) -> bytes:
     return b"\xce" + size.to_bytes(4, "big") + header + prefix + raw
 
 
-async def send_range(
-    journal: Journal, stream: RowStream, start: VClock, stop: VClock, on_rows: Callable[[], None] = lambda: None
-) -> None:
+async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: VClock) -> None:
     """The rows of a final join: those after `start` up to `stop`."""
     row_filter = RowFilter(0, VClock(), frozenset())
     reached = start.copy()
     if reached.covers(stop, ignore_zero=True):
         return
-    async for rows in journal.follow(start):
-        wanted = [row for row in rows if row.lsn <= stop[row.replica_id] or row.group_id == GROUP_LOCAL]
-        stream.write_rows(row_filter.select(wanted))
-        await stream.drain()
-        on_rows()
-        for row in rows:
-            if row.lsn > reached[row.replica_id]:
-                reached[row.replica_id] = row.lsn
-        if reached.covers(stop):
-            return
+    async with aclosing(journal.follow(start)) as follower:
+        async for rows in follower:
+            wanted = [row for row in rows if row.lsn <= stop[row.replica_id]]
+            stream.write_rows(row_filter.select(wanted))
+            await stream.drain()
+            for row in rows:
+                if row.lsn > reached[row.replica_id]:
+                    reached[row.replica_id] = row.lsn
+            if reached.covers(stop, ignore_zero=True):
+                return
 
 
 def injected(errinj: ErrorInjections, name: str, text: str) -> None:

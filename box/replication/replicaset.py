@@ -30,9 +30,9 @@ REPLICA_ID_NIL = 0
 
 
 class Replica:
-    """One member. `order` lets one transaction of its origin be applied at a time."""
+    """One member. `consumer` keeps the rows that it has not got yet from the garbage collector."""
 
-    __slots__ = ("applier", "consumer", "id", "is_anonymous", "order", "relay", "sync_state", "uuid")
+    __slots__ = ("applier", "consumer", "id", "is_anonymous", "relay", "sync_state", "uuid")
 
     def __init__(self, uuid: UUID | None) -> None:
         self.uuid = uuid
@@ -42,7 +42,6 @@ class Replica:
         self.relay: Relay | None = None
         self.consumer: Consumer | None = None
         self.sync_state = SyncState.DISCONNECTED
-        self.order = asyncio.Lock()
 
     @property
     def relay_state(self) -> RelayState:
@@ -67,8 +66,6 @@ class ReplicaSet:
         self.applier_total = 0
         self._on_change = on_change
         self._waiters: set[asyncio.Future[None]] = set()
-        self.order = asyncio.Lock()
-        """Orders transactions of an origin that is not registered."""
 
     # -- membership -----------------------------------------------------------------------------
 
@@ -98,7 +95,7 @@ class ReplicaSet:
         replica.id = replica_id
         replica.is_anonymous = False
         self.by_id[replica_id] = replica
-        self._on_change()
+        self._changed()
         return replica
 
     def unregister(self, replica_id: int) -> None:
@@ -111,7 +108,7 @@ class ReplicaSet:
             replica.consumer.close()
             replica.consumer = None
         self.forget(replica)
-        self._on_change()
+        self._changed()
 
     def forget(self, replica: Replica) -> None:
         """Drop the replica if nothing refers to it."""
@@ -145,7 +142,7 @@ class ReplicaSet:
 
     def check_unique(self, appliers: list[Applier]) -> None:
         """Raise CFG when two sources lead to the same instance."""
-        uuids = [applier.uuid for applier in appliers if applier.state is ApplierState.READY]
+        uuids = [applier.uuid for applier in appliers if applier.is_connected]
         if len(uuids) != len(set(uuids)):
             raise client_error(ErrorCode.CFG, "replication", "duplicate connection to the same replica")
 
@@ -162,7 +159,7 @@ class ReplicaSet:
                 self.unconnected.append(replica)
             replica.applier = applier
             applier.replica = replica
-        self._on_change()
+        self._changed()
 
     def on_connect(self, applier: Applier) -> None:
         """The applier knows its peer's uuid (again); it may be another instance than before.

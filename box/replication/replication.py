@@ -40,9 +40,14 @@ class Replication:
         self.log = node.log
         self.errinj = node.errinj
         self.replicaset = ReplicaSet(self.check_sync_quorum)
-        self.sink = RowSink(node, self.replicaset, self._on_written, self._on_journal_failure)
+        self.sink = RowSink(node, self._on_written, self._on_journal_failure)
         self.service = ReplicationService(self)
-        self.is_orphan = False
+        self.is_orphan = True
+        """Until the instance has founded its replica set or is in sync with it."""
+        self._is_following = False
+        self._acks_are_due = False
+        self._registration = asyncio.Lock()
+        node.schema.on_cluster_change.append(self._on_cluster_change)
 
     # -- the host of appliers and relays ----------------------------------------------------------------
 
@@ -94,11 +99,17 @@ class Replication:
     def applier_context(self) -> Context:
         return self.node.new_context("applier")
 
-    async def apply_transaction(self, ctx: Context, rows: list[Row]) -> None:
+    async def close_context(self, ctx: Context) -> None:
+        await self.node.sessions.close(ctx.session)
+
+    def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
+        return self.sink.apply_now(ctx, rows)
+
+    async def apply(self, ctx: Context, rows: list[Row]) -> None:
         await self.sink.apply(ctx, rows)
 
-    async def apply_final_join(self, ctx: Context, rows: list[Row]) -> None:
-        await self.sink.apply_final_join(ctx, rows)
+    async def registered(self) -> None:
+        await self.journal.sync()
 
     def on_applier_connect(self, applier: Applier) -> None:
         self.replicaset.on_connect(applier)
@@ -113,8 +124,21 @@ class Replication:
             replica.consumer.advance(vclock)
 
     def _on_written(self) -> None:
+        """Called for every transaction of a batch: one acknowledgement is enough for all."""
+        if not self._acks_are_due:
+            self._acks_are_due = True
+            self.node.loop.call_soon(self._signal_acks)
+
+    def _signal_acks(self) -> None:
+        self._acks_are_due = False
         for applier in self.replicaset.appliers:
             applier.signal_ack()
+
+    def _on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
+        """Garbage is not collected after a start until every other member has told where it stands."""
+        if uuid != self.instance_uuid:
+            collector = self.node.checkpoints.collector
+            collector.delay_ref() if is_registered else collector.delay_unref()
 
     def _on_journal_failure(self, error: BoxError) -> None:
         for applier in self.replicaset.appliers:
@@ -141,7 +165,7 @@ class Replication:
             await self._connect(appliers, is_bootstrap)
             self.replicaset.check_unique(appliers)
         except BaseException:
-            await asyncio.gather(*(applier.stop() for applier in appliers))
+            await asyncio.gather(*(applier.close() for applier in appliers))
             raise
         await self._replace(appliers)
 
@@ -157,6 +181,8 @@ class Replication:
                 if connected >= quorum and not is_bootstrap:
                     break
                 _, pending = await asyncio.wait(pending, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if sum(applier.is_connected for applier in appliers) + len(pending) < quorum:
+                    break
         finally:
             for wait in waits:
                 wait.cancel()
@@ -173,20 +199,25 @@ class Replication:
     async def _first_answer(self, applier: Applier) -> None:
         """Until the applier has reached its peer; one that gave up for good ends the wait too."""
         applier.start()
-        await applier.wait_ready()
+        await applier.wait_connected()
 
     def replicaset_quorum(self, total: int) -> int:
         quorum = self.node.config["replication_connect_quorum"]
         return total if quorum is None else min(int(quorum), total)
 
     async def _replace(self, appliers: list[Applier]) -> None:
-        old = self.replicaset.detach_appliers()
-        await asyncio.gather(*(applier.stop() for applier in old))
+        await self._drop_appliers()
         self.replicaset.attach_appliers(appliers)
+
+    async def _drop_appliers(self) -> None:
+        old = self.replicaset.detach_appliers()
+        await asyncio.gather(*(applier.close() for applier in old))
 
     def follow(self) -> None:
         """Let every applier subscribe; those that could not connect start again."""
-        self.sink.reset(self.vclock)
+        if not self._is_following:
+            self._is_following = True
+            self.sink.reset(self.vclock)
         for applier in self.replicaset.appliers:
             if not applier.is_self:
                 applier.resume()
@@ -238,25 +269,22 @@ class Replication:
 
     async def stop(self) -> None:
         """Stop all appliers and relays."""
-        appliers = self.replicaset.detach_appliers()
-        await asyncio.gather(*(applier.stop() for applier in appliers))
+        await self._drop_appliers()
+        await self.sink.stop()
         await self.service.stop()
 
     # -- joining ------------------------------------------------------------------------------------
 
     async def bootstrap_from(self, master: Applier, loader: SnapshotLoader) -> None:
         """Fetch everything from the peer of a READY applier; the node's vclock is that of the data afterwards."""
-        self.log.info(f"bootstrapping replica from {master.uuid} at {master.uri}")
+        self.log.info(f"bootstrapping replica from {master.uuid} at {master.address}")
 
         def finish(vclock: VClock) -> None:
             loader.finish()
             self.node.journal.vclock = vclock.copy()
             self.sink.reset(vclock)
 
-        if self.is_anonymous:
-            await master.fetch_snapshot(loader.add_rows, finish)
-        else:
-            await master.join(loader.add_rows, finish)
+        await master.bootstrap(loader.add_rows, finish)
 
     async def register_self(self) -> None:
         """Turn an anonymous replica into a member of the replica set. CANNOT_REGISTER."""
@@ -264,21 +292,33 @@ class Replication:
         leader = self.replicaset.leader()
         if leader is None or leader.applier is None or not leader.applier.is_connected:
             raise client_error(ErrorCode.CANNOT_REGISTER)
+        # One peer only: two would give two ids.
+        leader.applier.resume()
+        while not self.instance_id:
+            if not leader.applier.is_running:
+                raise leader.applier.error or client_error(ErrorCode.CANNOT_REGISTER)
+            await self.replicaset.changed()
         self.follow()
         await self.sync()
 
     async def register_replica(self, uuid: UUID) -> None:
         """Give the instance an id in `_cluster`, unless it has one. READONLY."""
-        replica = self.replicaset.by_uuid.get(uuid)
-        if replica is not None and replica.id:
-            return
-        self.check_writable()
+        async with self._registration:
+            replica = self.replicaset.by_uuid.get(uuid)
+            if replica is None or not replica.id:
+                self.check_writable()
+                await self._insert_replica(self.replicaset.free_id(), uuid)
+
+    async def _insert_replica(self, replica_id: int, uuid: UUID) -> None:
         node = self.node
         ctx = node.new_context("relay")
-        node.dml.insert(ctx, node.schema.space(SpaceId.CLUSTER), pack([self.replicaset.free_id(), str(uuid)]))
-        pending = ctx.take_pending()
-        if pending is not None:
-            await pending.wait()
+        try:
+            node.dml.insert(ctx, node.schema.space(SpaceId.CLUSTER), pack([replica_id, str(uuid)]))
+            pending = ctx.take_pending()
+            if pending is not None:
+                await pending.wait()
+        finally:
+            await self.close_context(ctx)
 
     def open_read_view(self) -> list[tuple[bytes, list[bytes]]]:
         """What a joining replica gets: `(body prefix, tuples)` of each replicated space, changes on their way to the

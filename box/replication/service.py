@@ -39,9 +39,13 @@ class ReplicationService:
 
     async def serve(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         """Answer `row` and the requests that follow it until the connection ends."""
-        task = asyncio.current_task()
-        if task is not None:
-            self._tasks.add(task)
+        # A task of its own: the binary server starts requests without one.
+        task = self._node.loop.create_task(self._serve(ctx, stream, row, peer), name=f"replication/{peer}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        await task
+
+    async def _serve(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         try:
             while True:
                 if not await self._answer(ctx, stream, row, peer):
@@ -51,8 +55,6 @@ class ReplicationService:
             # The other side has gone.
             return
         finally:
-            if task is not None:
-                self._tasks.discard(task)
             stream.close()
 
     async def stop(self) -> None:
@@ -177,6 +179,7 @@ class ReplicationService:
         try:
             node.log.info(f"registering replica {uuid} at {peer}")
             await self._replication.register_replica(uuid)
+            await node.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
             stop = node.vclock.copy()
             await self._send_final(stream, vclock, stop)
             stream.write_rows([messages.vclock_row(node.vclock, sync=row.sync)])
@@ -202,10 +205,18 @@ class ReplicationService:
         node.log.info(f"remote vclock {request.vclock} local vclock {node.vclock}")
         start = (request.vclock or VClock()).copy()
         start.reset(0, node.vclock[0])
+        self._keep_rows(replica, start)
         try:
             await self._run_relay(stream, replica, start, request.id_filter)
         finally:
             replication.replicaset.forget(replica)
+
+    def _keep_rows(self, replica: Replica, vclock: VClock) -> None:
+        """A member that did not join here since the start tells now which rows it needs."""
+        if replica.consumer is None and not replica.is_anonymous:
+            checkpoints = self._node.checkpoints
+            replica.consumer = checkpoints.register_consumer(f"replica {replica.uuid}", vclock)
+            checkpoints.collector.delay_unref()
 
     def _subscriber(self, uuid: UUID, request: messages.ReplicationRequest) -> Replica:
         replicaset = self._replication.replicaset

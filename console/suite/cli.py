@@ -63,7 +63,7 @@ async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:
         counts[report.outcome] += 1
         _print_report(case, report, time.monotonic() - begun)
 
-    parallel = [case for case in cases if jobs > 1 and case.suite.is_parallel]
+    parallel = [case for case in cases if jobs > 1 and case.suite.is_parallel and not case.is_python]
     for case in cases:
         if case not in parallel:
             await run(case)

@@ -1,4 +1,4 @@
-"""pytest plugin: `.test.lua` files of suite directories become test items.
+"""pytest plugin: `.test.lua` and `.test.py` files of suite directories become test items.
 
 Enable it by `-p console.suite.plugin`, by `pytest_plugins` in the top conftest.py, or for one directory by importing
 `pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`.
@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from console.suite.runner import SUFFIX, Outcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import PYTHON_SUFFIX, SUFFIX, Outcome, Settings, TestCase, discover, is_debug, run_case
 
 
 class SuiteFailure(Exception):
@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name.endswith(SUFFIX) and (file_path.parent / "suite.ini").exists():
+    if file_path.name.endswith((SUFFIX, PYTHON_SUFFIX)) and (file_path.parent / "suite.ini").exists():
         collector: pytest.Collector = SuiteFile.from_parent(parent, path=file_path)
         return collector
     return None

@@ -16,12 +16,14 @@ import lua
 from console.suite.app import run_app
 from console.suite.config import Params, Suite, load_suite
 from console.suite.inspector import Inspector
+from console.suite.python_test import run_python_test
 from console.suite.script import Run, ScriptReader, result_version
-from console.suite.server import Server, ServerError, Surroundings
+from console.suite.server import Server, ServerError, StartOptions, Surroundings
 from console.suite.session import DEFAULT, TestSession
 from console.suite.wire import WireError
 
 SUFFIX = ".test.lua"
+PYTHON_SUFFIX = ".test.py"
 START_TIMEOUT = 60.0  # seconds until a node is ready
 DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "test_run.lua"
@@ -71,7 +73,16 @@ class TestCase:
 
     @property
     def result(self) -> Path:
-        return self.path.with_name(self.path.name.removesuffix(SUFFIX) + ".result")
+        return self.path.with_name(self.stem + ".result")
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its suffix."""
+        return self.path.name.removesuffix(SUFFIX).removesuffix(PYTHON_SUFFIX)
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.name.endswith(PYTHON_SUFFIX)
 
     @property
     def reject(self) -> Path:
@@ -90,7 +101,8 @@ def discover(path: Path) -> list[TestCase]:
         return _cases(load_suite(path.parent), [path])
     cases: list[TestCase] = []
     for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):
-        cases += _cases(load_suite(directory), sorted(directory.glob(f"*{SUFFIX}")))
+        scripts = [*directory.glob(f"*{SUFFIX}"), *directory.glob(f"*{PYTHON_SUFFIX}")]
+        cases += _cases(load_suite(directory), sorted(scripts))
     return cases
 
 
@@ -109,6 +121,8 @@ async def run_case(case: TestCase, settings: Settings) -> Report:
         _install_libraries(case.suite, directory)
         if case.suite.core == "app":
             return await _run_app(case, settings, directory)
+        if case.is_python:
+            return await _run_python(case, settings, directory)
         return await _run_script(case, settings, directory)
     finally:
         if not settings.keep:
@@ -123,7 +137,7 @@ def _skip_reason(case: TestCase, settings: Settings) -> str | None:
         return "needs a debug build"
     if name in suite.long_run and not settings.long:
         return "long run"
-    condition = case.path.with_name(name.removesuffix(SUFFIX) + ".skipcond")
+    condition = case.path.with_name(case.stem + ".skipcond")
     if condition.exists():
         test = SimpleNamespace(skip=False, name=name, suite=suite, conf_name=case.configuration)
         exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
@@ -147,10 +161,35 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     return Report(Outcome.FAILED, problem) if problem else Report(Outcome.PASSED)
 
 
+async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:
+    if case.suite.script is None:
+        return Report(Outcome.FAILED, f"{case.suite.path}/suite.ini names no script")
+    start_timeout = min(START_TIMEOUT, settings.timeout)
+    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout)
+    server = Server(DEFAULT, case.suite.script, around)
+    expected = _read_result(case)
+    output, problem = "", None
+    try:
+        await server.start(StartOptions())
+        output, problem = await run_python_test(case.path, server, settings.timeout)
+    except TimeoutError:
+        problem = f"not finished within {settings.timeout:g} s"
+    except ServerError as error:
+        problem = str(error)
+    finally:
+        crash = server.check_crash()
+        await server.stop()
+    return _compare(case, output, expected, problem, [crash] if crash else [], server.tail())
+
+
+def _read_result(case: TestCase) -> str | None:
+    return case.result.read_text(errors="surrogateescape") if case.result.exists() else None
+
+
 async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Report:
     inspector = Inspector()
     await inspector.start()
-    expected = case.result.read_text(errors="surrogateescape") if case.result.exists() else None
+    expected = _read_result(case)
     reader = ScriptReader(result_version(expected))
     start_timeout = min(START_TIMEOUT, settings.timeout)
     around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)

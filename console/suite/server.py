@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+import lua
 from console.suite.config import Suite
 from console.suite.wire import Address, ConsoleClient, WireError
 
@@ -24,6 +25,7 @@ READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
 POLL = 0.02  # seconds between two looks at a log or a status
+STARTER = Path(lua.__file__).parent / "modules" / "test_instance.lua"
 
 
 class ServerError(Exception):
@@ -57,7 +59,11 @@ class StartOptions:
 
 
 class Server:
-    """The process of one instance. Its files are NAME/ (work directory), NAME.log, NAME.c, NAME.i."""
+    """The process of one instance. It runs in the directory that the instances of a test share; its own files are
+    `instance`/ (data), `instance`.log, `instance`.c and `instance`.i there. `name` is how the test calls it.
+
+    `data` is a directory whose files the instance starts with.
+    """
 
     def __init__(
         self,
@@ -66,14 +72,18 @@ class Server:
         around: Surroundings,
         *,
         master: Server | None = None,
-        workdir: str | None = None,
+        instance: str | None = None,
+        data: Path | None = None,
     ) -> None:
         self.name = name
+        self.instance = instance or script.name.split(".")[0]
         self.script = script
         self.master = master
         self._around = around
-        self.workdir = around.directory / (workdir or name)
-        self.log = around.directory / f"{name}.log"
+        self.directory = around.directory
+        self.workdir = around.directory / self.instance
+        self.log = around.directory / f"{self.instance}.log"
+        self._data = data
         self._process: asyncio.subprocess.Process | None = None
         self._crash_expected = False
         self._log_start = 0
@@ -104,18 +114,19 @@ class Server:
         """Raises ServerError if the node does not become ready."""
         if self.state is State.RUNNING:
             raise ServerError(f"server {self.name} is already running")
-        self.workdir.mkdir(parents=True, exist_ok=True)
+        self.deploy()
         self._crash_expected = options.crash_expected
         self.crash = None
         with self.log.open("ab") as log:
-            log.write(f"Starting instance {self.name}...\n".encode())
+            log.write(f"Starting instance {self.instance}...\n".encode())
             log.flush()
             self._log_start = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *self._around.executable,
+                str(STARTER),
                 str(self.script),
                 *options.arguments,
-                cwd=self.workdir,
+                cwd=self.directory,
                 env=self._environment(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -127,11 +138,10 @@ class Server:
 
     async def run_to_end(self, timeout: float) -> tuple[int, str, str]:
         """Run the script as a program: exit code, standard output, standard error. Raises TimeoutError."""
-        self.workdir.mkdir(parents=True, exist_ok=True)
         process = await asyncio.create_subprocess_exec(
             *self._around.executable,
             str(self.script),
-            cwd=self.workdir,
+            cwd=self.directory,
             env=self._environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -168,6 +178,13 @@ class Server:
         if self._process is not None:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), timeout)
+
+    def deploy(self) -> None:
+        """Make the directory of the node's data, with the files it is to start with."""
+        if not self.workdir.exists():
+            self.workdir.mkdir(parents=True)
+            if self._data is not None:
+                shutil.copytree(self._data, self.workdir, dirs_exist_ok=True)
 
     def cleanup(self) -> None:
         """Remove the node's data. Raises ServerError while it runs."""
@@ -252,8 +269,8 @@ class Server:
 
     def _addresses(self) -> tuple[Address, Address]:
         suite, directory = self._around.suite, self._around.directory
-        admin: Address = directory / f"{self.name}.c" if suite.unix_sockets else ("127.0.0.1", _free_port())
-        listen: Address = directory / f"{self.name}.i" if suite.unix_sockets_iproto else ("127.0.0.1", _free_port())
+        admin: Address = directory / f"{self.instance}.c" if suite.unix_sockets else ("127.0.0.1", _free_port())
+        listen: Address = directory / f"{self.instance}.i" if suite.unix_sockets_iproto else ("127.0.0.1", _free_port())
         return admin, listen
 
     def _environment(self) -> dict[str, str]:
@@ -266,8 +283,9 @@ class Server:
             "LISTEN": self.listen_uri,
             "ADMIN": self.admin_uri,
             "MASTER": self.master_uri,
-            "PWD": str(self.workdir),
-            "TEST_WORKDIR": str(self.workdir),
+            "PWD": str(self.directory),
+            "TEST_WORKDIR": str(self.directory),
+            "TEST_INSTANCE": self.instance,
             "TEST_RUN_DIR": str(around.directory),
             "TEST_SERVER_NAME": self.name,
             "INSPECTOR_HOST": around.inspector[0],

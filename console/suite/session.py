@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -186,16 +187,27 @@ class TestSession:
         if path is None:
             raise CommandError(f"no script for server {name}")
         master = self._server(str(options["rpl_master"])) if "rpl_master" in options else None
-        workdir = str(options["workdir"]) if "workdir" in options else None
-        server = Server(name, path, self._around, master=master, workdir=workdir)
+        data = suite.root / str(options["workdir"]) if "workdir" in options else None
+        server = Server(name, path, self._around, master=master, instance=self._instance_name(name, path), data=data)
         self.servers[name] = server
         return server.listen_uri if options.get("return_listen_uri") else True
+
+    def _instance_name(self, server_name: str, script: Path) -> str:
+        """Files are called after the script; those of its second instance, after the server."""
+        name = script.name.split(".")[0]
+        taken = {server.instance for server in self.servers.values()}
+        return server_name if name in taken else name
 
     async def _start(self, command: Command) -> bool:
         (name,) = command.names
         server = self._server(name)
         options = _start_options(command.options)
-        await server.start(options)
+        try:
+            await server.start(options)
+        except ServerError:
+            if options.crash_expected and server.state is State.STOPPED:
+                return False
+            raise
         if options.wait:
             await self._connect(name, server)
         return True
@@ -220,7 +232,10 @@ class TestSession:
             server.cleanup()
         if script:
             server.script = self._around.suite.find_script(str(script))
-        return await self._start(command)
+        await self._start(command)
+        if name in map(self._server_of.get, self._current):
+            await server.evaluate(_MAKE_TEST_RUN)
+        return True
 
     async def _cleanup(self, command: Command) -> bool:
         self._server(command.names[0]).cleanup()
@@ -236,7 +251,7 @@ class TestSession:
         return True
 
     async def _deploy(self, command: Command) -> bool:
-        self._server(command.names[0]).workdir.mkdir(parents=True, exist_ok=True)
+        self._server(command.names[0]).deploy()
         return True
 
     async def _eval(self, command: Command) -> RawReply:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lua.bindings.mod_digest import DigestBinding
+from lua.bindings.mod_fio import FileBinding
 from lua.bindings.mod_log import LogBinding
+from lua.bindings.mod_netbox import NetBoxBinding
+from lua.bindings.mod_socket import SocketBinding
 from lua.bindings.mod_text import TextBinding
+from lua.bindings.mod_yaml import YamlBinding
 
 if TYPE_CHECKING:
     from box.node import Node
     from lua.runtime import Runtime
 
-_BINDINGS = (LogBinding, TextBinding)
+_BINDINGS = (LogBinding, TextBinding, DigestBinding, FileBinding, SocketBinding, NetBoxBinding)
 
 
 def bind_modules(runtime: Runtime, node: Node) -> None:
@@ -19,4 +24,5 @@ def bind_modules(runtime: Runtime, node: Node) -> None:
     any other Lua code runs."""
     for binding in _BINDINGS:
         binding(runtime, node)
+    YamlBinding(runtime)
     runtime.release(runtime.compile(b"return require('internal.library') or true", "=modules"))

@@ -433,6 +433,7 @@ local function start()
         error('console is already started')
     end
     started = true
+    python.console_begin_repl()
     local self = new_console({read = read_terminal, print = print_terminal})
     local ok, reason = pcall(repl, self)
     started = false

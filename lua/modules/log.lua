@@ -1,14 +1,16 @@
 -- require('log'): messages in the node's log, with the file and line that say them.
-local json = require('json')
+local json = require('json').new()
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
+
+json.cfg{encode_use_tostring = true, encode_invalid_as_nil = true}
 
 local error, pairs, select, tonumber, tostring, type = error, pairs, select, tonumber, tostring, type
 local getinfo = debug.getinfo
 
 local LEVELS = {fatal = 0, syserror = 1, error = 2, crit = 3, warn = 4, info = 5, verbose = 6, debug = 7}
-local FORMATS = {json = true, plain = true}
+local FORMATS = {plain = true, json = true}
 -- Option of log.cfg -> option of box.cfg.
 local BOX_OPTIONS = {log = 'log', level = 'log_level', format = 'log_format', nonblock = 'log_nonblock'}
 
@@ -19,7 +21,6 @@ local function expected(names)
     for name in pairs(names) do
         list[#list + 1] = name
     end
-    table.sort(list)
     return 'expected ' .. table.concat(list, ',')
 end
 
@@ -139,12 +140,11 @@ function log.pid()
     return python.log_pid()
 end
 
+-- Options that do not exist are passed over, as in the peer.
 local function check_options(options)
-    for name, value in pairs(options) do
-        if CHECKS[name] == nil then
-            error(("log.cfg: unexpected option '%s'"):format(tostring(name)), 3)
-        end
-        local problem = CHECKS[name](value)
+    for name, check in pairs(CHECKS) do
+        local value = options[name]
+        local problem = value ~= nil and check(value)
         if problem then
             error(("log.cfg: '%s' %s"):format(name, problem), 3)
         end
@@ -175,8 +175,10 @@ local function configure(_, options)
             set(name, value)
         end
     end
-    for name, value in pairs(options) do
-        mirror(name, value)
+    for name in pairs(BOX_OPTIONS) do
+        if options[name] ~= nil then
+            mirror(name, options[name])
+        end
     end
 end
 

@@ -51,7 +51,8 @@ local function decode_memory(cfg, name, pointer, size, checked)
     local p = ffi.cast(byte_pointer, pointer)
     if checked then
         if type(size) ~= 'number' then
-            error("bad argument #2 to '?' (number expected, got " .. (size == nil and 'no value' or type(size)) .. ')', 0)
+            local kind = size == nil and 'no value' or type(size)
+            error("bad argument #2 to '?' (number expected, got " .. kind .. ')', 0)
         elseif size < 0 then
             error(name .. ": size can't be negative", 0)
         elseif decoder.check(p, 0, size) == nil then

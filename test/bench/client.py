@@ -1,6 +1,6 @@
 """One asynctnt client process with many requests in flight: requests a second.
 
-Usage: python -m test.bench.client URI REQUESTS IN_FLIGHT; prints `replace N` and `select N`.
+Usage: python -m test.bench.client URI REQUESTS IN_FLIGHT NAME...; prints a line `NAME RATE` for each.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import asynctnt
 import uvloop
@@ -29,18 +30,26 @@ async def _rate(request: Callable[[int], Awaitable[object]], count: int, in_flig
     return best
 
 
-async def _main(uri: str, count: int, in_flight: int) -> None:
+_REQUESTS: dict[str, Callable[[asynctnt.Connection, int], Awaitable[object]]] = {
+    "replace": lambda connection, number: connection.replace("bench", [number, "name", 1.5]),
+    "select": lambda connection, number: connection.select("bench", [number]),
+    "update": lambda connection, number: connection.update("bench", [number], [["=", 1, "other"]]),
+    "call": lambda connection, number: connection.call("echo", [number]),
+    "call_replace": lambda connection, number: connection.call("stored", [number]),
+    "eval": lambda connection, number: connection.eval("return ...", [number]),
+}
+
+
+async def _main(uri: str, count: int, in_flight: int, names: list[str]) -> None:
     host, port = uri.rsplit(":", 1)
     connection = asynctnt.Connection(host=host, port=int(port))
     await connection.connect()
     try:
-        print(
-            "replace", await _rate(lambda number: connection.replace("bench", [number, "name", 1.5]), count, in_flight)
-        )
-        print("select", await _rate(lambda number: connection.select("bench", [number]), count, in_flight))
+        for name in names:
+            print(name, await _rate(partial(_REQUESTS[name], connection), count, in_flight))
     finally:
         await connection.disconnect()
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    uvloop.run(_main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]))

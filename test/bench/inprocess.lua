@@ -39,12 +39,11 @@ local function new_space(name)
     return space
 end
 
-if mode == 'data' then
-    local space = new_space('bench')
+local function fill(space, count)
     for id = 1, count do space:replace{id, 'name of ' .. id, id + 0.5} end
-    measure('replace', count, function()
-        for id = 1, count do space:replace{id, 'name', 1.5} end
-    end)
+end
+
+local function measure_reads(space, count)
     measure('get', count, function()
         for id = 1, count do space:get(id) end
     end)
@@ -57,6 +56,50 @@ if mode == 'data' then
         assert(seen == count)
     end)
     measure('select', count, function() assert(#space:select() == count) end)
+end
+
+local function measure_writes(space, count)
+    measure('replace', count, function()
+        for id = 1, count do space:replace{id, 'name', 1.5} end
+    end)
+    measure('update', count, function()
+        for id = 1, count do space:update(id, {{'=', 2, 'new name'}}) end
+    end)
+    measure('update_two', count, function()
+        for id = 1, count do space:update({id}, {{'+', 3, 1}, {'=', 'name', 'name'}}) end
+    end)
+    measure('upsert', count, function()
+        for id = 1, count do space:upsert({id, 'name', 1.5}, {{'+', 3, 1}}) end
+    end)
+    measure('transaction', count, function()
+        for id = 1, count - 9, 10 do
+            box.begin()
+            for n = id, id + 9 do space:replace{n, 'name', 1.5} end
+            box.commit()
+        end
+    end)
+    measure('delete_insert', count, function()
+        for id = 1, count do
+            space:delete(id)
+            space:insert{id, 'name', 1.5}
+        end
+    end)
+end
+
+local function measure_secondary(space, count)
+    space:create_index('by_name', {parts = {{2, 'string'}}, unique = false})
+    fill(space, count)
+    measure('replace_secondary', count, function()
+        for id = 1, count do space:replace{id, 'name', 1.5} end
+    end)
+end
+
+if mode == 'data' then
+    local space = new_space('bench')
+    fill(space, count)
+    measure_reads(space, count)
+    measure_writes(space, count)
+    measure_secondary(new_space('indexed'), count)
 elseif mode == 'journal' then
     local space = new_space('bench')
     measure('replace_one_fiber', count, function()
@@ -76,7 +119,7 @@ elseif mode == 'fill' then
     local space = new_space('bench')
     collectgarbage()
     local before = rss()
-    for id = 1, count do space:replace{id, 'name of ' .. id, id + 0.5} end
+    fill(space, count)
     collectgarbage() collectgarbage()
     report('memory', (rss() - before) / count)
     local start = clock.monotonic()

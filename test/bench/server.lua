@@ -6,4 +6,14 @@ box.cfg{
 box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 local space = box.schema.space.create('bench', {if_not_exists = true})
 space:create_index('pk', {if_not_exists = true})
+
+-- What the client calls.
+function stored(id)
+    return space:replace{id, 'name', 1.5}
+end
+
+function echo(...)
+    return ...
+end
+
 require('console').listen(arg[4])

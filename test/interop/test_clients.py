@@ -10,6 +10,7 @@ from typing import Any
 import asynctnt
 import pytest
 import tarantool
+
 from box import Node
 
 SCHEMA = """

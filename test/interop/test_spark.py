@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from box import Node
 from box.data.codec import unpack
 

@@ -1,10 +1,9 @@
--- Globals that belong to the runtime itself: print, os.exit, pairs over objects, tonumber64, dostring.
+-- Globals that belong to the runtime itself: print, os.exit, pairs over tuples, tonumber64, dostring.
 local ffi = require('ffi')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 
 local type, select, tostring, tonumber, error = type, select, tostring, tonumber, error
-local getmetatable, next = debug.getmetatable, next
 local raw_pairs, raw_ipairs = pairs, ipairs
 local concat = table.concat
 
@@ -30,34 +29,32 @@ function os.exit(code)
     end
 end
 
-local tuple_mt
+local tuples
 
-local function loop_of(value, event)
-    local kind = type(value)
-    if kind == 'table' then
-        local metatable = getmetatable(value)
-        return metatable and metatable[event]
-    elseif kind == 'cdata' then
-        tuple_mt = tuple_mt or require('internal.tuple')
-        return tuple_mt.is(value) and tuple_mt.pairs or nil
+-- The standard library of this LuaJIT refuses cdata; the peer's loops over a tuple. __pairs and __ipairs of tables
+-- mean nothing to either.
+local function is_tuple(value)
+    if type(value) ~= 'cdata' then
+        return false
     end
+    tuples = tuples or require('internal.tuple')
+    return tuples.is(value)
 end
 
--- The standard library of this LuaJIT does not know __pairs and __ipairs; the peer's does.
-function _G.pairs(value)
-    local loop = loop_of(value, '__pairs')
-    if loop then
-        return loop(value)
+function _G.pairs(...)
+    local value = ...
+    if is_tuple(value) then
+        return tuples.pairs(value)
     end
-    return raw_pairs(value)
+    return raw_pairs(...)
 end
 
-function _G.ipairs(value)
-    local loop = loop_of(value, '__ipairs')
-    if loop then
-        return loop(value)
+function _G.ipairs(...)
+    local value = ...
+    if is_tuple(value) then
+        return tuples.pairs(value)
     end
-    return raw_ipairs(value)
+    return raw_ipairs(...)
 end
 
 local DIGITS = '0123456789abcdefghijklmnopqrstuvwxyz'
@@ -129,4 +126,3 @@ end
 
 _G._TARANTOOL = python.version()
 
-return {next = next}

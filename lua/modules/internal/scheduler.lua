@@ -172,7 +172,7 @@ local function promote(strand)
 end
 
 -- Run what is ready. Of those that yielded, the first goes first and the others follow from last to second: a yield is
--- a timer in the peer, and this is how its heap gives out timers of the same time. Returns true if another tick is wanted.
+-- a timer in the peer, and this is how its heap gives out timers of the same time. True if another tick is wanted.
 function scheduler.run()
     shared[TICK_WANTED] = 0
     local batch, count = yielded, yielded_count
@@ -229,6 +229,9 @@ function scheduler.suspend(timeout)
     if timeout == nil or timeout >= FOREVER then
         park()
         return false
+    end
+    if timeout ~= timeout then
+        timeout = 0
     end
     local strand, timer = current, last_timer + 1
     last_timer = timer

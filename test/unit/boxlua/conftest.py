@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from box_support import Box, Run
 
 from box.embed import Instance
+
+from .box_support import Box, Run
 
 FLAVOURS = [flavour for flavour in ("luajit20", "luajit21") if find_spec(f"lupa.{flavour}")]
 Body = Callable[[Box], Awaitable[None]]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from box_support import Box, Run
 
 from box.errors import BoxError
 from lua.bindings.environment import options_from_environment
+
+from .box_support import Box, Run
 
 
 def test_most_of_box_is_refused_before_configuration(run: Run) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from box_support import Box, Run
+from .box_support import Box, Run
 
 CREATE = """
     s = box.schema.space.create('test', {format = {{'id', 'unsigned'}, {'name', 'string', is_nullable = true}}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from box_support import Box, Run
+from .box_support import Box, Run
 
 
 def test_options_of_spaces(run: Run) -> None:

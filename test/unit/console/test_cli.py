@@ -125,9 +125,9 @@ def test_piped_input(tmp_path: Path) -> None:
 
 def test_interactive_mode_without_a_terminal(tmp_path: Path) -> None:
     """-i reads statements from a pipe; they may have several lines."""
-    outcome = run(tmp_path, "-i", text="x = {\n1,\n2}\nx\n")
+    outcome = run(tmp_path, "-i", text="x = {\n1,\n2}\nx\nbox.session.type()\n")
     assert outcome.returncode == 0
-    assert outcome.stdout.endswith("---\n...\n\n---\n- - 1\n  - 2\n...\n\n")
+    assert outcome.stdout.endswith("---\n...\n\n---\n- - 1\n  - 2\n...\n\n---\n- repl\n...\n\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -179,6 +179,8 @@ def test_whole_session(tmp_path: Path) -> None:
             screen.send(command + "\r")
             screen.expect(answer)
             screen.expect("lunabox>")
+        screen.send("box.session.push({1}) return 2\r")
+        screen.expect(r"%TAG !push! .*- 1\r?\n\.\.\..*- 2\r?\n\.\.\..*lunabox>")
         screen.send("box.spac\t")
         screen.expect("box.space")
         screen.send(".goods:len()\r")

@@ -11,7 +11,8 @@ import pytest
 from box.embed import Instance
 from console.bindings import Consoles
 from console.suite.wire import ConsoleClient
-from test.unit.console.conftest import listening
+
+from .conftest import listening
 
 
 def _exists(path: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from box.config import OPTIONS, Config, prepare, synchro_quorum
 from box.errors import BoxError, ErrorCode
 

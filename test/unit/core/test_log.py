@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from box.errors import BoxError
 from box.log import Level, Log, log_level
 

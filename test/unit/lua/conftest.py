@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import uvloop
-from lua_support import Lua, open_lua
+
+from .support import Lua, open_lua
 
 FLAVOURS = ("luajit20", "luajit21")
 

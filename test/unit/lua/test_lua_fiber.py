@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lua_support import Lua
+
+from .support import Lua
 
 Run = Callable[..., Any]
 Evaluate = Callable[..., list[Any]]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lua_support import Lua
+
+from .support import Lua
 
 pytestmark = [
     pytest.mark.peer,

@@ -10,10 +10,11 @@ from typing import Any
 
 import msgpack
 import pytest
-from lua_support import Lua, open_lua, until
 
 from box.errors import BoxError, ErrorCode
 from lua.runtime import Runtime, decode_error, encode_error
+
+from .support import Lua, open_lua, until
 
 Run = Callable[..., Any]
 Evaluate = Callable[..., list[Any]]
@@ -268,6 +269,22 @@ def test_drive_waits_for_a_coroutine(run: Run) -> None:
     run(test)
 
 
+def test_odd_deadlines(run: Run) -> None:
+    """Not a number, zero, negative and endless: none of them disturbs the loop."""
+
+    async def test(lua: Lua) -> None:
+        assert await lua.eval("""
+            local fiber = require('fiber')
+            local cond = fiber.cond()
+            fiber.sleep(0/0) fiber.sleep(-1)
+            local f = fiber.create(function() cond:wait(math.huge) fiber.sleep(1/0) end)
+            local results = {cond:wait(0/0), cond:wait(0), cond:wait(1e-9), f:status()}
+            f:cancel()
+            return results""") == [[False, False, False, "suspended"]]
+
+    run(test)
+
+
 def test_cancelling_a_fiber_cancels_what_it_drives(run: Run) -> None:
     async def test(lua: Lua) -> None:
         seen: list[str] = []
@@ -498,6 +515,8 @@ def test_close_leaves_nothing_behind(flavour: str) -> None:
         results = await asyncio.gather(*pending, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
         assert asyncio.all_tasks() == before
+        with pytest.raises(RuntimeError, match="the Lua runtime is closed"):
+            await lua.eval("return 1")
 
     asyncio.run(main())
 
@@ -559,5 +578,25 @@ def test_calls_do_not_leak(run: Run) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 8192
         assert not runtime._activations
         assert not runtime.waits._tokens
+
+    run(test)
+
+
+def test_a_driven_coroutine_that_is_cancelled_before_it_goes_on_learns_of_it(run: Run) -> None:
+    """`asyncio.timeout(0)` cancels in the very round in which the coroutine was suspended first."""
+
+    async def wait_with_deadline() -> bytes:
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.get_running_loop().create_future()
+        except TimeoutError:
+            return b"timed out"
+        return b"never"
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        runtime.bind("wait_with_deadline", lambda: runtime.drive(wait_with_deadline()))
+        source = "return require('internal.wait')(require('internal.python').wait_with_deadline())"
+        assert await lua.value(source) == "timed out"
 
     run(test)

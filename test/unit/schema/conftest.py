@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schema.harness import Dictionary
+from .harness import Dictionary
 
 
 @pytest.fixture

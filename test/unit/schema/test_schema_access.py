@@ -10,7 +10,8 @@ import pytest
 from box.errors import BoxError
 from box.schema import Privilege, SpaceId, User, UserId, check_session, check_universe, password_hash
 from box.schema.access import ALL_PRIVILEGES, EMPTY_PASSWORD, check_ddl, privilege_name
-from schema.harness import Dictionary, refusal
+
+from .harness import Dictionary, refusal
 
 R, W, X, S, U, C, D, A = (int(Privilege[name]) for name in "RWXSUCDA")
 

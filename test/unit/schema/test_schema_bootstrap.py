@@ -7,7 +7,8 @@ from hashlib import sha256
 from box.data import codec
 from box.schema import SpaceId, bootstrap_rows
 from box.schema.access import ALL_PRIVILEGES
-from schema.harness import INSTANCE_UUID, REPLICASET_UUID, Dictionary
+
+from .harness import INSTANCE_UUID, REPLICASET_UUID, Dictionary
 
 
 def test_rows_are_those_of_the_peer() -> None:

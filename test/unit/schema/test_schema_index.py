@@ -8,7 +8,8 @@ import pytest
 
 from box.data import codec
 from box.schema import Space, SpaceId
-from schema.harness import Dictionary
+
+from .harness import Dictionary
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from box.index import IteratorType
 from box.schema import Privilege, Schema, Sequence, Space, SpaceId, User, fill_sequence
 from box.schema.function import Function
 from box.schema.service import SessionSettings
-from schema.harness import Dictionary, refusal
+
+from .harness import Dictionary, refusal
 
 
 def sequence_row(**values: Any) -> list[Any]:

@@ -9,7 +9,8 @@ import pytest
 from box.data import codec
 from box.errors import BoxError
 from box.schema import Space, SpaceId
-from schema.harness import Dictionary
+
+from .harness import Dictionary
 
 
 def test_create_alter_drop(dictionary: Dictionary) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
 from box.journal.snapshot import SnapshotSpace, write_snapshot

@@ -146,6 +146,28 @@ def test_app(tmp_path: Path, source: str, outcome: Outcome) -> None:
     assert run(path).outcome is outcome
 
 
+def test_python_script(tmp_path: Path) -> None:
+    """Its output is the result, with the commands and replies of `admin`."""
+    path = make_suite(tmp_path, "")
+    (path / "t.test.lua").unlink()
+    (path / "t.test.py").write_text(
+        "import sys\n"
+        "admin('box.info.status')\n"
+        "sys.stdout.push_filter('name: .*', 'name: <name>')\n"
+        "print('name:', server.name)\n"
+        "server.restart()\n"
+        "admin('1 + 1')\n"
+        "print(iproto.uri.endswith('.i'), iproto.py_con.ping() > 0)\n"
+    )
+    report = run(path)
+    assert report.outcome is Outcome.NEW, report.text
+    assert (path / "t.result").read_text() == (
+        "box.info.status\n---\n- running\n...\nname: <name>\n1 + 1\n---\n- 2\n...\nTrue True\n"
+    )
+    (path / "t.test.py").write_text("raise ValueError('broken script')\n")
+    assert "ValueError: broken script" in run(path).text
+
+
 def test_app_with_a_result() -> None:
     """With a result file the output has to be equal."""
     assert check_output("hello\n", "hello\n") is None
@@ -167,3 +189,71 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([str(path), "-j", "2"]) == 1
     assert main([str(path), "-k", "nothing"]) == 2
     assert main([str(tmp_path / "nothing")]) == 2
+
+
+def test_instances_share_a_directory(tmp_path: Path) -> None:
+    """Working directory, log and data are where scripts of the original suites look for them."""
+    test = NEW + (
+        "fio = require('fio')\n"
+        "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
+        "test_run:cmd('start server other with args=\"x y\"')\n"
+        "fio.cwd() == test_run:eval('other', 'return fio.cwd()')[1]\n"
+        "#fio.glob('box/*.snap') == 1 and #fio.glob('two/*.snap') == 1\n"
+        "fio.path.exists('box.log') and fio.path.exists('two.log')\n"
+        "test_run:eval('other', 'return {arg[0], arg[1], arg[2], #arg}')[1]\n"
+    )
+    two = "fio = require('fio')\n" + BOX
+    path = make_suite(tmp_path, test, two__lua=two)
+    run(path)
+    assert _replies(path)[-4:] == [["true"], ["true"], ["true"], ["['two.lua', 'x', 'y', 2]"]]
+
+
+def test_second_instance_of_a_script_is_named_after_its_server(tmp_path: Path) -> None:
+    """Two instances of one script keep their files apart."""
+    test = NEW + (
+        "test_run:cmd('create server other with script=\"s/box.lua\"')\n"
+        "test_run:cmd('start server other')\n"
+        "#require('fio').glob('other/*.snap')\n"
+    )
+    path = make_suite(tmp_path, test)
+    run(path)
+    assert _replies(path)[-1] == ["1"]
+
+
+def test_instance_starts_with_given_files(tmp_path: Path) -> None:
+    """`workdir` names a directory, seen from the suites' parent, whose files the instance finds as its own."""
+    test = NEW + (
+        'test_run:cmd(\'create server other with script="s/two.lua", workdir="s/files"\')\n'
+        "test_run:cmd('deploy server other')\n"
+        "require('fio').glob('two/*')\n"
+    )
+    path = make_suite(tmp_path, test, two__lua=BOX)
+    (path / "files").mkdir()
+    (path / "files" / "note").touch()
+    run(path)
+    assert _replies(path)[-1] == ["- two/note"]
+
+
+def test_restarted_node_has_test_run(tmp_path: Path) -> None:
+    """A node that restarts itself goes on with the script: `test_run` is at hand."""
+    path = make_suite(tmp_path, NEW + "test_run:cmd('restart server default')\ntest_run ~= nil\n")
+    run(path)
+    assert _replies(path)[-1] == ["true"]
+
+
+def test_expected_crash_at_the_start(tmp_path: Path) -> None:
+    """A start that may fail answers false."""
+    test = NEW + (
+        "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
+        "test_run:cmd('start server other with crash_expected=True')\n"
+    )
+    path = make_suite(tmp_path, test, two__lua="os.exit(1)\n")
+    run(path)
+    assert _replies(path)[-1] == ["false"]
+
+
+def _replies(suite: Path) -> list[list[str]]:
+    """The reply to each command in the new result file, as the lines of its values."""
+    text = (suite / "t.result").read_text()
+    replies = [part.split(" | ...")[0] for part in text.split(" | ---\n")[1:]]
+    return [[line.removeprefix(" | ").removeprefix("- ").strip() for line in reply.splitlines()] for reply in replies]

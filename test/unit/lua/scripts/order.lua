@@ -10,17 +10,6 @@ end
 say('m1') fiber.yield() say('m2') fiber.yield() say('m3')
 show()
 
-local cond = fiber.cond()
-for _, name in ipairs({'a', 'b', 'c'}) do
-    fiber.create(function() cond:wait() say(name .. ' woken') fiber.yield() say(name .. ' back') end)
-end
-for _, name in ipairs({'x', 'y'}) do
-    fiber.new(function() say(name .. ' new') fiber.sleep(0) say(name .. ' slept') end)
-end
-cond:broadcast()
-say('m1') fiber.yield() say('m2') fiber.yield() say('m3') fiber.yield() say('m4')
-show()
-
 local channel = fiber.channel()
 for i = 1, 3 do
     fiber.create(function() for _ = 1, 2 do say(i .. ' got ' .. tostring(channel:get())) end end)

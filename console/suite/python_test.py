@@ -1,0 +1,187 @@
+"""`.test.py` scripts: Python with `server`, `admin` and `iproto` in scope; what they print is the result.
+
+The script runs in a thread, the nodes on the loop: the objects in its scope are blocking faces of both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import re
+import traceback
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from console.suite.filters import Filters
+from console.suite.server import Server, StartOptions
+from console.suite.wire import Address, ConsoleClient
+
+_Result = TypeVar("_Result")
+
+
+class _Loop:
+    """Runs coroutines of the loop from the script's thread."""
+
+    def __init__(self, timeout: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout = timeout
+
+    def run(self, coroutine: Coroutine[Any, Any, _Result]) -> _Result:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(self._timeout)
+
+
+class Admin:
+    """`admin(command)`: sends it, prints it and its reply, and returns the reply."""
+
+    def __init__(self, server: Server, loop: _Loop) -> None:
+        self._server = server
+        self._loop = loop
+        self._client: ConsoleClient | None = None
+
+    @property
+    def uri(self) -> str:
+        return self._server.admin_uri
+
+    def __call__(self, command: str, silent: bool = False, simple: bool = False) -> str:
+        reply = self._loop.run(self._execute(command))
+        if not silent:
+            print(command)
+            print(reply, end="")
+        return reply
+
+    def execute(self, command: str, silent: bool = True) -> Any:
+        """The reply as Python values."""
+        return yaml.safe_load(self(command, silent=silent))
+
+    execute_no_reconnect = execute
+
+    async def _execute(self, command: str) -> str:
+        if self._client is None or not self._client.is_open:
+            self._client = await self._server.connect()
+        return await self._client.execute(command)
+
+    def disconnect(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+
+class Iproto:
+    """The node's binary address, and a connection to it by the package `tarantool` from PyPI."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._connection: Any = None
+
+    @property
+    def uri(self) -> str:
+        return self._server.listen_uri
+
+    @property
+    def address(self) -> Address:
+        return self._server.listen
+
+    @property
+    def py_con(self) -> Any:
+        if self._connection is None:
+            import tarantool
+
+            address = self.address
+            host, port = (None, str(address)) if isinstance(address, Path) else address
+            self._connection = tarantool.Connection(host, port)
+        return self._connection
+
+    def disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class ServerFace:
+    """`server` in a script."""
+
+    def __init__(self, server: Server, loop: _Loop) -> None:
+        self._server = server
+        self._loop = loop
+        self.admin = Admin(server, loop)
+        self.iproto = Iproto(server)
+        self.vardir = str(server.directory)
+        self.name = server.instance
+
+    def start(self, wait: bool = True, **_ignored: Any) -> None:
+        self._loop.run(self._server.start(StartOptions(wait=wait)))
+
+    def stop(self, **_ignored: Any) -> None:
+        self.disconnect()
+        self._loop.run(self._server.stop())
+
+    def restart(self, **_ignored: Any) -> None:
+        self.stop()
+        self.start()
+
+    def disconnect(self) -> None:
+        self.admin.disconnect()
+        self.iproto.disconnect()
+
+    def cleanup(self, **_ignored: Any) -> None:
+        self._server.cleanup()
+
+
+class _Output(io.StringIO):
+    """What the script prints, with `push_filter`, `pop_filter` and `clear_all_filters` as scripts expect."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._filters = Filters()
+        self._line = ""
+
+    def push_filter(self, pattern: str | re.Pattern[str], replacement: str) -> None:
+        self._filters.push(pattern if isinstance(pattern, str) else pattern.pattern, replacement)
+
+    def pop_filter(self) -> None:
+        self._filters.pop()
+
+    def clear_all_filters(self) -> None:
+        self._filters.clear()
+
+    def write(self, text: str) -> int:
+        # Filters see whole lines; `print` writes pieces of them.
+        lines, newline, self._line = (self._line + text).rpartition("\n")
+        super().write(self._filters.apply(lines + newline))
+        return len(text)
+
+    def finish(self) -> str:
+        """All that was printed."""
+        super().write(self._filters.apply(self._line))
+        return self.getvalue()
+
+
+async def run_python_test(path: Path, server: Server, timeout: float) -> tuple[str, str | None]:
+    """(what the script printed, what went wrong or None). The server has been started."""
+    loop = _Loop(timeout)
+    face = ServerFace(server, loop)
+    output = _Output()
+
+    def execute() -> str | None:
+        scope = {
+            "__name__": "__main__",
+            "__file__": str(path),
+            "server": face,
+            "admin": face.admin,
+            "iproto": face.iproto,
+        }
+        try:
+            with contextlib.redirect_stdout(output):
+                exec(compile(path.read_text(), str(path), "exec"), scope)
+        except Exception:
+            return traceback.format_exc()
+        return None
+
+    try:
+        problem = await asyncio.wait_for(asyncio.to_thread(execute), timeout)
+    finally:
+        face.disconnect()
+    return output.finish(), problem

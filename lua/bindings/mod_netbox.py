@@ -1,0 +1,261 @@
+"""`net.box`: connections to other instances, over the client of `box.iproto.client`.
+
+Lua keeps the state of a connection and its requests by number; here are the socket, the greeting and the replies that
+Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of the peer's client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from box.data import codec
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.auth import encode_auth
+from box.iproto.client import IprotoConnection
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.iproto.uri import UNIX_HOST
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from lua.runtime import Runtime
+
+_TIMEOUT, _PUSH, _REPLY = 0, 1, 2
+"""What `netbox_next` found."""
+_CLOSED, _SCHEMA_CHANGED = 1, 2
+"""What `netbox_event` found."""
+
+_EOF_TEXT: Final = "Peer closed"
+
+
+def _no_connection(reason: str) -> BoxError:
+    return BoxError(ErrorCode.NO_CONNECTION, reason)
+
+
+def _reason(error: BaseException) -> str:
+    """Why a connection is gone, in the words of the peer's client."""
+    if isinstance(error, BoxError):
+        if error.type == "SocketError":
+            return os.strerror(error.errno) if error.errno else _EOF_TEXT
+        return error.message
+    return str(error)
+
+
+@dataclass(eq=False, slots=True)
+class _Remote:
+    """One connection. `schema_version` is that of the schema which Lua has."""
+
+    connection: IprotoConnection
+    schema_version: int = 0
+    watcher: int = 0
+    """Token of the fiber that waits for `netbox_event`, 0 for none."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """A fiber that waits for a request; it knows the first `known` pushes."""
+
+    token: int
+    known: int
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """One request until Lua has its reply."""
+
+    remote: _Remote
+    pushes: list[bytes] = field(default_factory=list)
+    reply: bytes | None = None
+    error: BoxError | None = None
+    waiters: list[_Waiter] = field(default_factory=list)
+
+
+class NetBoxBinding(Binding):
+    """Python half of lua/modules/net/box.lua."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._remotes: dict[int, _Remote] = {}
+        self._requests: dict[int, _Request] = {}
+        self._last_id = 0
+        node.on_shutdown.append(self.close_all)
+
+    def close_all(self) -> None:
+        """The node stops."""
+        for remote_id in list(self._remotes):
+            self.close(remote_id)
+
+    def _next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    # Connections
+
+    @waiting("netbox_connect")
+    async def connect(self, host: bytes, port: bytes, timeout: float) -> tuple[int, bytes]:
+        """(number of the connection, packed [protocol, uuid, version id]). NO_CONNECTION."""
+        address = f"{text(host)}:{text(port)}"
+        if ":" in text(host) and text(host) != UNIX_HOST:
+            address = f"[{text(host)}]:{text(port)}"
+        try:
+            connection = await IprotoConnection.connect(self.runtime.loop, address, timeout=timeout)
+        except BoxError as error:
+            is_timeout = error.code == ErrorCode.TIMEOUT
+            raise _no_connection("Connection timed out" if is_timeout else _reason(error)) from error
+        remote_id = self._next_id()
+        remote = self._remotes[remote_id] = _Remote(connection)
+        connection.on_close = lambda _error: self._wake_watcher(remote)
+        greeting = connection.greeting
+        return remote_id, codec.pack([greeting.protocol, str(greeting.uuid), greeting.version_id])
+
+    @waiting("netbox_auth")
+    async def authenticate(self, remote_id: float, user: bytes, password: bytes) -> bool:
+        """Become a user. NO_CONNECTION with the server's refusal."""
+        connection = self._remotes[int(remote_id)].connection
+        body = encode_auth(text(user), text(password), connection.greeting.salt)
+        try:
+            await connection.request(Row(RequestType.AUTH, body=body))
+        except BoxError as error:
+            raise _no_connection(_reason(error)) from error
+        return True
+
+    @exported("netbox_close")
+    def close(self, remote_id: float) -> None:
+        """End a connection. Its requests fail with NO_CONNECTION, `Connection closed`."""
+        remote = self._remotes.pop(int(remote_id), None)
+        if remote is not None:
+            remote.connection.close(_no_connection("Connection closed"))
+
+    @exported("netbox_schema")
+    def schema(self, remote_id: float, version: float) -> None:
+        """Lua has the schema of that version now."""
+        self._remotes[int(remote_id)].schema_version = int(version)
+
+    @exported("netbox_version")
+    def version(self, remote_id: float) -> int:
+        """The schema's version as of the last reply."""
+        remote = self._remotes.get(int(remote_id))
+        return 0 if remote is None else remote.connection.schema_version
+
+    @exported("netbox_event")
+    def event(self, remote_id: float) -> Outcome:
+        """Wait until the connection is gone (1 and why) or its server's schema is another one (2)."""
+        remote = self._remotes.get(int(remote_id))
+        if remote is None:
+            return _CLOSED, b"Connection closed"
+        error = remote.connection.error
+        if error is not None:
+            return _CLOSED, _reason(error).encode()
+        if self._is_schema_old(remote):
+            return _SCHEMA_CHANGED
+        remote.watcher = self.runtime.new_token(lambda: self._wake_watcher(remote))
+        return remote.watcher
+
+    @staticmethod
+    def _is_schema_old(remote: _Remote) -> bool:
+        version = remote.connection.schema_version
+        return version != 0 and version != remote.schema_version
+
+    def _wake_watcher(self, remote: _Remote) -> None:
+        token, remote.watcher = remote.watcher, 0
+        if not token:
+            return
+        error = remote.connection.error
+        if error is not None:
+            self.runtime.wake(token, _CLOSED, _reason(error).encode())
+        else:
+            self.runtime.wake(token, _SCHEMA_CHANGED)
+
+    # Requests
+
+    @guarded("netbox_send")
+    def send(self, remote_id: float, kind: float, body: bytes) -> Outcome:
+        """Send a request; its number."""
+        remote = self._remotes.get(int(remote_id))
+        if remote is None:
+            raise _no_connection("Connection closed")
+        number = self._next_id()
+        request = self._requests[number] = _Request(remote)
+        future = remote.connection.send(Row(int(kind), body=body), lambda row: self._on_push(request, row))
+        future.add_done_callback(lambda future: self._on_reply(request, future))
+        return number
+
+    def _on_push(self, request: _Request, row: Row) -> None:
+        request.pushes.append(row.body)
+        self._tell(request)
+
+    def _on_reply(self, request: _Request, future: asyncio.Future[Row]) -> None:
+        remote = request.remote
+        error = future.exception()
+        if error is None:
+            request.reply = future.result().body
+        elif remote.connection.error is error:
+            request.error = _no_connection(_reason(error))
+        else:
+            request.error = error if isinstance(error, BoxError) else _no_connection(str(error))
+        # The fiber that loads the schema comes first: who waits for the reply sees that it does.
+        if remote.watcher and self._is_schema_old(remote):
+            self._wake_watcher(remote)
+        self._tell(request)
+
+    def _found(self, request: _Request, known: int) -> Outcome:
+        """What there is for someone who has `known` pushes; None for nothing yet."""
+        if len(request.pushes) > known:
+            return _PUSH, request.pushes[known]
+        if request.error is not None:
+            return self.failure(request.error)
+        return None if request.reply is None else (_REPLY, request.reply)
+
+    def _tell(self, request: _Request) -> None:
+        waiters, request.waiters = request.waiters, []
+        for waiter in waiters:
+            if len(request.pushes) > waiter.known:
+                self.runtime.wake(waiter.token, _PUSH, request.pushes[waiter.known])
+            elif request.error is not None:
+                self.runtime.fail(waiter.token, request.error)
+            elif request.reply is not None:
+                self.runtime.wake(waiter.token, _REPLY, request.reply)
+            else:
+                request.waiters.append(waiter)
+                continue
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+
+    @exported("netbox_next")
+    def next(self, number: float, known: float, timeout: float | None) -> Outcome:
+        """The push after the `known` first ones (1, body) or the reply (2, body) or its error; 0 after the timeout."""
+        request = self._requests.get(int(number))
+        if request is None:
+            return self.failure(client_error(ErrorCode.PROC_LUA, "Response is discarded"))
+        found = self._found(request, int(known))
+        if found is not None:
+            return found
+        if timeout is not None and timeout <= 0:
+            return _TIMEOUT
+        return self._wait(request, int(known), timeout)
+
+    def _wait(self, request: _Request, known: int, timeout: float | None) -> int:
+        token = self.runtime.new_token(lambda: self._give_up(request, waiter))
+        waiter = _Waiter(token, known)
+        if timeout is not None:
+            waiter.timer = self.runtime.loop.call_later(timeout, self._give_up, request, waiter)
+        request.waiters.append(waiter)
+        return token
+
+    def _give_up(self, request: _Request, waiter: _Waiter) -> None:
+        """The time is over, or the fiber has been cancelled."""
+        if waiter in request.waiters:
+            request.waiters.remove(waiter)
+            if waiter.timer is not None:
+                waiter.timer.cancel()
+            self.runtime.wake(waiter.token, _TIMEOUT)
+
+    @exported("netbox_discard")
+    def discard(self, number: float) -> None:
+        """Lua does not want to hear of the request any more."""
+        self._requests.pop(int(number), None)

@@ -1,0 +1,106 @@
+"""Readiness of descriptors for Lua fibers: several may wait for the same one, in both directions."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+from dataclasses import dataclass
+
+from box.errors import fiber_is_cancelled
+from lua.runtime import Runtime
+
+READ, WRITE = 1, 2
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """One fiber; `mask` is what it waits for."""
+
+    token: int
+    mask: int
+    timer: asyncio.TimerHandle | None = None
+
+
+class Poll:
+    """Waits of one runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._waiters: dict[int, list[_Waiter]] = {}
+
+    def ready(self, fd: int, mask: int) -> int:
+        """The part of `mask` for which the descriptor is ready now. Errors and the end count as both."""
+        poll = select.poll()
+        events = (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
+        poll.register(fd, events)
+        found = 0
+        for _, event in poll.poll(0):
+            if event & select.POLLIN:
+                found |= READ
+            if event & select.POLLOUT:
+                found |= WRITE
+            if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                found |= mask
+        return found & mask
+
+    def wait(self, fd: int, mask: int, timeout: float | None) -> int:
+        """The ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds."""
+        found = self.ready(fd, mask)
+        if found or (timeout is not None and timeout <= 0):
+            return found
+        waiter = _Waiter(0, mask)
+        waiter.token = self._runtime.new_token(lambda: self._cancel(fd, waiter))
+        if timeout is not None:
+            waiter.timer = self._runtime.loop.call_later(timeout, self._end, fd, waiter, 0)
+        self._waiters.setdefault(fd, []).append(waiter)
+        self._watch(fd)
+        return waiter.token
+
+    def forget(self, fd: int) -> None:
+        """Before the descriptor is closed: whoever waits for it goes on."""
+        for waiter in list(self._waiters.get(fd, ())):
+            self._end(fd, waiter, waiter.mask)
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        for fd in list(self._waiters):
+            self.forget(fd)
+
+    def _watch(self, fd: int) -> None:
+        wanted = 0
+        for waiter in self._waiters.get(fd, ()):
+            wanted |= waiter.mask
+        loop = self._runtime.loop
+        if wanted & READ:
+            loop.add_reader(fd, self._fire, fd, READ)
+        else:
+            loop.remove_reader(fd)
+        if wanted & WRITE:
+            loop.add_writer(fd, self._fire, fd, WRITE)
+        else:
+            loop.remove_writer(fd)
+
+    def _fire(self, fd: int, event: int) -> None:
+        for waiter in list(self._waiters.get(fd, ())):
+            if waiter.mask & event:
+                self._end(fd, waiter, self.ready(fd, waiter.mask) or event)
+
+    def _end(self, fd: int, waiter: _Waiter, found: int) -> None:
+        if self._remove(fd, waiter):
+            self._runtime.wake(waiter.token, found)
+
+    def _cancel(self, fd: int, waiter: _Waiter) -> None:
+        if self._remove(fd, waiter):
+            self._runtime.fail(waiter.token, fiber_is_cancelled())
+
+    def _remove(self, fd: int, waiter: _Waiter) -> bool:
+        waiters = self._waiters.get(fd, [])
+        if waiter not in waiters:
+            return False
+        waiters.remove(waiter)
+        if waiter.timer is not None:
+            waiter.timer.cancel()
+        if not waiters:
+            self._waiters.pop(fd, None)
+        self._watch(fd)
+        return True

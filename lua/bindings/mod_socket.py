@@ -1,0 +1,325 @@
+"""`socket`: sockets of the operating system as Lua sees them, by descriptor.
+
+A method that fails returns `(None, errno)`; nothing here blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import struct
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data import codec
+from box.iproto.uri import UNIX_HOST
+from lua.bindings.binding import Binding, exported, text, waiting
+from lua.bindings.mod_poll import READ, WRITE, Poll
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from lua.runtime import Runtime
+
+_DOMAINS: Final = """
+    AF_UNIX AF_INET AF_INET6 AF_IPX AF_NETLINK AF_X25 AF_AX25 AF_ATMPVC AF_APPLETALK AF_PACKET
+""".split()  # noqa: SIM905
+_TYPES: Final = ("SOCK_STREAM", "SOCK_DGRAM", "SOCK_RAW", "SOCK_RDM", "SOCK_SEQPACKET")
+_READ_ONLY: Final = frozenset({"SO_ACCEPTCONN", "SO_DOMAIN", "SO_ERROR", "SO_PEERCRED", "SO_PROTOCOL", "SO_TYPE"})
+_TEXT_OPTIONS: Final = frozenset({"SO_BINDTODEVICE", "TCP_CONGESTION"})
+_STRUCT_OPTIONS: Final = frozenset({"SO_LINGER", "TCP_INFO"})
+_INT, _STRUCT, _TEXT = 1, 0, 2
+_PORT_MAX: Final = 65535
+
+
+def _constants(prefix: str) -> dict[str, int]:
+    return {
+        name: int(value) for name, value in vars(socket).items() if name.startswith(prefix) and isinstance(value, int)
+    }
+
+
+def _option_table(prefix: str) -> dict[str, dict[str, Any]]:
+    """Name -> {iname = number, type = kind of its value, rw = whether it can be set}."""
+
+    def kind(name: str) -> int:
+        return _TEXT if name in _TEXT_OPTIONS else _STRUCT if name in _STRUCT_OPTIONS else _INT
+
+    return {
+        name: {"iname": number, "type": kind(name), "rw": name not in _READ_ONLY | _STRUCT_OPTIONS}
+        for name, number in _constants(prefix).items()
+    }
+
+
+def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The errno of a failure in place of an exception."""
+
+    @wraps(method)
+    def call(self: SocketBinding, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except socket.gaierror:
+            return None, errno.EINVAL
+        except (OSError, OverflowError) as error:
+            return None, getattr(error, "errno", None) or errno.EINVAL
+
+    return call
+
+
+def _address_map(sock: socket.socket, address: Any) -> dict[str, Any]:
+    if sock.family == socket.AF_UNIX:
+        path = address if isinstance(address, str) else os.fsdecode(address or b"")
+        return {"host": UNIX_HOST, "family": "AF_UNIX", "port": path}
+    return {"host": address[0], "family": sock.family.name, "port": address[1]}
+
+
+def _protocol_name(sock: socket.socket) -> str | int:
+    names = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return sock.proto
+    by_type = {socket.SOCK_STREAM: "tcp", socket.SOCK_DGRAM: "udp"}
+    return names.get(sock.proto) or by_type.get(sock.type, sock.proto)
+
+
+class SocketBinding(Binding):
+    """Python half of lua/modules/socket.lua."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._sockets: dict[int, socket.socket] = {}
+        self.poll = Poll(runtime)
+        node.on_shutdown.append(self.close_all)
+
+    def close_all(self) -> None:
+        """The node stops."""
+        self.poll.close()
+        for sock in self._sockets.values():
+            sock.close()
+        self._sockets.clear()
+
+    def _adopt(self, sock: socket.socket) -> int:
+        sock.setblocking(False)
+        fd = sock.fileno()
+        self._sockets[fd] = sock
+        return fd
+
+    def _socket(self, fd: float) -> socket.socket:
+        try:
+            return self._sockets[int(fd)]
+        except KeyError:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
+
+    @exported("socket_constants")
+    def constants(self) -> bytes:
+        """The tables of `socket.internal`."""
+        domains = {name: int(getattr(socket, name)) for name in _DOMAINS if hasattr(socket, name)}
+        domains["AF_LOCAL"] = int(socket.AF_UNIX)
+        domains |= {name.replace("AF_", "PF_"): value for name, value in list(domains.items())}
+        return codec.pack(
+            {
+                "DOMAIN": domains,
+                "SO_TYPE": {name: int(getattr(socket, name)) for name in _TYPES},
+                "SEND_FLAGS": _constants("MSG_"),
+                "AI_FLAGS": _constants("AI_"),
+                "SOL_SOCKET": socket.SOL_SOCKET,
+                "SO_OPT": [_option_table("SO_"), *[None] * 4, _option_table("TCP_")],
+            }
+        )
+
+    # Making and closing
+
+    @exported("socket_open")
+    @_failing
+    def open(self, domain: float, kind: float, protocol: float) -> Any:
+        """The descriptor of a new socket."""
+        return self._adopt(socket.socket(int(domain), int(kind), int(protocol)))
+
+    @exported("socket_protocol")
+    @_failing
+    def protocol(self, name: bytes) -> Any:
+        """The number of a protocol."""
+        return socket.getprotobyname(text(name))
+
+    @exported("socket_close")
+    @_failing
+    def close(self, fd: float) -> Any:
+        """Close it; fibers that wait for it go on."""
+        sock = self._socket(fd)
+        self.poll.forget(int(fd))
+        del self._sockets[int(fd)]
+        sock.close()
+        return True
+
+    @exported("socket_detach")
+    @_failing
+    def detach(self, fd: float) -> Any:
+        """Forget a descriptor without closing it."""
+        sock = self._socket(fd)
+        self.poll.forget(int(fd))
+        del self._sockets[int(fd)]
+        return sock.detach()
+
+    # Addresses
+
+    @staticmethod
+    def _address(sock: socket.socket, host: bytes, port: Any) -> Any:
+        if sock.family == socket.AF_UNIX:
+            return os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
+        number = int(port)
+        if not 0 <= number <= _PORT_MAX:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return text(host), number
+
+    @exported("socket_connect")
+    @_failing
+    def connect(self, fd: float, host: bytes, port: Any) -> Any:
+        """EINPROGRESS is the usual outcome. The host is an address, not a name."""
+        sock = self._socket(fd)
+        sock.connect(self._address(sock, host, port))
+        return True
+
+    @exported("socket_bind")
+    @_failing
+    def bind(self, fd: float, host: bytes, port: Any) -> Any:
+        sock = self._socket(fd)
+        sock.bind(self._address(sock, host, port))
+        return True
+
+    @exported("socket_listen")
+    @_failing
+    def listen(self, fd: float, backlog: float) -> Any:
+        self._socket(fd).listen(int(backlog))
+        return True
+
+    @exported("socket_accept")
+    @_failing
+    def accept(self, fd: float) -> Any:
+        """Descriptor of the connection, and the peer's address as a map."""
+        sock, address = self._socket(fd).accept()
+        return self._adopt(sock), codec.pack(_address_map(sock, address))
+
+    def _named(self, sock: socket.socket, address: Any) -> bytes:
+        described = _address_map(sock, address)
+        return codec.pack(described | {"type": sock.type.name, "protocol": _protocol_name(sock)})
+
+    @exported("socket_name")
+    @_failing
+    def name(self, fd: float) -> Any:
+        """A map of host, port, family, type and protocol."""
+        sock = self._socket(fd)
+        return self._named(sock, sock.getsockname())
+
+    @exported("socket_peer")
+    @_failing
+    def peer(self, fd: float) -> Any:
+        """The same of the other side."""
+        sock = self._socket(fd)
+        return self._named(sock, sock.getpeername())
+
+    @waiting("socket_getaddrinfo")
+    async def getaddrinfo(self, host: bytes | None, port: Any, packed: bytes, timeout: float) -> Any:
+        """A list of address maps. `packed`: a map of family, type, protocol and flags, all numbers."""
+        hints = codec.unpack(packed)
+        try:
+            async with asyncio.timeout(timeout):
+                found = await self.runtime.loop.getaddrinfo(
+                    text(host) if host else None, text(port) if isinstance(port, bytes) else int(port or 0), **hints
+                )
+        except TimeoutError:
+            return None, errno.ETIMEDOUT
+        except socket.gaierror:
+            return None, errno.EINVAL
+        except OSError as error:
+            return None, error.errno
+        return codec.pack([_info_map(*entry) for entry in found])
+
+    # Data
+
+    @exported("socket_read")
+    @_failing
+    def read(self, fd: float, size: float, flags: float) -> Any:
+        """What is there, up to `size` bytes; empty at the end."""
+        return self._socket(fd).recv(int(size), int(flags))
+
+    @exported("socket_write")
+    @_failing
+    def write(self, fd: float, data: bytes, flags: float) -> Any:
+        """How much of it went out."""
+        return self._socket(fd).send(data, int(flags))
+
+    @exported("socket_sendto")
+    @_failing
+    def sendto(self, fd: float, host: bytes, port: Any, data: bytes, flags: float) -> Any:
+        sock = self._socket(fd)
+        return sock.sendto(data, int(flags), self._address(sock, host, port))
+
+    @exported("socket_recvfrom")
+    @_failing
+    def recvfrom(self, fd: float, size: float, flags: float) -> Any:
+        """The message and its sender's address as a map."""
+        sock = self._socket(fd)
+        data, address = sock.recvfrom(int(size), int(flags))
+        return data, codec.pack(_address_map(sock, address)) if address else None
+
+    @exported("socket_shutdown")
+    @_failing
+    def shutdown(self, fd: float, how: float) -> Any:
+        self._socket(fd).shutdown(int(how))
+        return True
+
+    # Options
+
+    @exported("socket_getopt")
+    @_failing
+    def getopt(self, fd: float, level: float, option: float, is_text: bool) -> Any:
+        """A number, or a text."""
+        sock = self._socket(fd)
+        if is_text:
+            return sock.getsockopt(int(level), int(option), 256).rstrip(b"\0")
+        return sock.getsockopt(int(level), int(option))
+
+    @exported("socket_setopt")
+    @_failing
+    def setopt(self, fd: float, level: float, option: float, value: Any) -> Any:
+        """Value is a number, a boolean or a text."""
+        self._socket(fd).setsockopt(int(level), int(option), value if isinstance(value, bytes) else int(value))
+        return True
+
+    @exported("socket_linger")
+    @_failing
+    def linger(self, fd: float, active: bool | None, seconds: float | None) -> Any:
+        """Packed [active, seconds]; set before that if `active` is given."""
+        sock = self._socket(fd)
+        if active is not None:
+            value = struct.pack("ii", int(active), int(seconds or 0))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
+        is_on, delay = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
+        return codec.pack([bool(is_on), delay])
+
+    @exported("socket_blocking")
+    @_failing
+    def blocking(self, fd: float, is_blocking: bool | None) -> Any:
+        """1 if operations do not block, else 0; set before that if asked for."""
+        sock = self._socket(fd)
+        if is_blocking is not None:
+            sock.setblocking(is_blocking)
+        return 0 if sock.getblocking() else 1
+
+    @exported("socket_wait")
+    @_failing
+    def wait(self, fd: float, mask: float, timeout: float | None) -> Any:
+        """Token or readiness (1 read, 2 write), 0 after the timeout. Any descriptor will do, not only a socket's."""
+        return self.poll.wait(int(fd), int(mask) & (READ | WRITE), timeout)
+
+
+def _info_map(family: int, kind: int, protocol: int, canonical: str, address: Any) -> dict[str, Any]:
+    names = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
+    described: dict[str, Any] = {
+        "host": address[0],
+        "port": address[1],
+        "family": socket.AddressFamily(family).name,
+        "type": socket.SocketKind(kind).name,
+        "protocol": names.get(protocol, protocol),
+    }
+    return described | ({"canonname": canonical} if canonical else {})

@@ -1,0 +1,173 @@
+-- require('digest'): hashes, checksums, base64, random bytes.
+local ffi = require('ffi')
+local crypto = require('crypto')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, type, tonumber = error, type, tonumber
+
+local PBKDF2_ITERATIONS, PBKDF2_SIZE = 100000, 128
+
+local digest = {}
+
+local function check_string(value, usage)
+    if type(value) ~= 'string' then
+        error('Usage: ' .. usage, 3)
+    end
+end
+
+for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'}) do
+    digest[name] = function(data)
+        check_string(data, ('digest.%s(string)'):format(name))
+        return wait(python.digest_hash(name, data))
+    end
+    digest[name .. '_hex'] = function(data)
+        check_string(data, ('digest.%s_hex(string)'):format(name))
+        return wait(python.digest_hash(name, data)):hex()
+    end
+end
+
+-- ---- checksums that may be computed bit by bit -----------------------------------------------
+
+local CRC_BEGIN = 4294967295
+
+local function crc32_update(state, data)
+    return python.digest_crc32(tonumber(state), data)
+end
+
+local crc_methods = {}
+local crc_mt = {__index = crc_methods}
+
+function crc_methods.update(self, data)
+    check_string(data, 'crc32:update(string)')
+    self.value = crc32_update(self.value, data)
+end
+
+function crc_methods.result(self)
+    return self.value
+end
+
+function crc_methods.clear(self)
+    self.value = CRC_BEGIN
+end
+
+function crc_methods.copy(self)
+    return setmetatable({value = self.value}, crc_mt)
+end
+
+digest.crc32_update = crc32_update
+digest.crc32 = setmetatable({
+    crc_begin = CRC_BEGIN,
+    new = function()
+        return setmetatable({value = CRC_BEGIN}, crc_mt)
+    end,
+}, {
+    __call = function(_, data)
+        if type(data) ~= 'string' then
+            error('Usage digest.crc32(string)', 2)
+        end
+        return crc32_update(CRC_BEGIN, data)
+    end,
+})
+
+local MURMUR_SEED = 13
+local murmur_methods = {}
+local murmur_mt = {__index = murmur_methods}
+
+local function new_murmur(options)
+    return setmetatable({seed = options and options.seed or MURMUR_SEED, data = ''}, murmur_mt)
+end
+
+function murmur_methods.update(self, data)
+    check_string(data, 'murmur:update(string)')
+    self.data = self.data .. data
+end
+
+function murmur_methods.result(self)
+    return python.digest_murmur(self.seed, self.data)
+end
+
+function murmur_methods.clear(self)
+    self.data = ''
+end
+
+function murmur_methods.copy(self)
+    local result = new_murmur(self)
+    result.data = self.data
+    return result
+end
+
+digest.murmur = setmetatable({default_seed = MURMUR_SEED, new = new_murmur}, {
+    __call = function(_, data)
+        if type(data) ~= 'string' then
+            error('Usage: digest.murhash(string)', 2)
+        end
+        return python.digest_murmur(MURMUR_SEED, data)
+    end,
+})
+
+local number_cell = ffi.new('uint64_t[1]')
+
+-- The bucket of a number: the same for most numbers when the count of buckets changes.
+function digest.guava(state, buckets)
+    number_cell[0] = state
+    return python.digest_guava(ffi.string(number_cell, 8), tonumber(buckets))
+end
+
+-- ---- the rest --------------------------------------------------------------------------------
+
+-- Options: nopad, nowrap, urlsafe (which is both of them and another alphabet).
+function digest.base64_encode(data, options)
+    if type(data) ~= 'string' or (options ~= nil and type(options) ~= 'table') then
+        error('Usage: digest.base64_encode(string[, table])', 2)
+    end
+    options = options or {}
+    local url_safe = options.urlsafe and true or false
+    local is_padded, is_wrapped = not (options.nopad or url_safe), not (options.nowrap or url_safe)
+    return python.digest_base64_encode(data, is_padded, is_wrapped, url_safe)
+end
+
+function digest.base64_decode(data)
+    if type(data) ~= 'string' then
+        error('Usage: digest.base64_decode(string)', 2)
+    end
+    return python.digest_base64_decode(data)
+end
+
+function digest.urandom(size)
+    if size == nil then
+        error('Usage: digest.urandom(len)', 2)
+    end
+    return python.digest_urandom(tonumber(size))
+end
+
+local function pbkdf2(password, salt, iterations, size)
+    if type(password) ~= 'string' or type(salt) ~= 'string' then
+        error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])', 3)
+    end
+    iterations, size = iterations or PBKDF2_ITERATIONS, size or PBKDF2_SIZE
+    if size > PBKDF2_SIZE then
+        error('too big digest size', 3)
+    end
+    return wait(python.digest_pbkdf2(password, salt, iterations, size))
+end
+
+function digest.pbkdf2(password, salt, iterations, size)
+    local result = pbkdf2(password, salt, iterations, size)
+    return result
+end
+
+function digest.pbkdf2_hex(password, salt, iterations, size)
+    return pbkdf2(password, salt, iterations, size):hex()
+end
+
+digest.aes256cbc = {
+    encrypt = function(...)
+        return crypto.cipher.aes256.cbc.encrypt(...)
+    end,
+    decrypt = function(...)
+        return crypto.cipher.aes256.cbc.decrypt(...)
+    end,
+}
+
+return digest

@@ -1,0 +1,526 @@
+-- require('fio'): files, directories and paths. A call that fails returns nil or false and an error object, and sets
+-- errno; calls that have a reason of several parts return it as a text.
+local ffi = require('ffi')
+local errno = require('errno')
+local errors = require('internal.error')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local bor, band = bit.bor, bit.band
+local error, ipairs, pairs, pcall, setmetatable, type = error, ipairs, pairs, pcall, setmetatable, type
+
+local NEW_FILE_MODE, NEW_DIRECTORY_MODE = tonumber('666', 8), tonumber('777', 8)
+
+local function plain(value)
+    if type(value) == 'table' then
+        setmetatable(value, nil)
+        for _, item in pairs(value) do
+            plain(item)
+        end
+    end
+    return value
+end
+
+local constants = plain((msgpack.decode(python.fio_constants())))
+
+local fio = {c = constants}
+
+-- ---- outcomes --------------------------------------------------------------------------------
+
+-- The result of a call into Python; `failure` and the error for one that failed.
+local function outcome(failure, ...)
+    local ok, result = pcall(wait, ...)
+    if ok then
+        return result
+    elseif not errors.is(result) or result.type ~= 'SystemError' then
+        error(result, 0)
+    end
+    errno(result.errno or 0)
+    return failure, result
+end
+
+local function decoded(packed, problem)
+    if packed == nil then
+        return nil, problem
+    end
+    return plain((msgpack.decode(packed)))
+end
+
+local S_IFMT = tonumber('170000', 8)
+local KINDS = {
+    is_reg = '100000', is_dir = '040000', is_link = '120000', is_sock = '140000', is_fifo = '010000',
+    is_chr = '020000', is_blk = '060000',
+}
+local stat_methods = {}
+for name, digits in pairs(KINDS) do
+    local kind = tonumber(digits, 8)
+    stat_methods[name] = function(self)
+        return band(self.mode, S_IFMT) == kind
+    end
+end
+local stat_mt = {__index = stat_methods}
+
+local function stat_of(packed, problem)
+    local result = decoded(packed, problem)
+    if result == nil then
+        return nil, problem
+    end
+    return setmetatable(result, stat_mt)
+end
+
+-- ---- file handles ----------------------------------------------------------------------------
+
+ffi.cdef('struct fio_handle { int fh; };')
+local char_pointer = ffi.typeof('const char *')
+
+local methods = {}
+
+-- Bytes of a string, or of a buffer and a size.
+local function bytes_of(data, size)
+    if type(data) == 'string' then
+        return data
+    elseif type(data) == 'cdata' and size ~= nil then
+        return ffi.string(ffi.cast(char_pointer, data), size)
+    end
+    return tostring(data)
+end
+
+function methods.write(self, data, size)
+    return outcome(false, python.fio_write(self.fh, bytes_of(data, size)))
+end
+
+function methods.pwrite(self, data, size, offset)
+    if type(data) == 'string' then
+        size, offset = nil, size
+    end
+    return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset or 0))
+end
+
+-- read(): all the rest; read(size); read(buffer, size): the number of bytes that are in the buffer now.
+function methods.read(self, buffer, size)
+    if type(buffer) == 'cdata' then
+        local data, problem = outcome(nil, python.fio_read(self.fh, size or 0))
+        if data == nil then
+            return nil, problem
+        end
+        ffi.copy(buffer, data, #data)
+        return #data
+    end
+    return outcome(nil, python.fio_read(self.fh, buffer or -1))
+end
+
+function methods.pread(self, buffer, size, offset)
+    if type(buffer) == 'cdata' then
+        local data, problem = outcome(nil, python.fio_pread(self.fh, size or 0, offset or 0))
+        if data == nil then
+            return nil, problem
+        end
+        ffi.copy(buffer, data, #data)
+        return #data
+    end
+    return outcome(nil, python.fio_pread(self.fh, buffer or 0, size or 0))
+end
+
+function methods.truncate(self, size)
+    return outcome(false, python.fio_ftruncate(self.fh, size or 0))
+end
+
+function methods.seek(self, offset, whence)
+    whence = whence or 'SEEK_SET'
+    if type(whence) == 'string' then
+        local number = constants.seek[whence]
+        if number == nil then
+            error('fio.seek(): unknown whence: ' .. whence, 2)
+        end
+        whence = number
+    end
+    return outcome(nil, python.fio_lseek(self.fh, tonumber(offset) or 0, tonumber(whence)))
+end
+
+function methods.close(self)
+    local result, problem = outcome(false, python.fio_close(self.fh))
+    if problem == nil then
+        ffi.gc(self, nil)
+        self.fh = -1
+    end
+    return result, problem
+end
+
+function methods.fsync(self)
+    return outcome(false, python.fio_fsync(self.fh))
+end
+
+function methods.fdatasync(self)
+    return outcome(false, python.fio_fdatasync(self.fh))
+end
+
+function methods.stat(self)
+    return stat_of(outcome(nil, python.fio_fstat(self.fh)))
+end
+
+function methods.__serialize(self)
+    return {fh = self.fh}
+end
+
+local handle_type = ffi.metatype('struct fio_handle', {__index = methods})
+
+ffi.cdef('int close(int fd);')
+-- Closes what nobody refers to. No Python here: a collection may happen in the middle of anything.
+local function collect(handle)
+    if handle.fh >= 0 then
+        ffi.C.close(handle.fh)
+    end
+end
+
+-- A number, a name, or a list of names of constants.
+local function combined(value, names, what, default)
+    if value == nil then
+        return default
+    elseif type(value) == 'number' then
+        return value
+    end
+    local result = 0
+    for _, name in ipairs(type(value) == 'table' and value or {value}) do
+        local number = type(name) == 'number' and name or names[name]
+        if number == nil then
+            error(('fio.open(): unknown %s: %s'):format(what, tostring(name)), 3)
+        end
+        result = bor(result, number)
+    end
+    return result
+end
+
+function fio.open(path, flags, mode)
+    if type(path) ~= 'string' then
+        error('Usage: fio.open(path[, flags[, mode]])', 2)
+    end
+    local flag_bits = combined(flags, constants.flag, 'flag', constants.flag.O_RDONLY)
+    local mode_bits = combined(mode, constants.mode, 'mode', NEW_FILE_MODE)
+    local fd, problem = outcome(nil, python.fio_open(path, flag_bits, mode_bits))
+    if fd == nil then
+        return nil, problem
+    end
+    return ffi.gc(handle_type(fd), collect)
+end
+
+-- ---- paths -----------------------------------------------------------------------------------
+
+local function clean(path)
+    local result = path:gsub('/+', '/')
+    return #result > 1 and (result:gsub('/$', '')) or result
+end
+
+function fio.pathjoin(...)
+    local parts = {...}
+    for i = 1, select('#', ...) do
+        if parts[i] == nil then
+            error('fio.pathjoin(): undefined path part ' .. i, 2)
+        end
+        parts[i] = tostring(parts[i])
+    end
+    local result = {}
+    for i, part in ipairs(parts) do
+        if part ~= '' then
+            result[#result + 1] = i > 1 and #result > 0 and (part:gsub('^/+', '')) or part
+        end
+    end
+    local path = clean(table.concat(result, '/'))
+    return path == '' and '.' or path
+end
+
+function fio.basename(path, suffix)
+    if type(path) ~= 'string' then
+        error('Usage: fio.basename(path[, suffix])', 2)
+    end
+    local name = path:match('[^/]*$')
+    if suffix ~= nil and #suffix > 0 and name:sub(-#suffix) == suffix then
+        name = name:sub(1, -#suffix - 1)
+    end
+    return name
+end
+
+function fio.dirname(path)
+    if type(path) ~= 'string' then
+        error('Usage: fio.dirname(path)', 2)
+    end
+    local stripped = path:gsub('/+$', '')
+    if stripped == '' then
+        return path:sub(1, 1) == '/' and '/' or '.'
+    end
+    local directory = stripped:match('^(.*)/[^/]*$')
+    if directory == nil then
+        return '.'
+    end
+    directory = directory:gsub('/+$', '')
+    return directory == '' and '/' or directory
+end
+
+function fio.abspath(path)
+    if type(path) ~= 'string' then
+        error('Usage: fio.abspath(path)', 2)
+    end
+    if path:sub(1, 1) ~= '/' then
+        path = fio.cwd() .. '/' .. path
+    end
+    local parts = {}
+    for part in path:gmatch('[^/]+') do
+        if part == '..' then
+            parts[#parts] = nil
+        elseif part ~= '.' then
+            parts[#parts + 1] = part
+        end
+    end
+    return '/' .. table.concat(parts, '/')
+end
+
+-- ---- calls by path ---------------------------------------------------------------------------
+
+local function check_paths(usage, ...)
+    for i = 1, select('#', ...) do
+        if type((select(i, ...))) ~= 'string' then
+            error('Usage: ' .. usage, 3)
+        end
+    end
+end
+
+function fio.stat(path)
+    check_paths('fio.stat(pathname)', path)
+    return stat_of(outcome(nil, python.fio_stat(path)))
+end
+
+function fio.lstat(path)
+    check_paths('fio.lstat(pathname)', path)
+    return stat_of(outcome(nil, python.fio_lstat(path)))
+end
+
+function fio.mkdir(path, mode)
+    check_paths('fio.mkdir(pathname[, mode])', path)
+    return outcome(false, python.fio_mkdir(path, mode or NEW_DIRECTORY_MODE))
+end
+
+function fio.rmdir(path)
+    check_paths('fio.rmdir(pathname)', path)
+    return outcome(false, python.fio_rmdir(path))
+end
+
+function fio.unlink(path)
+    check_paths('fio.unlink(pathname)', path)
+    return outcome(false, python.fio_unlink(path))
+end
+
+function fio.rename(from, to)
+    check_paths('fio.rename(oldpath, newpath)', from, to)
+    return outcome(false, python.fio_rename(from, to))
+end
+
+function fio.link(target, path)
+    check_paths('fio.link(target, linkpath)', target, path)
+    return outcome(false, python.fio_link(target, path))
+end
+
+function fio.symlink(target, path)
+    check_paths('fio.symlink(target, linkpath)', target, path)
+    return outcome(false, python.fio_symlink(target, path))
+end
+
+function fio.readlink(path)
+    check_paths('fio.readlink(pathname)', path)
+    return outcome(nil, python.fio_readlink(path))
+end
+
+function fio.chmod(path, mode)
+    check_paths('fio.chmod(pathname, mode)', path)
+    return outcome(false, python.fio_chmod(path, tonumber(mode)))
+end
+
+function fio.chown(path, owner, group)
+    check_paths('fio.chown(pathname, owner, group)', path)
+    return outcome(false, python.fio_chown(path, owner, group))
+end
+
+function fio.truncate(path, size)
+    check_paths('fio.truncate(pathname[, newsize])', path)
+    return outcome(false, python.fio_truncate(path, size or 0))
+end
+
+local function check_time(name, value)
+    if value ~= nil and type(value) ~= 'number' then
+        error('fio.utime: ' .. name .. ' should be a number', 3)
+    end
+end
+
+function fio.utime(path, atime, mtime)
+    check_paths('fio.utime(filepath[, atime[, mtime]])', path)
+    check_time('atime', atime)
+    check_time('mtime', mtime)
+    atime = atime or require('fiber').time()
+    return outcome(false, python.fio_utime(path, atime, mtime or atime))
+end
+
+-- The names below, for the globs' sake a list without a metatable.
+function fio.glob(pattern)
+    check_paths('fio.glob(pattern)', pattern)
+    return decoded(outcome(nil, python.fio_glob(pattern)))
+end
+
+function fio.listdir(path)
+    if type(path) ~= 'string' then
+        error('Usage: fio.listdir(path)', 2)
+    end
+    local names, problem = outcome(nil, python.fio_listdir(path))
+    if names == nil then
+        return nil, ("can't listdir %s: %s"):format(path, problem.message)
+    end
+    return decoded(names)
+end
+
+function fio.chdir(path)
+    if type(path) ~= 'string' then
+        error('Usage: fio.chdir(path)', 2)
+    end
+    return (outcome(false, python.fio_chdir(path)))
+end
+
+function fio.cwd()
+    return outcome(nil, python.fio_cwd())
+end
+
+-- The mask before. Without an argument it becomes 0, as in the peer.
+function fio.umask(mask)
+    return outcome(nil, python.fio_umask(mask or 0))
+end
+
+function fio.tempdir(base)
+    return outcome(nil, python.fio_tempdir(base))
+end
+
+function fio.sync()
+    return outcome(false, python.fio_sync())
+end
+
+-- ---- trees -----------------------------------------------------------------------------------
+
+function fio.mktree(path, mode)
+    if type(path) ~= 'string' then
+        error('Usage: fio.mktree(path[, mode])', 2)
+    end
+    local current = ''
+    for part in fio.abspath(path):gmatch('[^/]+') do
+        current = current .. '/' .. part
+        local found = fio.stat(current)
+        if found == nil then
+            local ok, problem = fio.mkdir(current, mode)
+            if not ok then
+                return false, ('Error creating directory %s: %s'):format(current, tostring(problem))
+            end
+        elseif not found:is_dir() then
+            errno(errno.EEXIST)
+            return false, ('Error creating directory %s: %s'):format(current, errno.strerror(errno.EEXIST))
+        end
+    end
+    return true
+end
+
+function fio.rmtree(path)
+    if type(path) ~= 'string' then
+        error('Usage: fio.rmtree(path)', 2)
+    end
+    local names, reason = fio.listdir(path)
+    if names == nil then
+        return nil, reason
+    end
+    local ok, problem = outcome(false, python.fio_rmtree(path))
+    if not ok then
+        return false, ('failed to remove %s: %s'):format(path, problem.message)
+    end
+    return true
+end
+
+function fio.copyfile(from, to)
+    if type(from) ~= 'string' or type(to) ~= 'string' then
+        error('Usage: fio.copyfile(from, to)', 2)
+    end
+    local ok, problem = outcome(false, python.fio_copyfile(from, to))
+    if not ok then
+        return false, ('failed to copy %s to %s: %s'):format(from, to, problem.message)
+    end
+    return true
+end
+
+-- Copy one entry of a tree; the reason of a failure.
+local function copy_entry(from, to)
+    local found = fio.lstat(from)
+    if found == nil then
+        return nil
+    elseif found:is_dir() then
+        return select(2, fio.copytree(from, to))
+    elseif found:is_reg() then
+        return select(2, fio.copyfile(from, to))
+    elseif found:is_link() and not fio.symlink(fio.readlink(from), to) then
+        return "can't create symlink in place of existing file " .. to
+    end
+end
+
+function fio.copytree(from, to)
+    if type(from) ~= 'string' or type(to) ~= 'string' then
+        error('Usage: fio.copytree(from, to)', 2)
+    end
+    local found = fio.stat(from)
+    if found == nil then
+        return false, ('Directory %s does not exist'):format(from)
+    elseif not found:is_dir() then
+        return false, errno.strerror(errno.ENOTDIR)
+    end
+    local names, reason = fio.listdir(from)
+    if names == nil then
+        return false, reason
+    end
+    local ok
+    ok, reason = fio.mktree(to)
+    if not ok then
+        return false, reason
+    end
+    for _, name in ipairs(names) do
+        reason = copy_entry(fio.pathjoin(from, name), fio.pathjoin(to, name))
+        if reason ~= nil then
+            return false, reason
+        end
+    end
+    return true
+end
+
+-- ---- questions about paths -------------------------------------------------------------------
+
+local path = {}
+
+local function status(name)
+    return type(name) == 'string' and fio.stat(name) or nil
+end
+
+function path.is_file(name)
+    local found = status(name)
+    return found ~= nil and found:is_reg()
+end
+
+function path.is_dir(name)
+    local found = status(name)
+    return found ~= nil and found:is_dir()
+end
+
+function path.is_link(name)
+    local found = type(name) == 'string' and fio.lstat(name) or nil
+    return found ~= nil and found:is_link()
+end
+
+function path.exists(name)
+    return status(name) ~= nil
+end
+
+function path.lexists(name)
+    return type(name) == 'string' and fio.lstat(name) ~= nil
+end
+
+fio.path = path
+
+return fio

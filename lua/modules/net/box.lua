@@ -1,0 +1,397 @@
+-- require('net.box'): requests to other instances, and to this one by `self`.
+local errors = require('internal.error')
+local fiber = require('fiber')
+local log = require('log')
+local msgpack = require('internal.msgpack')
+local schema = require('net.box.schema')
+local transport = require('net.box.transport')
+local triggers = require('box.trigger_list')
+local uri = require('uri')
+
+local error, loadstring, max, pairs, pcall, select = error, loadstring, math.max, pairs, pcall, select
+local setmetatable, tonumber, tostring, type, unpack = setmetatable, tonumber, tostring, type, unpack
+
+local CONNECT_TIMEOUT = 10
+
+local remote_methods = {}
+
+local function shown(remote)
+    return {
+        host = remote.host, port = remote.port, opts = next(remote.opts) and remote.opts, state = remote.state,
+        error = remote.error, protocol = remote.protocol, schema_version = remote.schema_version,
+        peer_uuid = remote.peer_uuid, peer_version_id = remote.peer_version_id,
+    }
+end
+
+local remote_mt = {__index = remote_methods, __serialize = shown, __metatable = false}
+
+-- ---- connecting ------------------------------------------------------------------------------
+
+-- connect(uri[, options]), connect(host, port[, options]); as a method too.
+local function parse_arguments(first, ...)
+    local host, port, options = first, ...
+    if type(host) == 'table' then
+        host, port, options = ...
+    end
+    if type(port) == 'table' then
+        port, options = nil, port
+    end
+    options = table.copy(options or {})
+    if port == nil then
+        local address = uri.parse(tostring(host))
+        if address == nil or address.service == nil then
+            box.error(box.error.PROC_LUA, 'usage: connect(uri[, opts] | host, port[, opts])')
+        end
+        host, port = address.host or 'localhost', address.service
+        if options.user == nil and options.password == nil then
+            options.user, options.password = address.login, address.password
+        end
+    end
+    return host, port, options
+end
+
+local function run_all(list, remote)
+    for _, trigger in ipairs(list) do
+        local ok, problem = pcall(trigger, remote)
+        if not ok then
+            log.error('net.box trigger: %s', tostring(problem))
+        end
+    end
+end
+
+local CONNECTED = {active = true}
+local DISCONNECTED = {error = true, error_reconnect = true, closed = true}
+
+local function events_of(remote)
+    local events, last_reason = {}, nil
+
+    function events.state_changed(state, reason)
+        local was_connected = remote._is_connected
+        if CONNECTED[state] and not was_connected then
+            remote._is_connected = true
+            run_all(remote._on_connect, remote)
+        elseif DISCONNECTED[state] and was_connected then
+            remote._is_connected = false
+            run_all(remote._on_disconnect, remote)
+        end
+        remote.state, remote.error = state, reason
+        if state == 'error_reconnect' then
+            -- The same reason again is no news.
+            local say = reason ~= last_reason and log.warn or log.verbose
+            say('%s:%s: %s', remote.host or '', remote.port or '', reason)
+            last_reason = reason
+        end
+    end
+
+    function events.handshake(greeting)
+        if greeting.protocol ~= 'Binary' then
+            return 'Unsupported protocol: ' .. greeting.protocol
+        end
+        remote.protocol, remote.peer_uuid = greeting.protocol, greeting.uuid
+        remote.peer_version_id = greeting.version_id
+    end
+
+    function events.schema(version, spaces, indexes, collations)
+        remote.space = schema.build(remote, spaces, indexes, collations)
+        remote.schema_version = version
+        run_all(remote._on_schema_reload, remote)
+    end
+
+    function events.reconnect_after()
+        local delay = remote.opts.reconnect_after
+        return type(delay) == 'number' and delay > 0 and delay or nil
+    end
+
+    function events.connect_timeout()
+        return remote.opts.connect_timeout or CONNECT_TIMEOUT
+    end
+
+    return events
+end
+
+local function connect_to(host, port, options)
+    if options.console then
+        box.error(box.error.UNSUPPORTED, 'net.box', 'the console protocol')
+    end
+    local user, password = options.user, options.password
+    options.password = nil
+    local remote = setmetatable({host = host, port = port, opts = options, state = 'initial'}, remote_mt)
+    remote._deadlines = setmetatable({}, {__mode = 'k'})
+    remote._space_mt, remote._index_mt = schema.space_metatable(remote), schema.index_metatable(remote)
+    if options.call_16 then
+        remote.call, remote.eval = remote.call_16, remote.eval_16
+    end
+    remote._on_connect, remote._on_disconnect, remote._on_schema_reload = {}, {}, {}
+    remote._is_connected = false
+    remote._transport = transport.new(host, port, user, password, events_of(remote))
+    remote._transport:start()
+    if options.wait_connected ~= false then
+        remote._transport:wait_state('active', tonumber(options.wait_connected))
+    end
+    return remote
+end
+
+local function connect(...)
+    return connect_to(parse_arguments(...))
+end
+
+-- ---- methods of a connection -----------------------------------------------------------------
+
+local function check_remote(remote, method)
+    if type(remote) ~= 'table' then
+        box.error(box.error.PROC_LUA, ('Use remote:%s(...) instead of remote.%s(...):'):format(method, method))
+    end
+end
+
+local function check_arguments(method, first, args)
+    if args ~= nil and type(args) ~= 'table' then
+        error(('Use remote:%s(%s, {arg1, arg2, ...}, opts) instead of remote:%s(%s, arg1, arg2, ...)')
+            :format(method, first, method, first), 3)
+    end
+end
+
+function remote_methods.close(remote)
+    check_remote(remote, 'close')
+    remote._transport:stop()
+end
+
+for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload'}) do
+    remote_methods[name] = function(remote, ...)
+        check_remote(remote, name)
+        return triggers.reset(remote['_' .. name], ...)
+    end
+end
+
+function remote_methods.is_connected(remote)
+    check_remote(remote, 'is_connected')
+    return remote.state == 'active' or remote.state == 'fetch_schema'
+end
+
+function remote_methods.wait_connected(remote, timeout)
+    check_remote(remote, 'wait_connected')
+    return remote._transport:wait_state('active', timeout)
+end
+
+function remote_methods.wait_state(remote, state, timeout)
+    check_remote(remote, 'wait_state')
+    if timeout == nil then
+        local deadline = remote._deadlines[fiber.self()]
+        timeout = deadline and max(0, deadline - fiber.clock())
+    end
+    return remote._transport:wait_state(state, timeout)
+end
+
+-- Requests of this fiber end by then. Obsolete: requests take a timeout themselves.
+function remote_methods.timeout(remote, timeout)
+    check_remote(remote, 'timeout')
+    remote._deadlines[fiber.self()] = timeout and fiber.clock() + timeout
+    return remote
+end
+
+local function left_until(deadline)
+    return deadline and max(0, deadline - fiber.clock())
+end
+
+local function send_async(remote, method, options, format, ...)
+    if options.on_push or options.on_push_ctx then
+        error('To handle pushes in an async request use future:pairs()', 0)
+    end
+    local request, problem = remote._transport:send(method, {
+        format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = table.insert,
+        on_push_ctx = {},
+    }, ...)
+    if request == nil then
+        error(problem, 0)
+    end
+    return request
+end
+
+-- Send and, unless options.is_async, wait: the value of the reply. Errors are raised.
+function remote_methods._request(remote, method, options, format, ...)
+    options = options or {}
+    if options.is_async then
+        return send_async(remote, method, options, format, ...)
+    end
+    local deadline = options.timeout and fiber.clock() + options.timeout or remote._deadlines[fiber.self()]
+    local channel = remote._transport
+    if remote.state ~= 'active' then
+        channel:wait_state('active', left_until(deadline))
+    end
+    local request, problem = channel:send(method, {
+        format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = options.on_push,
+        on_push_ctx = options.on_push_ctx,
+    }, ...)
+    local value
+    if request ~= nil then
+        value, problem = request:wait_result(left_until(deadline))
+        if value == nil and problem ~= nil then
+            request:discard()
+        end
+    end
+    if problem ~= nil then
+        error(problem, 0)
+    end
+    if remote.state == 'fetch_schema' then
+        channel:wait_state('active', left_until(deadline))
+    end
+    return value
+end
+
+function remote_methods.ping(remote, options)
+    check_remote(remote, 'ping')
+    return (pcall(remote._request, remote, 'ping', options))
+end
+
+function remote_methods.reload_schema(remote)
+    check_remote(remote, 'reload_schema')
+    remote:ping()
+end
+
+local function unpacked(value, options)
+    if type(value) ~= 'table' or (options and options.is_async) then
+        return value
+    end
+    return unpack(value)
+end
+
+function remote_methods.call(remote, name, args, options)
+    check_remote(remote, 'call')
+    check_arguments('call', 'func_name', args)
+    return unpacked(remote:_request('call_17', options, nil, tostring(name), args or {}), options)
+end
+
+function remote_methods.call_16(remote, name, ...)
+    check_remote(remote, 'call')
+    return (remote:_request('call_16', nil, nil, tostring(name), {...}))
+end
+
+function remote_methods.eval(remote, expression, args, options)
+    check_remote(remote, 'eval')
+    check_arguments('eval', 'expression', args)
+    return unpacked(remote:_request('eval', options, nil, expression, args or {}), options)
+end
+
+function remote_methods.eval_16(remote, expression, ...)
+    check_remote(remote, 'eval')
+    return unpack((remote:_request('eval', nil, nil, expression, {...})))
+end
+
+for _, name in ipairs({'execute', 'prepare', 'unprepare'}) do
+    remote_methods[name] = function(remote)
+        check_remote(remote, name)
+        box.error(box.error.UNSUPPORTED, 'Lunabox', 'SQL')
+    end
+end
+
+-- ---- this instance ---------------------------------------------------------------------------
+
+local function rollback()
+    if rawget(box, 'rollback') ~= nil then
+        box.rollback()
+    end
+end
+
+-- Errors become those of procedures; tuples and other objects plain values, as if they had been sent.
+local function local_result(ok, ...)
+    if not ok then
+        rollback()
+        local problem = ...
+        if errors.is(problem) then
+            error(problem, 0)
+        end
+        box.error(box.error.PROC_LUA, tostring(problem))
+    end
+    local values, count = {...}, select('#', ...)
+    for i = 1, count do
+        if type(values[i]) == 'cdata' then
+            values[i] = (msgpack.decode(msgpack.encode(values[i])))
+        end
+    end
+    return unpack(values, 1, count)
+end
+
+local itself = {}
+
+function itself.ping()
+    return true
+end
+
+function itself.reload_schema()
+end
+
+function itself.close()
+end
+
+function itself.timeout(remote)
+    return remote
+end
+
+function itself.wait_connected()
+    return true
+end
+
+function itself.is_connected()
+    return true
+end
+
+function itself.call(remote, name, args)
+    check_remote(remote, 'call')
+    check_arguments('call', 'func_name', args)
+    local ok, found, object = pcall(box.internal.call_loadproc, tostring(name))
+    if not ok then
+        rollback()
+        error(found, 0)
+    end
+    if object ~= nil then
+        return local_result(pcall(found, object, unpack(args or {})))
+    end
+    return local_result(pcall(found, unpack(args or {})))
+end
+
+function itself.eval(remote, expression, args)
+    check_remote(remote, 'eval')
+    check_arguments('eval', 'expression', args)
+    local chunk, problem = loadstring(expression)
+    if chunk == nil then
+        chunk, problem = loadstring('return ' .. expression)
+    end
+    if chunk == nil then
+        rollback()
+        box.error(box.error.PROC_LUA, problem)
+    end
+    return local_result(pcall(chunk, unpack(args or {})))
+end
+
+setmetatable(itself, {__index = function(_, name)
+    if name == 'space' then
+        return box.space
+    end
+end})
+
+local M = {connect = connect, new = connect, self = itself}
+
+-- net_box.timeout(seconds).connect(...): connect within that time. Obsolete.
+function M.timeout(timeout, ...)
+    if type(timeout) == 'table' then
+        timeout = ...
+    end
+    if not timeout then
+        return M
+    end
+    local function timed_connect(...)
+        local host, port, options = parse_arguments(...)
+        if options.wait_connected ~= false then
+            options.wait_connected = timeout
+        end
+        return connect_to(host, port, options)
+    end
+    return setmetatable({connect = timed_connect, new = timed_connect}, {__index = M})
+end
+
+for _, name in ipairs({'wrap', 'establish_connection', 'create_transport'}) do
+    M[name] = function()
+        box.error(box.error.UNSUPPORTED, 'net.box', name .. '()')
+    end
+end
+
+return M

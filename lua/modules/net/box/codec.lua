@@ -1,0 +1,171 @@
+-- Bodies of requests of the binary protocol, and what replies mean.
+--
+-- `bodies.name(...)` gives the type of a request and its body; `results.name(body, format)` the value of its reply.
+local ffi = require('ffi')
+local decoder = require('internal.msgpack_decode')
+local msgpack = require('internal.msgpack')
+local tuples = require('internal.tuple')
+
+local type = type
+local encode, encode_tuple = msgpack.encode, msgpack.encode_tuple
+local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
+
+local TYPE = {
+    select = 1, insert = 2, replace = 3, update = 4, delete = 5, call_16 = 6, eval = 8, upsert = 9, call_17 = 10,
+    execute = 11, prepare = 13, ping = 64,
+}
+local SPACE_ID, INDEX_ID, LIMIT, OFFSET, ITERATOR, INDEX_BASE = '\x10', '\x11', '\x12', '\x13', '\x14', '\x15'
+local KEY, TUPLE, FUNCTION_NAME, EXPRESSION, OPS = '\x20', '\x21', '\x22', '\x27', '\x28'
+local DATA = 0x30
+
+-- A map of pairs of a key and encoded bytes.
+local function map(count, ...)
+    return table.concat({string.char(0x80 + count), ...})
+end
+
+-- A key: a table, a tuple, nothing or a single value.
+local function encode_key(key)
+    if key == nil then
+        return '\x90'
+    elseif type(key) == 'table' or tuples.is(key) then
+        return encode_tuple(key)
+    end
+    return '\x91' .. encode(key)
+end
+
+local bodies = {}
+
+function bodies.ping()
+    return TYPE.ping, '\x80'
+end
+
+function bodies.select(space_id, index_id, iterator, offset, limit, key)
+    return TYPE.select, map(6, SPACE_ID, encode(space_id), INDEX_ID, encode(index_id), ITERATOR, encode(iterator),
+        OFFSET, encode(offset), LIMIT, encode(limit), KEY, encode_key(key))
+end
+
+bodies.get, bodies.min, bodies.max = bodies.select, bodies.select, bodies.select
+
+function bodies.insert(space_id, tuple)
+    return TYPE.insert, map(2, SPACE_ID, encode(space_id), TUPLE, encode_tuple(tuple))
+end
+
+function bodies.replace(space_id, tuple)
+    return TYPE.replace, map(2, SPACE_ID, encode(space_id), TUPLE, encode_tuple(tuple))
+end
+
+function bodies.delete(space_id, index_id, key)
+    return TYPE.delete, map(3, SPACE_ID, encode(space_id), INDEX_ID, encode(index_id), KEY, encode_key(key))
+end
+
+function bodies.update(space_id, index_id, key, ops)
+    return TYPE.update, map(5, SPACE_ID, encode(space_id), INDEX_ID, encode(index_id), INDEX_BASE, '\1',
+        KEY, encode_key(key), TUPLE, encode_tuple(ops))
+end
+
+function bodies.upsert(space_id, tuple, ops)
+    return TYPE.upsert, map(4, SPACE_ID, encode(space_id), INDEX_BASE, '\1', TUPLE, encode_tuple(tuple),
+        OPS, encode_tuple(ops))
+end
+
+local function encode_args(args)
+    if type(args) == 'table' and getmetatable(args) == nil then
+        return encode(setmetatable(table.copy(args), msgpack.array_mt))
+    end
+    return encode_tuple(args)
+end
+
+function bodies.call_17(name, args)
+    return TYPE.call_17, map(2, FUNCTION_NAME, encode(name), TUPLE, encode_args(args))
+end
+
+function bodies.call_16(name, args)
+    return TYPE.call_16, map(2, FUNCTION_NAME, encode(name), TUPLE, encode_args(args))
+end
+
+bodies.count = bodies.call_16
+
+function bodies.eval(expression, args)
+    return TYPE.eval, map(2, EXPRESSION, encode(expression), TUPLE, encode_args(args))
+end
+
+-- ---- replies ---------------------------------------------------------------------------------
+
+-- Memory of a body, and the position of its data; nil if it has none.
+local function find_data(body)
+    local p = ffi.cast(decoder.byte_pointer, body)
+    if #body == 0 then
+        return nil
+    end
+    local count, pos = map_header(p, 0)
+    for _ = 1, count do
+        local key
+        key, pos = get(msgpack.DEFAULTS, p, pos)
+        if key == DATA then
+            return p, pos
+        end
+        pos = skip(p, pos)
+    end
+end
+
+local function rows(body, format)
+    local p, pos = find_data(body)
+    if p == nil then
+        return {}
+    end
+    local _, first = array_header(p, pos)
+    return tuples.many(body:sub(first + 1, skip(p, pos)), nil, format)
+end
+
+local function first_row(body, format)
+    return rows(body, format)[1]
+end
+
+local function single_row(body, format)
+    local list = rows(body, format)
+    if #list > 1 then
+        box.error(box.error.MORE_THAN_ONE_TUPLE)
+    end
+    return list[1]
+end
+
+local function values(body)
+    local p, pos = find_data(body)
+    if p == nil then
+        return {}
+    end
+    return (get(msgpack.DEFAULTS, p, pos))
+end
+
+-- The peer's CALL_16 wraps each value into a tuple.
+local function first_value(body)
+    local row = values(body)[1]
+    if type(row) == 'table' then
+        return row[1]
+    end
+    return row
+end
+
+local function nothing()
+end
+
+local results = {
+    ping = nothing, upsert = nothing,
+    select = rows, call_16 = rows,
+    insert = first_row, replace = first_row, update = first_row, delete = first_row, min = first_row, max = first_row,
+    get = single_row, count = first_value,
+    call_17 = values, eval = values,
+}
+
+-- The value of a message that came before the reply.
+function results.push(body)
+    return values(body)[1]
+end
+
+-- The bytes behind the map's key, for a user who decodes them himself.
+function results.without_header(body)
+    local p, pos = find_data(body)
+    return p and body:sub(pos + 1) or ''
+end
+
+return {bodies = bodies, results = results}

@@ -1,0 +1,179 @@
+-- Requests that have been sent: futures of their replies.
+local ffi = require('ffi')
+local fiber = require('fiber')
+local errors = require('internal.error')
+local codec = require('net.box.codec')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, pcall, setmetatable, type = error, pcall, setmetatable, type
+
+local PUSH, REPLY = 1, 2
+local results = codec.results
+
+-- Numbers of requests that nobody refers to. A collector must not call Python: they are given up with the next one.
+local abandoned = {}
+ffi.cdef('struct lunabox_request { double number; };')
+local ticket_type = ffi.typeof('struct lunabox_request')
+
+local function collect(ticket)
+    if ticket.number > 0 then
+        abandoned[#abandoned + 1] = ticket.number
+    end
+end
+
+local methods = {}
+local future_mt = {__index = methods}
+
+local function new(number, method, options)
+    for i = #abandoned, 1, -1 do
+        python.netbox_discard(abandoned[i])
+        abandoned[i] = nil
+    end
+    return setmetatable({
+        _ticket = ffi.gc(ticket_type(number), collect),
+        _method = method,
+        _format = options.format,
+        _buffer = options.buffer,
+        _skip_header = options.skip_header,
+        _on_push = options.on_push,
+        _on_push_ctx = options.on_push_ctx,
+        _pushes = 0,
+    }, future_mt)
+end
+
+local function store(self, body)
+    local bytes = self._skip_header and results.without_header(body) or body
+    ffi.copy(self._buffer:alloc(#bytes), bytes, #bytes)
+    return #bytes
+end
+
+local function finish(self, value, problem)
+    self._is_done, self._value, self._error = true, value, problem
+    python.netbox_discard(self._ticket.number)
+    self._ticket.number = 0
+end
+
+local function take_push(self, body)
+    self._pushes = self._pushes + 1
+    if self._on_push then
+        self._on_push(self._on_push_ctx, self._buffer and store(self, body) or results.push(body))
+    end
+end
+
+local function take_reply(self, body)
+    if self._buffer then
+        finish(self, store(self, body))
+        return
+    end
+    local ok, value = pcall(results[self._method], body, self._format)
+    if ok then
+        finish(self, value)
+    else
+        finish(self, nil, value)
+    end
+end
+
+-- Take one push or the reply; false after the timeout.
+local function advance(self, timeout)
+    local known = self._pushes
+    local ok, kind, body = pcall(wait, python.netbox_next(self._ticket.number, known, timeout))
+    if self._is_done or self._pushes > known then
+        -- Another fiber has waited for the same and was first.
+        return true
+    elseif not ok then
+        if errors.is(kind) and kind.type == 'FiberIsCancelled' then
+            error(kind, 0)
+        end
+        finish(self, nil, errors.from_value(kind))
+    elseif kind == PUSH then
+        take_push(self, body)
+    elseif kind == REPLY then
+        take_reply(self, body)
+    else
+        return false
+    end
+    return true
+end
+
+local function drain(self)
+    while not self._is_done and advance(self, 0) do end
+end
+
+function methods.is_ready(self)
+    drain(self)
+    return self._is_done == true
+end
+
+-- The value, or nil and an error.
+function methods.result(self)
+    drain(self)
+    if not self._is_done then
+        return nil, box.error.new(box.error.PROC_LUA, 'Response is not ready')
+    elseif self._error ~= nil then
+        return nil, self._error
+    end
+    return self._value
+end
+
+local function check_timeout(timeout, usage)
+    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
+        error('Usage: ' .. usage, 3)
+    end
+end
+
+-- The same after at most `timeout` seconds; nil and ER_TIMEOUT then.
+function methods.wait_result(self, timeout)
+    check_timeout(timeout, 'future:wait_result(timeout)')
+    local deadline = timeout and fiber.clock() + timeout
+    while not self._is_done do
+        local left = deadline and math.max(deadline - fiber.clock(), 0)
+        if not advance(self, left) then
+            fiber.testcancel()
+            if not deadline or fiber.clock() >= deadline then
+                return nil, box.error.new(box.error.TIMEOUT)
+            end
+        end
+    end
+    return methods.result(self)
+end
+
+function methods.discard(self)
+    if not self._is_done then
+        finish(self, nil, box.error.new(box.error.PROC_LUA, 'Response is discarded'))
+    end
+end
+
+-- The state is the number of the message; box.NULL after an error, which ends the loop.
+local function next_message(iterator, i)
+    if i == nil then
+        return nil, nil
+    end
+    local self, messages = iterator.future, iterator.future._on_push_ctx
+    i = i + 1
+    local deadline = iterator.timeout and fiber.clock() + iterator.timeout
+    while i > #messages and not methods.is_ready(self) do
+        local left = deadline and math.max(deadline - fiber.clock(), 0)
+        if not advance(self, left) then
+            return box.NULL, box.error.new(box.error.TIMEOUT)
+        end
+    end
+    if i <= #messages then
+        return i, messages[i]
+    elseif i > #messages + 1 then
+        return nil, nil
+    end
+    local value, problem = methods.result(self)
+    if problem ~= nil then
+        return box.NULL, problem
+    end
+    return i, value
+end
+
+-- Loop over the messages and then the reply, waiting for each at most `timeout` seconds.
+function methods.pairs(self, timeout)
+    check_timeout(timeout, 'future:pairs(timeout)')
+    return next_message, {future = self, timeout = timeout}, 0
+end
+
+return {new = new}

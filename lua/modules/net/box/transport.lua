@@ -1,0 +1,179 @@
+-- The life of a connection, in a fiber of its own.
+--
+--     initial           connecting
+--     auth              authenticating
+--     fetch_schema      loading the server's spaces; requests may be sent
+--     active            waiting for the end or for a change of the server's schema
+--     error_reconnect   failed; sleeps for `reconnect_after` seconds and connects again
+--     error, closed     final
+--
+-- `events` tells the owner: state_changed(state, reason), handshake(greeting) -> reason to refuse, wants_schema(),
+-- schema(version, spaces, indexes, collations), reconnect_after() -> seconds or nil, connect_timeout().
+local errors = require('internal.error')
+local fiber = require('fiber')
+local log = require('log')
+local msgpack = require('internal.msgpack')
+local future = require('net.box.future')
+local codec = require('net.box.codec')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, pcall, tostring = error, pcall, tostring
+
+local CLOSED = 1
+local FINAL = {error = true, closed = true}
+local VSPACE, VINDEX, VCOLLATION = 281, 289, 277
+local ITERATE_ALL, NO_LIMIT = 2, 0xFFFFFFFF
+
+local methods = {}
+local transport_mt = {__index = methods}
+
+local function new(host, port, user, password, events)
+    if user == nil and password ~= nil then
+        box.error(box.error.PROC_LUA, 'net.box: user is not defined')
+    end
+    return setmetatable({
+        host = host, port = port, user = user, password = user and (password or ''), events = events,
+        state = 'initial', changed = fiber.cond(),
+    }, transport_mt)
+end
+
+local function set_state(self, state, reason)
+    self.state, self.reason = state, reason
+    self.events.state_changed(state, reason)
+    self.changed:broadcast()
+end
+
+local function disconnect(self)
+    if self.id ~= nil then
+        python.netbox_close(self.id)
+        self.id = nil
+    end
+end
+
+-- ---- what the fiber does ---------------------------------------------------------------------
+
+local function select_all(self, space_id)
+    local kind, body = codec.bodies.select(space_id, 0, ITERATE_ALL, 0, NO_LIMIT, nil)
+    return future.new(wait(python.netbox_send(self.id, kind, body)), 'call_17', {})
+end
+
+local function value_of(request)
+    local value, problem = request:wait_result()
+    if problem ~= nil then
+        error(problem, 0)
+    end
+    return value
+end
+
+-- The schema, loaded again if it changes meanwhile.
+local function fetch_schema(self)
+    set_state(self, 'fetch_schema')
+    repeat
+        local requests = {select_all(self, VSPACE), select_all(self, VINDEX), select_all(self, VCOLLATION)}
+        local spaces, first = value_of(requests[1]), python.netbox_version(self.id)
+        local indexes, collations = value_of(requests[2]), value_of(requests[3])
+        local version = python.netbox_version(self.id)
+        if version == first then
+            python.netbox_schema(self.id, version)
+            self.events.schema(version, spaces, indexes, collations)
+            return
+        end
+    until self.id == nil
+end
+
+local function serve(self)
+    local id, packed = wait(python.netbox_connect(self.host, tostring(self.port), self.events.connect_timeout()))
+    self.id = id
+    local greeting = msgpack.decode(packed)
+    local refusal = self.events.handshake({protocol = greeting[1], uuid = greeting[2], version_id = greeting[3]})
+    if refusal ~= nil then
+        error(box.error.new(box.error.NO_CONNECTION, refusal), 0)
+    end
+    set_state(self, 'auth')
+    if self.user ~= nil then
+        wait(python.netbox_auth(self.id, self.user, self.password))
+    end
+    while true do
+        fetch_schema(self)
+        set_state(self, 'active')
+        local event, reason = wait(python.netbox_event(self.id))
+        if event == CLOSED then
+            error(box.error.new({code = box.error.NO_CONNECTION, reason = reason}), 0)
+        end
+        fiber.testcancel()
+    end
+end
+
+-- Why an attempt ended, as text.
+local function reason_of(problem)
+    return errors.is(problem) and problem.message or tostring(problem)
+end
+
+local function run(self)
+    fiber.name(('%s:%s (net.box)'):format(self.host, self.port), {truncate = true})
+    while not FINAL[self.state] do
+        local _, problem = pcall(serve, self)
+        disconnect(self)
+        if FINAL[self.state] then
+            break
+        end
+        local delay = self.events.reconnect_after()
+        set_state(self, delay and 'error_reconnect' or 'error', reason_of(problem))
+        if delay then
+            fiber.sleep(delay)
+        end
+    end
+    self.worker = nil
+end
+
+function methods.start(self)
+    fiber.create(function()
+        self.worker = fiber.self()
+        local ok, problem = pcall(run, self)
+        self.worker = nil
+        if not ok and not FINAL[self.state] then
+            log.error('net.box: %s', reason_of(problem))
+        end
+    end)
+end
+
+function methods.stop(self)
+    if not FINAL[self.state] then
+        set_state(self, 'closed', 'Connection closed')
+    end
+    disconnect(self)
+    local worker = self.worker
+    if worker ~= nil and worker:status() ~= 'dead' then
+        self.worker = nil
+        worker:cancel()
+    end
+end
+
+-- Wait for one of the states `wanted` (a name or a set), or a final one. Whether it is one that is wanted.
+function methods.wait_state(self, wanted, timeout)
+    local deadline = timeout and fiber.clock() + timeout
+    while true do
+        local is_wanted = self.state == wanted or (type(wanted) == 'table' and wanted[self.state]) or false
+        if is_wanted or FINAL[self.state] then
+            return is_wanted
+        end
+        local left = deadline and math.max(deadline - fiber.clock(), 0)
+        if not self.changed:wait(left) and deadline then
+            return false
+        end
+    end
+end
+
+-- Send a request: its future, or nil and an error.
+function methods.send(self, method, options, ...)
+    if self.id == nil or (self.state ~= 'active' and self.state ~= 'fetch_schema') then
+        local reason = self.reason or ('Connection is not established, state is "%s"'):format(self.state)
+        return nil, box.error.new({code = box.error.NO_CONNECTION, reason = reason})
+    end
+    local kind, body = codec.bodies[method](...)
+    local number = wait(python.netbox_send(self.id, kind, body))
+    return future.new(number, method, options)
+end
+
+return {new = new}

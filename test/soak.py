@@ -1,0 +1,59 @@
+"""`make soak`: suites again and again, alone and with both cores kept busy, to find what fails once in a while.
+
+Usage: python -m test.soak [--rounds 20] [--busy 2] [PATH ...]; exits with 1 after the first round that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_SUITE = Path(__file__).parent / "replication"
+
+
+@contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """So many processes that never rest."""
+    workers = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for worker in workers:
+            worker.kill()
+            worker.wait()
+
+
+def _rounds(paths: list[str], count: int) -> bool:
+    for number in range(1, count + 1):
+        start = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "console.suite.cli", *paths], capture_output=True, text=True, check=False
+        )
+        last = done.stdout.strip().splitlines()[-1:] or ["no output"]
+        print(f"{number:3}: {last[0]} ({time.monotonic() - start:.1f} s)", flush=True)
+        if done.returncode != 0:
+            print(done.stdout, done.stderr)
+            return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--busy", type=int, default=2, help="busy processes in the second half")
+    parser.add_argument("paths", nargs="*", default=[str(_SUITE)], metavar="PATH")
+    args = parser.parse_args()
+    if not _rounds(args.paths, args.rounds):
+        return 1
+    print(f"with {args.busy} busy processes:")
+    with _busy(args.busy):
+        return 0 if _rounds(args.paths, args.rounds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

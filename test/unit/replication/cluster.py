@@ -1,0 +1,340 @@
+"""What the replication tests share: nodes that live in one process on one loop, and a bad network between them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.journal.storage import MemoryStorage, Storage
+from box.node import Node
+from box.replication.applier import Applier
+from box.replication.state import ApplierState
+from box.schema.ids import SpaceId
+from box.txn.context import Context
+from box.txn.transaction import Commit
+
+TIMEOUT = 0.1
+"""replication_timeout of these nodes, seconds: how soon an applier tries again, a quarter of the tolerated silence."""
+
+SPACE = 512
+TREE_PK = [SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
+
+
+async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 10) -> None:
+    """Let the loop run until the condition holds; fails after the deadline."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not condition():
+        assert loop.time() < deadline, f"{what} did not come true"
+        await asyncio.sleep(0.001)
+
+
+class Member:
+    """One instance: its node, and its disk that survives restarts."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.uri = f"unix/:{cluster.directory}/{name}.sock"
+        self.disk: Storage = MemoryStorage()
+        self.log_path = cluster.directory / f"{name}.log"
+        self.options: dict[str, Any] = {}
+        self._node: Node | None = None
+
+    # -- life -------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node:
+        assert self._node is not None, f"{self.name} is not running"
+        return self._node
+
+    async def start(self, *sources: Member | Proxy | str, **options: Any) -> Member:
+        """Configure a new node on the disk; the options of the last start are kept where no new ones are given."""
+        self.options |= options
+        if sources:
+            self.options["replication"] = [uri_of(source) for source in sources]
+        node = self._node = Node(disk=self.disk)
+        node.log.open(str(self.log_path))
+        defaults = {
+            "listen": self.uri,
+            "replication_timeout": TIMEOUT,
+            "replication_connect_timeout": 5,
+            "replication_sync_timeout": 5,
+        }
+        await node.configure(defaults | self.options)
+        return self
+
+    async def stop(self) -> None:
+        if self._node is not None:
+            node, self._node = self._node, None
+            await node.close()
+
+    async def restart(self, *sources: Member | Proxy | str, **options: Any) -> Member:
+        await self.stop()
+        return await self.start(*sources, **options)
+
+    async def replicate(self, *sources: Member | Proxy | str) -> None:
+        """`box.cfg{replication = ...}`."""
+        self.options["replication"] = [uri_of(source) for source in sources]
+        await self.node.configure({"replication": self.options["replication"]})
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def copy_disk(self) -> MemoryStorage:
+        """What is on the disk now, as after a loss of power: for another start."""
+        copy = MemoryStorage()
+        for name in self.disk.names("."):
+            source, file = self.disk.open(name), copy.create(name)
+            file.write(source.read(0, self.disk.size(name)))
+            file.close()
+            source.close()
+        return copy
+
+    # -- data -------------------------------------------------------------------------------------
+
+    def begin_put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> Commit | None:
+        """Write rows in one transaction; the commit in progress, None if it is complete already."""
+        ctx = self.node.new_context()
+        many = len(rows) > 1
+        if many:
+            self.node.txns.begin(ctx)
+        for row in rows:
+            getattr(self.node.dml, operation)(ctx, self.node.schema.space(space), pack(row))
+        if many:
+            self.node.txns.commit(ctx)
+        return ctx.take_pending()
+
+    async def put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> None:
+        """Write rows in one transaction and wait for its end."""
+        commit = self.begin_put(*rows, space=space, operation=operation)
+        if commit is not None:
+            await commit.wait()
+
+    async def make_space(self, space_id: int = SPACE, name: str = "test", **options: Any) -> None:
+        await self.put([space_id, 1, name, "memtx", 0, options, []], space=SpaceId.SPACE)
+        await self.put([space_id, *TREE_PK[1:]], space=SpaceId.INDEX)
+
+    async def grant_guest(self) -> None:
+        """Everybody may replicate from here, as `box.schema.user.grant('guest', 'super')` would say."""
+        await self.put([1, 0, "universe", 0, 0xFFFFFFFF], space=SpaceId.PRIV, operation="replace")
+
+    def rows(self, space: int = SPACE) -> list[Any]:
+        node = self.node
+        if space not in node.schema.spaces:
+            return []
+        ctx = node.new_context()
+        return [unpack(raw) for raw in node.dml.select(ctx, node.schema.space(space), 0, 2, 0, 2**32 - 1, [])]
+
+    def keys(self, space: int = SPACE) -> list[int]:
+        return [row[0] for row in self.rows(space)]
+
+    def new_context(self) -> Context:
+        return self.node.new_context()
+
+    # -- replication ------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> int:
+        return self.node.instance_id
+
+    def applier(self, source: Member) -> Applier:
+        """The applier that follows another member."""
+        found = next((a for a in self.node.replicaset.appliers if a.uuid == source.node.instance_uuid), None)
+        assert found is not None, f"{self.name} has no applier for {source.name}"
+        return found
+
+    def only_applier(self) -> Applier:
+        (applier,) = self.node.replicaset.appliers
+        return applier
+
+    def follows(self, source: Member) -> bool:
+        uuid = source.node.instance_uuid
+        return any(a.uuid == uuid and a.state is ApplierState.FOLLOW for a in self.node.replicaset.appliers)
+
+    def has_rows_of(self, other: Member) -> bool:
+        return self.node.vclock.covers(other.node.vclock, ignore_zero=True)
+
+    def inject(self, name: str, value: object) -> None:
+        assert self.node.errinj.set(f"ERRINJ_{name}", value) == "ok"
+
+    def injected(self, name: str) -> Any:
+        return self.node.errinj.get(f"ERRINJ_{name}")
+
+
+def uri_of(source: Member | Proxy | str) -> str:
+    return source if isinstance(source, str) else source.uri
+
+
+class Cluster:
+    """Members and proxies of one test."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.members: list[Member] = []
+        self.proxies: list[Proxy] = []
+
+    def member(self, name: str | None = None) -> Member:
+        member = Member(self, name or "abcdefgh"[len(self.members)])
+        self.members.append(member)
+        return member
+
+    async def proxy(self, target: Member, **settings: Any) -> Proxy:
+        proxy = Proxy(f"{self.directory}/proxy-{len(self.proxies)}.sock", target.uri, **settings)
+        self.proxies.append(proxy)
+        await proxy.start()
+        return proxy
+
+    async def master(self, **options: Any) -> Member:
+        """A founded replica set of one, which lets guests in and has a space."""
+        master = await self.member().start(**options)
+        await master.grant_guest()
+        await master.make_space()
+        return master
+
+    async def pair(self, **options: Any) -> tuple[Member, Member]:
+        """A master and a replica that follows it."""
+        master = await self.master()
+        return master, await self.member().start(master, **options)
+
+    async def mesh(self, count: int = 3, **options: Any) -> list[Member]:
+        """Instances that all follow each other."""
+        members = [await self.master(**options)]
+        while len(members) < count:
+            members.append(await self.member().start(members[0], **options))
+        for member in members:
+            await member.replicate(*members)
+        return members
+
+    async def close(self) -> None:
+        for member in self.members:
+            await member.stop()
+        for proxy in self.proxies:
+            await proxy.stop()
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    """An empty cluster; everything is closed at the end."""
+    directory = Path(tempfile.mkdtemp(prefix="box-", dir="/tmp"))
+    running = Cluster(directory)
+    try:
+        yield running
+    finally:
+        await running.close()
+        shutil.rmtree(directory)
+
+
+async def equal(members: Iterable[Member], space: int = SPACE) -> None:
+    """Wait until all members have the same rows and vclocks."""
+    first, *others = members
+
+    def are_equal() -> bool:
+        clocks = [member.node.vclock.without_zero() for member in (first, *others)]
+        return all(clock == clocks[0] for clock in clocks) and all(m.rows(space) == first.rows(space) for m in others)
+
+    await until(are_equal, "equality")
+
+
+class Proxy:
+    """A loopback proxy between unix sockets that delays, fragments, holds and cuts the streams through it.
+
+    `delay` seconds are added to every piece, `fragment` bytes are the largest piece. `hold()` stops both directions
+    without closing anything, `cut()` breaks every connection; with `refuse` set no new one is served.
+    """
+
+    def __init__(self, path: str, target: str, *, delay: float = 0.0, fragment: int = 0) -> None:
+        self.uri = f"unix/:{path}"
+        self.delay = delay
+        self.fragment = fragment
+        self.refuse = False
+        self.connection_count = 0
+        self.forwarded = 0
+        self._path = path
+        self._target = target.removeprefix("unix/:")
+        self._open = asyncio.Event()
+        self._open.set()
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._serve, self._path)
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hold(self) -> None:
+        self._open.clear()
+
+    def release(self) -> None:
+        self._open.set()
+
+    def cut(self) -> None:
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            await self._connect(reader, writer)
+        except (OSError, asyncio.CancelledError):
+            pass  # either side may vanish at any time; that is what the proxy is for
+        finally:
+            writer.close()
+            self._tasks.discard(task)
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.refuse:
+            return
+        self.connection_count += 1
+        far_reader, far_writer = await asyncio.open_unix_connection(self._target)
+        pair = {writer, far_writer}
+        self._writers |= pair
+        pumps = [
+            asyncio.ensure_future(self._pump(reader, far_writer)),
+            asyncio.ensure_future(self._pump(far_reader, writer)),
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            self._writers -= pair
+            for end in pair:
+                end.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                for start in range(0, len(data), self.fragment or len(data)):
+                    await self._open.wait()
+                    await asyncio.sleep(self.delay)
+                    writer.write(data[start : start + (self.fragment or len(data))])
+                    self.forwarded += 1
+                    await writer.drain()
+
+
+async def fails(awaitable: Any) -> BoxError:
+    """The error that the awaitable raises."""
+    try:
+        await awaitable
+    except BoxError as error:
+        return error
+    raise AssertionError("no error was raised")

@@ -1,0 +1,434 @@
+"""Replication when something goes wrong: the network, the journal, the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import warnings
+
+from box.errors import ErrorCode
+from box.journal.storage import MemoryStorage
+from box.replication.state import ApplierState, RelayState
+
+from .cluster import SPACE, TIMEOUT, Cluster, Member, cluster, equal, until
+
+
+def test_a_broken_connection_is_made_again() -> None:
+    """Rows that were under way when the stream broke arrive once."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            proxy = await running.proxy(master, fragment=50)
+            replica = await running.member().start(proxy)
+            for key in range(60):
+                master.begin_put([key, "x" * 50])
+                if key % 20 == 19:
+                    await until(lambda key=key: len(replica.keys()) > key - 19)  # type: ignore[misc]
+                    proxy.cut()
+            await equal([master, replica])
+            assert proxy.connection_count >= 3
+            await until(lambda: replica.follows(master))
+
+    asyncio.run(main())
+
+
+def test_a_slow_network() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            one, other = await running.mesh(2)
+            slow = await running.proxy(one, delay=0.005, fragment=200)
+            await other.replicate(slow)
+            for key in range(50):
+                one.begin_put([key, "one"])
+                other.begin_put([1000 + key, "other"])
+            await equal([one, other])
+            assert len(one.keys()) == 100
+
+    asyncio.run(main())
+
+
+def test_silence_disconnects_both_sides() -> None:
+    """No heartbeat for four times `replication_timeout`: the applier and the relay give the connection up."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            proxy = await running.proxy(master)
+            replica = await running.member().start(proxy)
+            applier = replica.only_applier()
+            await until(lambda: applier.state is ApplierState.FOLLOW)
+            idle_since = asyncio.get_running_loop().time()
+            await until(lambda: applier.last_row_time > idle_since + 2 * TIMEOUT)
+            assert applier.state is ApplierState.FOLLOW
+            proxy.hold()
+            await until(lambda: applier.error is not None)
+            assert applier.error is not None
+            assert applier.error.message == "timed out"
+            relay = master.node.replicaset.by_id[2].relay
+            assert relay is not None
+            await until(lambda: relay.state is RelayState.STOPPED)
+            proxy.cut()
+            proxy.release()
+            await master.put([1, "x"])
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def test_acknowledgements_reach_the_relay() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await master.put([1, "x"])
+            relay = master.node.replicaset.by_id[2].relay
+            assert relay is not None
+            await until(lambda: relay.vclock == master.node.vclock)
+            assert relay.is_following
+            assert repr(relay) == f"<Relay to {replica.node.instance_uuid} FOLLOW>"
+
+    asyncio.run(main())
+
+
+# -- the journal of the replica ------------------------------------------------------------------------
+
+
+async def _fail_and_resume(injection: str) -> None:
+    async with cluster() as running:
+        master, replica = await running.pair()
+        await until(lambda: replica.follows(master))
+        replica.inject(injection, True)
+        await master.put([1, "x"])
+        applier = replica.only_applier()
+        await until(lambda: applier.state is ApplierState.STOPPED)
+        assert applier.error is not None
+        assert applier.error.code == ErrorCode.WAL_IO
+        assert replica.keys() == []
+        replica.inject(injection, False)
+        await master.put([2, "x"])
+        await replica.replicate()
+        await replica.replicate(master)
+        await equal([master, replica])
+        assert replica.keys() == [1, 2]
+
+
+def test_a_row_that_is_refused_by_the_journal() -> None:
+    asyncio.run(_fail_and_resume("WAL_IO"))
+
+
+def test_a_row_that_cannot_be_written() -> None:
+    asyncio.run(_fail_and_resume("WAL_WRITE"))
+
+
+def test_a_log_that_cannot_be_rotated() -> None:
+    """The failure comes while a file is changed; rows behind the first are undone too."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            await replica.node.snapshot()
+            replica.inject("WAL_ROTATE", True)
+            for key in range(5):
+                master.begin_put([key, "x"])
+            applier = replica.only_applier()
+            await until(lambda: applier.state is ApplierState.STOPPED)
+            await until(lambda: replica.keys() == [])
+            replica.inject("WAL_ROTATE", False)
+            await replica.replicate()
+            await replica.replicate(master)
+            await equal([master, replica])
+            assert replica.keys() == list(range(5))
+
+    asyncio.run(main())
+
+
+def test_a_failure_stops_all_appliers() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            members = await running.mesh(3)
+            replica = members[2]
+            await until(lambda: all(replica.follows(source) for source in members[:2]))
+            replica.inject("WAL_IO", True)
+            await members[0].put([1, "x"])
+            appliers = [replica.applier(source) for source in members[:2]]
+            await until(lambda: all(applier.state is ApplierState.STOPPED for applier in appliers))
+            replica.inject("WAL_IO", False)
+            await replica.replicate()
+            await replica.replicate(*members)
+            await equal(members)
+
+    asyncio.run(main())
+
+
+def test_a_full_queue_of_the_journal_holds_the_applier() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair(wal_queue_max_size=1000)
+            await until(lambda: replica.follows(master))
+            replica.inject("WAL_DELAY", True)
+            for key in range(100):
+                await master.put([key, "x" * 100])
+            await until(lambda: replica.node.journal.queue_size >= 1000)
+            await asyncio.sleep(0.02)
+            assert 0 < len(replica.keys()) < 20
+            replica.inject("WAL_DELAY", False)
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+# -- garbage ------------------------------------------------------------------------------------------------
+
+
+def _log_count(member: Member) -> int:
+    return sum(name.endswith(".xlog") for name in member.disk.names("."))
+
+
+def test_rows_are_kept_for_a_replica_that_is_away() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            await replica.stop()
+            for key in range(4):
+                await master.put([key, "x"])
+                await master.node.snapshot()
+            assert _log_count(master) >= 4
+            await replica.start()
+            await equal([master, replica])
+            await master.put([9, "x"])
+            await until(lambda: _log_count(master) <= 3, "removal of what the replica has")
+
+    asyncio.run(main())
+
+
+def test_a_restarted_master_keeps_rows_until_its_replicas_come() -> None:
+    """It does not know where they stand before they subscribe."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            await replica.stop()
+            await master.put([1, "x"])
+            await master.restart(checkpoint_count=1)
+            for key in range(2, 5):
+                await master.put([key, "x"])
+                await master.node.snapshot()
+            assert master.node.checkpoints.collector.is_paused
+            await replica.start()
+            await equal([master, replica])
+            await until(lambda: not master.node.checkpoints.collector.is_paused)
+
+    asyncio.run(main())
+
+
+async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
+    """A pair whose master has removed rows that its replica lacks."""
+    master, replica = await running.pair()
+    await until(lambda: replica.follows(master))
+    await replica.stop()
+    await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
+    for key in range(4):
+        await master.put([key, "x"])
+        await master.node.snapshot()
+    await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
+    return master, replica
+
+
+def test_rejoin_when_the_master_has_removed_the_rows() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await _leave_behind(running)
+            await replica.start()
+            assert "replica is too old, initiating rebootstrap" in replica.log
+            await equal([master, replica])
+            assert replica.id == 2
+            await master.put([10, "x"])
+            await equal([master, replica])
+            await replica.restart()
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
+    """A rejoin would lose them; the applier keeps asking instead."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            await replica.put([100, "mine"])
+            await replica.stop()
+            await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
+            for key in range(4):
+                await master.put([key, "x"])
+                await master.node.snapshot()
+            await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
+            await replica.start(replication_sync_timeout=0.3)
+            assert "replica has local rows" in replica.log
+            applier = replica.only_applier()
+            await until(lambda: applier.error is not None)
+            assert applier.error is not None
+            assert applier.error.code == ErrorCode.XLOG_GAP
+            assert applier.error.message.startswith("Missing .xlog file between LSN")
+            assert replica.node.status == "orphan"
+            assert replica.keys() == [100]
+
+    asyncio.run(main())
+
+
+# -- the wire --------------------------------------------------------------------------------------------------
+
+
+def test_a_broken_lsn_stops_the_applier() -> None:
+    """ERRINJ_RELAY_BREAK_LSN: the replica has seen that lsn, so that the row is lost; nothing else breaks."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            master.inject("RELAY_BREAK_LSN", master.node.vclock[1] + 1)
+            await master.put([1, "x"])
+            await master.put([2, "x"])
+            await until(lambda: replica.keys() == [2])
+            assert replica.node.vclock == master.node.vclock
+
+    asyncio.run(main())
+
+
+def test_delays_of_the_relay() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            master.inject("RELAY_SEND_DELAY", True)
+            await master.put([1, "x"])
+            await asyncio.sleep(0.02)
+            assert replica.keys() == []
+            master.inject("RELAY_SEND_DELAY", False)
+            await until(lambda: replica.keys() == [1])
+            master.inject("RELAY_TIMEOUT", 0.01)
+            replica.inject("APPLIER_SLOW_ACK", True)
+            for key in range(2, 6):
+                master.begin_put([key, "x"])
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def test_a_join_that_breaks_off() -> None:
+    """It fails, and another attempt succeeds."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            for key in range(200):
+                master.begin_put([key, "x" * 100])
+            proxy = await running.proxy(master, fragment=1000)
+            replica = running.member()
+            starting = asyncio.ensure_future(replica.start(proxy))
+            await until(lambda: proxy.forwarded > 8)
+            proxy.cut()
+            result = (await asyncio.gather(starting, return_exceptions=True))[0]
+            assert isinstance(result, Exception)
+            await replica.restart(master)
+            await equal([master, replica])
+            assert len(replica.keys()) == 200
+
+    asyncio.run(main())
+
+
+def test_a_transaction_in_a_trigger_that_waits() -> None:
+    """Triggers of an applied row may wait; the order of rows is kept, and a stop in between leaves nothing open."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            gate = asyncio.Event()
+
+            class Waiting:
+                async def call(self, ctx: object, old: object, new: object, space: str, operation: str) -> None:
+                    await gate.wait()
+
+            space = replica.node.schema.space(SPACE)
+            space.on_replace.append(Waiting())
+            await master.put([1, "x"])
+            await master.put([2, "x"])
+            await until(lambda: replica.keys() == [1])
+            await replica.replicate()
+            assert replica.keys() == []
+            gate.set()
+            await replica.replicate(master)
+            await equal([master, replica])
+            assert replica.keys() == [1, 2]
+
+    asyncio.run(main())
+
+
+# -- leave nothing behind --------------------------------------------------------------------------------------
+
+
+def _descriptors() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(f"{name} {os.readlink(f'/proc/self/fd/{name}')}")
+        except OSError:
+            continue
+    return found
+
+
+def test_nothing_is_left_behind() -> None:
+    """After three nodes have replicated all ways and closed: no task, thread, descriptor, socket or session."""
+
+    async def main() -> None:
+        threads, descriptors = set(threading.enumerate()), _descriptors()
+        async with cluster() as running:
+            members = await running.mesh(3)
+            for number, member in enumerate(members):
+                await member.put([number, "x"])
+            await equal(members)
+            await members[1].restart()
+            await members[0].replicate(*members)
+            await equal(members)
+            nodes = [member.node for member in members]
+            for node in nodes:
+                appliers = [session for session in node.sessions.by_id.values() if session.type == "applier"]
+                assert len(appliers) == len(node.replicaset.appliers)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not left
+        assert set(threading.enumerate()) == threads
+        await until(lambda: _descriptors() == descriptors)
+        for node in nodes:
+            assert not node.sessions.by_id.keys() - {1} or all(
+                session.type == "background" for session in node.sessions.by_id.values()
+            )
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(main())
+        gc.collect()
+
+
+def test_memory_disks_are_independent() -> None:
+    """A copy of a disk is what a loss of power would have left."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.put([1, "x"])
+            copy = master.copy_disk()
+            await master.put([2, "x"])
+            await master.stop()
+            assert isinstance(copy, MemoryStorage)
+            master.disk = copy
+            await master.start()
+            assert master.keys() == [1]
+
+    asyncio.run(main())

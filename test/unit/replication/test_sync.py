@@ -1,0 +1,409 @@
+"""Synchronous transactions between real nodes: quorum, timeout, owners that change, restarts in the middle.
+
+The concurrent ones run several times, with other work on the loop in between, because their order is what matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.replication.state import ApplierState
+
+from .cluster import Cluster, Member, cluster, equal, fails, until
+
+SYNC = 600
+ROUNDS = 20
+
+
+async def sync_mesh(running: Cluster, count: int, **options: Any) -> list[Member]:
+    """A full mesh with a synchronous space."""
+    settings: dict[str, Any] = {"replication_synchro_quorum": count, "replication_synchro_timeout": 1000} | options
+    members = await running.mesh(count, **settings)
+    await members[0].make_space(SYNC, "sync", is_sync=True)
+    await equal(members)
+    return members
+
+
+async def set_quorum(member: Member, quorum: int) -> None:
+    await member.node.configure({"replication_synchro_quorum": quorum})
+
+
+async def all_have(members: list[Member], keys: list[int]) -> None:
+    await until(lambda: all(member.keys(SYNC) == keys for member in members), f"keys {keys} everywhere")
+
+
+async def settled(members: list[Member], keys: list[int]) -> None:
+    """Everybody has these keys, an empty limbo and the same vclock."""
+    await all_have(members, keys)
+    await equal(members, SYNC)
+    await until(lambda: all(member.node.limbo.is_empty for member in members), "empty limbos")
+
+
+def repeat(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], rounds: int, *, busy: bool = False) -> None:
+    """Run a scenario several times; `busy` keeps the loop busy beside it, so that wake-ups come in other orders."""
+
+    async def burn() -> None:
+        while True:
+            sum(range(20_000))
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        burner = asyncio.ensure_future(burn()) if busy else None
+        try:
+            async with cluster() as running:
+                await scenario(running)
+        finally:
+            if burner is not None:
+                burner.cancel()
+                await asyncio.gather(burner, return_exceptions=True)
+
+    for _ in range(rounds):
+        asyncio.run(main())
+
+
+def test_quorum() -> None:
+    """The commit returns when so many instances have the transaction."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two, three = members = await sync_mesh(running, 3)
+        await one.put([1], space=SYNC)
+        await settled(members, [1])
+        await three.replicate()
+        commit = one.begin_put([2], space=SYNC)
+        await until(lambda: two.keys(SYNC) == [1, 2])
+        assert commit is not None
+        assert not commit.done
+        await set_quorum(one, 2)
+        await commit.wait()
+        await three.replicate(one, two)
+        await settled(members, [1, 2])
+
+    repeat(scenario, 1)
+
+
+def test_timeout_rolls_back_everywhere() -> None:
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        await one.node.configure({"replication_synchro_timeout": 0.05})
+        first = one.begin_put([1], space=SYNC)
+        second = one.begin_put([1, "async"])
+        assert first is not None
+        assert second is not None
+        error = await fails(first.wait())
+        assert error.code == ErrorCode.SYNC_QUORUM_TIMEOUT
+        assert error.message == "Quorum collection for a synchronous transaction is timed out"
+        error = await fails(second.wait())
+        assert error.code == ErrorCode.SYNC_ROLLBACK
+        await settled(members, [])
+        assert one.keys() == two.keys() == []
+        await set_quorum(one, 2)
+        await one.put([2], space=SYNC)
+        await settled(members, [2])
+
+    repeat(scenario, 3)
+
+
+def test_rollback_beside_rows_of_another_origin() -> None:
+    """A ROLLBACK that arrives while other rows are on their way to the journal is no failure of the journal."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
+        await one.node.configure({"replication_synchro_timeout": 0.03})
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        for key in range(30):
+            if not two.node.limbo.is_read_only:
+                two.begin_put([key, "two"])
+            await asyncio.sleep(0.002)
+        await fails(commit.wait())
+        await settled(members, [])
+        for member in members:
+            for source in members:
+                assert member is source or member.follows(source)
+        assert len(three.keys()) == len(two.keys())
+
+    repeat(scenario, 5)
+
+
+def test_asynchronous_transactions_wait_behind_synchronous_ones() -> None:
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        first = one.begin_put([1], space=SYNC)
+        behind = one.begin_put([1, "async"])
+        await until(lambda: two.keys() == [1])
+        assert first is not None
+        assert behind is not None
+        assert not first.done
+        assert not behind.done
+        await set_quorum(one, 2)
+        await first.wait()
+        await behind.wait()
+        await settled(members, [1])
+
+    repeat(scenario, 1)
+
+
+def test_others_are_read_only_while_the_limbo_is_foreign() -> None:
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        await until(lambda: len(two.node.limbo) == 1)
+        assert two.node.is_ro
+        with pytest.raises(BoxError, match="read-only"):
+            await two.put([2], space=SYNC)
+        await set_quorum(one, 2)
+        assert commit is not None
+        await commit.wait()
+        await until(lambda: not two.node.is_ro)
+        await set_quorum(two, 2)
+        await two.put([2], space=SYNC)
+        assert two.node.limbo.owner_id == two.id
+        await one.put([3], space=SYNC)
+        await settled(members, [1, 2, 3])
+
+    repeat(scenario, 3)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_delayed_confirm_and_a_new_owner(busy: bool) -> None:
+    """The CONFIRM of the first owner waits in the journal of one instance, while another has become the owner: its
+    transaction comes with the CONFIRM before it, and waits until that is written."""
+
+    async def scenario(running: Cluster) -> None:
+        one, slow, fast = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
+        commit = one.begin_put([1], space=SYNC)
+        await until(lambda: slow.has_rows_of(one) and fast.has_rows_of(one))
+        slow.inject("WAL_DELAY_COUNTDOWN", 0)
+        await set_quorum(one, 3)
+        assert commit is not None
+        await commit.wait()
+        await until(lambda: slow.injected("WAL_DELAY"), "the delay")
+        await until(lambda: fast.has_rows_of(one))
+        await set_quorum(fast, 2)
+        await fast.put([2], space=SYNC)
+        assert slow.node.limbo.owner_id == one.id
+        assert len(slow.node.limbo) == 1
+        slow.inject("WAL_DELAY", False)
+        await settled(members, [1, 2])
+        assert slow.node.limbo.owner_id == fast.id
+        for member in members:
+            for source in members:
+                await until(lambda m=member, s=source: m is s or m.follows(s))  # type: ignore[misc]
+
+    repeat(scenario, ROUNDS if busy else 5, busy=busy)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
+    """One instance's CONFIRM is on its way to its journal while another takes the limbo over: whoever comes first,
+    everybody ends with the same data, and no transaction meets a limbo that is about to change hands."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
+        await two.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 2})
+        commit = one.begin_put([1], space=SYNC)
+        await until(lambda: two.has_rows_of(one) and three.has_rows_of(one))
+        one.inject("WAL_DELAY_COUNTDOWN", 0)
+        await set_quorum(one, 3)
+        await until(lambda: one.injected("WAL_DELAY"), "the delay")
+        promoting = asyncio.ensure_future(two.node.promote())
+        await until(lambda: promoting.done() or three.node.limbo.owner_id == two.id)
+        await promoting
+        written = asyncio.ensure_future(two.put([2], space=SYNC))
+        await until(lambda: three.keys(SYNC) == [1, 2])
+        one.inject("WAL_DELAY", False)
+        assert commit is not None
+        await commit.wait()
+        await written
+        await settled(members, [1, 2])
+        assert {member.node.limbo.owner_id for member in members} == {two.id}
+
+    repeat(scenario, ROUNDS if busy else 5, busy=busy)
+
+
+def test_promotion_rolls_back_what_it_did_not_have() -> None:
+    async def scenario(running: Cluster) -> None:
+        one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
+        first = one.begin_put([1], space=SYNC)
+        await until(lambda: two.has_rows_of(one) and three.has_rows_of(one))
+        await two.replicate(three)
+        await three.replicate(two)
+        second = one.begin_put([2], space=SYNC)
+        assert first is not None
+        assert second is not None
+        for member in (two, three):
+            await member.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 2})
+        await two.node.promote()
+        await fails(second.wait())
+        await first.wait()
+        await two.replicate(*members)
+        await three.replicate(*members)
+        await settled(members, [1])
+
+    repeat(scenario, 3)
+
+
+def test_a_confirm_that_cannot_be_written_is_tried_again() -> None:
+    """At once (WAL_IO) and in the WAL thread (WAL_WRITE): the transaction stays in the limbo and is confirmed later."""
+
+    async def scenario(running: Cluster, injection: str) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        await until(lambda: two.has_rows_of(one))
+        one.inject(injection, True)
+        await set_quorum(one, 2)
+        await until(lambda: "could not write a synchronous request" in one.log)
+        assert not commit.done
+        assert len(one.node.limbo) == 1
+        one.inject(injection, False)
+        await commit.wait()
+        await settled(members, [1])
+
+    for injection in ("WAL_IO", "WAL_WRITE"):
+        repeat(lambda running, name=injection: scenario(running, name), 1)  # type: ignore[misc]
+
+
+def test_a_confirm_that_a_replica_cannot_write() -> None:
+    """Its applier stops, its limbo stays; after a new subscription the CONFIRM comes again."""
+
+    async def scenario(running: Cluster, injection: str) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        await until(lambda: two.has_rows_of(one))
+        two.inject(injection, True)
+        await set_quorum(one, 2)
+        await commit.wait()
+        applier = two.applier(one)
+        await until(lambda: applier.state is ApplierState.STOPPED)
+        assert applier.error is not None
+        assert applier.error.code == ErrorCode.WAL_IO
+        assert len(two.node.limbo) == 1
+        two.inject(injection, False)
+        await two.replicate()
+        await two.replicate(*members)
+        await settled(members, [1])
+
+    for injection in ("WAL_IO", "WAL_WRITE"):
+        repeat(lambda running, name=injection: scenario(running, name), 2)  # type: ignore[misc]
+
+
+def test_an_applier_that_is_stopped_while_a_confirm_is_written() -> None:
+    """The row is written all the same, and applied once."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        await until(lambda: two.has_rows_of(one))
+        two.inject("WAL_DELAY_COUNTDOWN", 0)
+        await set_quorum(one, 2)
+        assert commit is not None
+        await commit.wait()
+        await until(lambda: two.injected("WAL_DELAY"))
+        await two.node.configure({"replication_sync_timeout": 0.02})
+        await two.replicate()
+        await two.replicate(*members)
+        two.inject("WAL_DELAY", False)
+        await settled(members, [1])
+        await until(lambda: two.follows(one))
+
+    repeat(scenario, 5)
+
+
+def test_versions_stay_invisible_until_the_confirm_is_written() -> None:
+    """With `memtx_use_mvcc_engine` readers see a synchronous transaction only when it is confirmed."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3, memtx_use_mvcc_engine=True)
+        commit = one.begin_put([1], space=SYNC)
+        await until(lambda: len(two.node.limbo) == 1)
+        assert one.keys(SYNC) == two.keys(SYNC) == []
+        two.inject("WAL_DELAY_COUNTDOWN", 0)
+        await set_quorum(one, 2)
+        assert commit is not None
+        await commit.wait()
+        assert one.keys(SYNC) == [1]
+        await until(lambda: two.injected("WAL_DELAY"))
+        assert two.keys(SYNC) == []
+        two.inject("WAL_DELAY", False)
+        await settled(members, [1])
+
+    repeat(scenario, 3)
+
+
+def test_restart_of_the_owner_with_unconfirmed_transactions() -> None:
+    """They wait in the limbo again, and are confirmed when the replicas have them."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        await until(lambda: two.has_rows_of(one))
+        await one.restart()
+        assert len(one.node.limbo) == 1
+        assert one.node.limbo.owner_id == one.id
+        await set_quorum(one, 2)
+        await settled(members, [1])
+        await one.put([2], space=SYNC)
+        await settled(members, [1, 2])
+
+    repeat(scenario, 2)
+
+
+def test_restart_of_a_replica_with_unconfirmed_transactions() -> None:
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        await until(lambda: two.has_rows_of(one))
+        await two.restart()
+        assert len(two.node.limbo) == 1
+        assert two.node.is_ro
+        await set_quorum(one, 2)
+        await commit.wait()
+        await settled(members, [1])
+
+    repeat(scenario, 2)
+
+
+def test_a_join_waits_for_the_limbo() -> None:
+    """What a new replica gets is confirmed: the join waits, and is refused with what was rolled back."""
+
+    async def scenario(running: Cluster) -> None:
+        (one,) = await sync_mesh(running, 1, replication_synchro_quorum=2)
+        commit = one.begin_put([1], space=SYNC)
+        assert commit is not None
+        two = running.member()
+        starting = asyncio.ensure_future(two.start(one))
+        await until(lambda: "joining replica" in one.log)
+        assert not commit.done
+        await set_quorum(one, 1)
+        await commit.wait()
+        await starting
+        await settled([one, two], [1])
+
+    repeat(scenario, 2)
+
+
+def test_clearing_a_dead_owners_queue() -> None:
+    """`box.ctl.clear_synchro_queue` on a replica whose master is gone; the master comes back and follows."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
+        one.begin_put([1], space=SYNC)
+        await until(lambda: two.has_rows_of(one))
+        await one.stop()
+        await two.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 1})
+        await two.node.promote()
+        assert (two.keys(SYNC), two.node.limbo.owner_id) == ([1], two.id)
+        await two.put([2], space=SYNC)
+        await one.start()
+        await settled(members, [1, 2])
+
+    repeat(scenario, 2)
