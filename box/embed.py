@@ -38,6 +38,15 @@ _LEVELS = {
 }
 
 
+_NAME_OF_FIBER = b"""
+    local fiber = require('fiber')
+    return function(id)
+        local found = fiber.find(id)
+        return found and found:name() or 'lua'
+    end
+"""
+
+
 class Instance:
     """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
 
@@ -69,11 +78,18 @@ class Instance:
         )
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
+        self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")
         self.node.log.fiber = self._current_fiber
 
     def _current_fiber(self) -> tuple[int, str]:
-        """What the log shows of the fiber that runs; Lua's own messages come with their fiber's name."""
-        return self.runtime.fiber_id or 1, "main"
+        """What the log shows of who is at work: a Lua fiber, or a task of the node such as an applier's."""
+        fiber_id = self.runtime.fiber_id
+        if fiber_id and not self.runtime.closed:
+            (found,) = self.runtime.invoke_now(self._name_of_fiber, fiber_id)
+            return fiber_id, found.decode("utf-8", "replace") if isinstance(found, bytes) else "lua"
+        task = asyncio.current_task(self.loop) if asyncio._get_running_loop() is self.loop else None
+        name = "main" if task is None or task.get_name().startswith("Task-") else task.get_name()
+        return 1, name
 
     def _log(self, level: str, text: str) -> None:
         self.node.log.say(_LEVELS[level], text)

@@ -58,6 +58,7 @@ def export(args: argparse.Namespace) -> int:
 
     # Spark's workers are Python processes; without this they would be whatever python3 comes first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    found = SparkSession.getActiveSession()
     spark = (
         SparkSession.builder.master(args.master)
         .appName("lunabox-export")
@@ -78,7 +79,8 @@ def export(args: argparse.Namespace) -> int:
             read_back = read_back.option("header", "true")
         return int(read_back.load(args.output).count())
     finally:
-        spark.stop()
+        if found is None:
+            spark.stop()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

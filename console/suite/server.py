@@ -199,10 +199,22 @@ class Server:
         """A new connection to the node's console. Raises OSError or WireError."""
         return await ConsoleClient.connect(self.admin)
 
-    async def evaluate(self, expression: str) -> str:
-        """The reply to a command on a connection of its own; empty if the node is not there."""
+    async def reach(self) -> ConsoleClient:
+        """`connect`, with patience for a node that has only just been started."""
+        deadline = asyncio.get_running_loop().time() + self._around.start_timeout
+        while True:
+            try:
+                return await self.connect()
+            except (OSError, WireError):
+                if self.state is not State.RUNNING or asyncio.get_running_loop().time() > deadline:
+                    raise
+            await asyncio.sleep(POLL)
+
+    async def evaluate(self, expression: str, *, patient: bool = False) -> str:
+        """The reply to a command on a connection of its own; empty if the node is not there, or, for the `patient`,
+        does not come up."""
         try:
-            client = await self.connect()
+            client = await (self.reach() if patient else self.connect())
         except (OSError, WireError):
             return ""
         try:

@@ -112,7 +112,7 @@ class TestSession:
     # -- connections -----------------------------------------------------------------------------
 
     async def _connect(self, name: str, server: Server) -> None:
-        self._connections[name] = await server.connect()
+        self._connections[name] = await server.reach()
         self._server_of[name] = server.name
 
     async def _execute_on(self, name: str, command: str) -> str:
@@ -135,7 +135,9 @@ class TestSession:
     async def _switch(self, command: Command) -> bool:
         """The script goes on at another node, where `test_run` is at hand too."""
         await self._set_connection(command)
-        await self._connections[command.names[0]].execute(_MAKE_TEST_RUN)
+        (name,) = command.names
+        # Not on the script's connection: the node that switches to itself is busy there with this very command.
+        await self._server(self._server_of.get(name, name)).evaluate(_MAKE_TEST_RUN, patient=True)
         return True
 
     async def _set_connection(self, command: Command) -> bool:
@@ -256,7 +258,7 @@ class TestSession:
 
     async def _eval(self, command: Command) -> RawReply:
         name, expression = command.names
-        reply = await self._server(name).evaluate(expression)
+        reply = await self._server(name).evaluate(expression, patient=True)
         if not reply:
             raise CommandError(f"no answer from {name}")
         return RawReply(reply)

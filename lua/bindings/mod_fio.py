@@ -1,4 +1,4 @@
-"""`fio`: files and directories.
+"""`fio` and `pwd`: files, directories and accounts.
 
 Calls that are over in microseconds are made directly; those that move data or walk a tree go to a thread. Failures are
 SystemErrors with the peer's text, `fio: <text of errno>`, and the errno.
@@ -339,6 +339,11 @@ class FileBinding(Binding):
     def groups(self) -> bytes:
         """All groups."""
         return codec.pack([_group(entry) for entry in grp.getgrall()])
+
+    @exported("process_id")
+    def process_id(self) -> int:
+        """Of this process."""
+        return os.getpid()
 
     @exported("pwd_current")
     def current(self) -> bytes:

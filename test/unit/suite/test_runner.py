@@ -257,3 +257,24 @@ def _replies(suite: Path) -> list[list[str]]:
     text = (suite / "t.result").read_text()
     replies = [part.split(" | ...")[0] for part in text.split(" | ---\n")[1:]]
     return [[line.removeprefix(" | ").removeprefix("- ").strip() for line in reply.splitlines()] for reply in replies]
+
+
+def test_node_that_is_starting_is_waited_for(tmp_path: Path) -> None:
+    """eval and switch have patience with a node that was started without waiting."""
+    test = NEW + (
+        "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
+        "test_run:cmd('start server other with wait=False, wait_load=False')\n"
+        "test_run:eval('other', 'return 1 + 1')[1]\n"
+        "test_run:cmd('switch other')\n"
+        "test_run ~= nil\n"
+    )
+    path = make_suite(tmp_path, test, two__lua=BOX)
+    run(path)
+    assert _replies(path)[-3:] == [["2"], ["true"], ["true"]]
+
+
+def test_switch_to_itself(tmp_path: Path) -> None:
+    """A node may switch to itself."""
+    path = make_suite(tmp_path, NEW + "test_run:cmd('switch default')\ntest_run ~= nil\n")
+    run(path)
+    assert _replies(path)[-2:] == [["true"], ["true"]]

@@ -63,14 +63,12 @@ function M.space_metatable(remote)
         return remote:_request('replace', options, space._format_id, space.id, tuple)
     end
 
-    methods.put = methods.replace
-
     function methods.upsert(space, tuple, ops, options)
         usage.space(space, 'upsert')
         return given(remote:_request('upsert', options, nil, space.id, tuple, ops))
     end
 
-    for _, name in ipairs({'select', 'delete', 'update', 'get', 'count', 'min', 'max'}) do
+    for _, name in ipairs({'select', 'delete', 'update', 'get'}) do
         methods[name] = function(space, ...)
             usage.space(space, name)
             local index = primary_index(space)

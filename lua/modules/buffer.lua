@@ -1,0 +1,166 @@
+-- require('buffer'): growing buffers of bytes, written at wpos and read at rpos. Pointers into a buffer are good until
+-- it grows or is recycled.
+local ffi = require('ffi')
+
+local error, tonumber, type = error, tonumber, type
+
+local READAHEAD = 16320
+-- A buffer grows to a power of two less what an allocator needs for itself.
+local OVERHEAD = 48
+
+ffi.cdef([[
+    struct ibuf {
+        char *buf;
+        char *rpos;
+        char *wpos;
+        char *epos;
+    };
+    void *realloc(void *memory, size_t size);
+    void free(void *memory);
+]])
+
+local ibuf_type = ffi.typeof('struct ibuf')
+local char_pointer = ffi.typeof('char *')
+local methods = {}
+
+local function check(buffer, method)
+    if type(buffer) ~= 'cdata' or not ffi.istype(ibuf_type, buffer) then
+        error(('Attempt to call method without object, use ibuf:%s()'):format(method), 3)
+    end
+end
+
+function methods.size(buffer)
+    check(buffer, 'size')
+    return tonumber(buffer.wpos - buffer.rpos)
+end
+
+function methods.capacity(buffer)
+    check(buffer, 'capacity')
+    return tonumber(buffer.epos - buffer.buf)
+end
+
+-- Offset of the read position.
+function methods.pos(buffer)
+    check(buffer, 'pos')
+    return tonumber(buffer.rpos - buffer.buf)
+end
+
+function methods.unused(buffer)
+    check(buffer, 'unused')
+    return tonumber(buffer.epos - buffer.wpos)
+end
+
+local function release(buffer)
+    ffi.C.free(buffer.buf)
+end
+
+-- Free the memory.
+function methods.recycle(buffer)
+    check(buffer, 'recycle')
+    release(buffer)
+    buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = nil, nil, nil, nil
+end
+
+-- Forget what is in it.
+function methods.reset(buffer)
+    check(buffer, 'reset')
+    buffer.rpos, buffer.wpos = buffer.buf, buffer.buf
+end
+
+local function grow(buffer, size)
+    local used, read = tonumber(buffer.wpos - buffer.buf), tonumber(buffer.rpos - buffer.buf)
+    local capacity = 16384
+    while capacity - OVERHEAD < used + size do
+        capacity = capacity * 2
+    end
+    capacity = capacity - OVERHEAD
+    local memory = ffi.cast(char_pointer, ffi.C.realloc(buffer.buf, capacity))
+    if memory == nil then
+        error(('Failed to allocate %d bytes in ibuf'):format(size), 3)
+    end
+    buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = memory, memory + read, memory + used, memory + capacity
+end
+
+-- Make room for `size` more bytes; where they go.
+function methods.reserve(buffer, size)
+    check(buffer, 'reserve')
+    if buffer.epos - buffer.wpos < size then
+        grow(buffer, size)
+    end
+    return buffer.wpos
+end
+
+-- The same, and count them as written.
+function methods.alloc(buffer, size)
+    check(buffer, 'alloc')
+    if buffer.epos - buffer.wpos < size then
+        grow(buffer, size)
+    end
+    local position = buffer.wpos
+    buffer.wpos = position + size
+    return position
+end
+
+local function check_size(buffer, size)
+    local have = tonumber(buffer.wpos - buffer.rpos)
+    if size > have then
+        error(('Attempt to read out of range bytes: needed=%d size=%d'):format(tonumber(size), have), 3)
+    end
+end
+
+-- The read position, if there are as many bytes.
+function methods.checksize(buffer, size)
+    check(buffer, 'checksize')
+    check_size(buffer, size)
+    return buffer.rpos
+end
+
+-- The same, and count them as read.
+function methods.read(buffer, size)
+    check(buffer, 'read')
+    check_size(buffer, size)
+    local position = buffer.rpos
+    buffer.rpos = position + size
+    return position
+end
+
+function methods.__serialize(buffer)
+    return {ibuf = {rpos = buffer.rpos, wpos = buffer.wpos}}
+end
+
+ffi.metatype(ibuf_type, {
+    __index = methods,
+    __gc = release,
+    __tostring = function()
+        return '<ibuf>'
+    end,
+})
+
+local function ibuf(size)
+    local buffer = ffi.new(ibuf_type)
+    if type(size) == 'number' then
+        buffer:reserve(size)
+    elseif size ~= nil then
+        error('Usage: ibuf([size])', 2)
+    end
+    return buffer
+end
+
+-- A place for one object of a type, which is taken and put back instead of made anew.
+local function ffi_stash_new(ctype)
+    local item
+
+    local function take()
+        local taken = item
+        item = nil
+        return taken or ffi.new(ctype)
+    end
+
+    local function put(object)
+        item = object
+    end
+
+    return {take = take, put = put}
+end
+
+return {ibuf = ibuf, READAHEAD = READAHEAD, ffi_stash_new = ffi_stash_new}
