@@ -8,5 +8,6 @@ require('table.new')
 require('table.clear')
 -- Extensions of MessagePack have to be known before the first tuple is read.
 require('uuid')
+require('decimal')
 
 return true

@@ -108,28 +108,6 @@ def test_timeout_rolls_back_everywhere() -> None:
     repeat(scenario, 3)
 
 
-def test_rollback_beside_rows_of_another_origin() -> None:
-    """A ROLLBACK that arrives while other rows are on their way to the journal is no failure of the journal."""
-
-    async def scenario(running: Cluster) -> None:
-        one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
-        await one.node.configure({"replication_synchro_timeout": 0.03})
-        commit = one.begin_put([1], space=SYNC)
-        assert commit is not None
-        for key in range(30):
-            if not two.node.limbo.is_read_only:
-                two.begin_put([key, "two"])
-            await asyncio.sleep(0.002)
-        await fails(commit.wait())
-        await settled(members, [])
-        for member in members:
-            for source in members:
-                assert member is source or member.follows(source)
-        assert len(three.keys()) == len(two.keys())
-
-    repeat(scenario, 5)
-
-
 def test_asynchronous_transactions_wait_behind_synchronous_ones() -> None:
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)

@@ -1,0 +1,168 @@
+"""`decimal`: numbers of up to 38 digits, which cross the boundary as texts without an exponent.
+
+The arithmetic is that of the standard library's decimal module in the peer's context: 38 digits, a scale of at most 38,
+half away from zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, DivisionByZero, InvalidOperation, Overflow
+from typing import Final
+
+from box.data import codec
+from lua.bindings.binding import Binding, exported, text
+
+_DIGITS: Final = codec.MAX_DECIMAL_DIGITS
+_TRAPS: Final = (InvalidOperation, DivisionByZero, Overflow)
+_CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-1, Emax=_DIGITS - 1, traps=list(_TRAPS))
+_LN_CONTEXT: Final = Context(prec=_DIGITS, rounding=ROUND_HALF_UP, Emin=-_DIGITS, Emax=_DIGITS - 1, traps=list(_TRAPS))
+"""A logarithm near one is smaller than any other result may be; it is rounded afterwards."""
+_WIDE: Final = Context(prec=2 * _DIGITS, rounding=ROUND_HALF_UP)
+"""For what changes only the scale."""
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+
+def parse(value: str) -> Decimal | None:
+    """The number in a text; None for what is none or has more than 38 digits."""
+    if not _NUMBER.fullmatch(value):
+        return None
+    number = Decimal(value)
+    if len(number.as_tuple().digits) > _DIGITS:
+        return None
+    try:
+        # `plus` makes a zero positive.
+        return number if number.is_zero() and _scale(number) <= _DIGITS else _CONTEXT.plus(number)
+    except _TRAPS:
+        return None
+
+
+def _scale(number: Decimal) -> int:
+    exponent = number.as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _precision(number: Decimal) -> int:
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)  # all our numbers are finite
+    return max(len(digits), -exponent) if exponent <= 0 else len(digits) + exponent
+
+
+def _ln(number: Decimal) -> Decimal:
+    return _round(_LN_CONTEXT.ln(number), _DIGITS - 1)
+
+
+def _round(number: Decimal, scale: int) -> Decimal:
+    """Fewer fractional digits; the number as it is for a scale that is out of range."""
+    if not 0 <= scale < _scale(number):
+        return number
+    return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+
+
+def _rescale(number: Decimal, scale: int) -> Decimal:
+    """Exactly `scale` fractional digits; the number as it is if that is impossible."""
+    if scale <= _scale(number):
+        return _round(number, scale)
+    if scale > _DIGITS or len(number.as_tuple().digits) + scale - _scale(number) > _DIGITS:
+        return number
+    return number.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
+
+
+def _trim(number: Decimal) -> Decimal:
+    """Without zeros at the end of the fraction."""
+    trimmed = number.normalize(_WIDE)
+    return trimmed if _scale(trimmed) else trimmed.quantize(Decimal(1), context=_WIDE)
+
+
+_BINARY: Final[dict[str, Callable[[Decimal, Decimal], Decimal]]] = {
+    "add": _CONTEXT.add,
+    "sub": _CONTEXT.subtract,
+    "mul": _CONTEXT.multiply,
+    "div": _CONTEXT.divide,
+    "mod": _CONTEXT.remainder,
+    "pow": _CONTEXT.power,
+}
+_UNARY: Final[dict[str, Callable[[Decimal], Decimal]]] = {
+    "abs": _CONTEXT.abs,
+    "exp": _CONTEXT.exp,
+    "ln": _ln,
+    "log10": _CONTEXT.log10,
+    "minus": lambda number: number.copy_negate() if number else number,
+    "sqrt": _CONTEXT.sqrt,
+    "trim": _trim,
+}
+_SCALING: Final[dict[str, Callable[[Decimal, int], Decimal]]] = {"round": _round, "rescale": _rescale}
+
+
+def _shown(number: Decimal) -> bytes:
+    return format(number, "f").encode()
+
+
+def _result(number: Decimal) -> bytes | None:
+    return _shown(number) if number.is_finite() else None
+
+
+class DecimalBinding(Binding):
+    """Python half of lua/modules/decimal.lua. None stands for an operation without a result."""
+
+    @exported("decimal_parse")
+    def parse(self, value: bytes) -> bytes | None:
+        """The canonical text of a number in a text."""
+        number = parse(text(value))
+        return None if number is None else _shown(number)
+
+    @exported("decimal_parse_double")
+    def parse_double(self, value: float) -> bytes | None:
+        """The same for a number; 15 digits of it count."""
+        number = parse(f"{value:.15g}")
+        return None if number is None else _shown(number)
+
+    @exported("decimal_binary")
+    def binary(self, operation: bytes, left: bytes, right: bytes) -> bytes | None:
+        """An operation with two operands."""
+        try:
+            return _result(_BINARY[text(operation)](Decimal(text(left)), Decimal(text(right))))
+        except _TRAPS:
+            return None
+
+    @exported("decimal_unary")
+    def unary(self, operation: bytes, operand: bytes) -> bytes | None:
+        """An operation with one operand."""
+        try:
+            return _result(_UNARY[text(operation)](Decimal(text(operand))))
+        except _TRAPS:
+            return None
+
+    @exported("decimal_scaling")
+    def scaling(self, operation: bytes, operand: bytes, scale: float) -> bytes:
+        """`round` or `rescale`."""
+        return _shown(_SCALING[text(operation)](Decimal(text(operand)), int(scale)))
+
+    @exported("decimal_compare")
+    def compare(self, left: bytes, right: bytes) -> int:
+        """0 less, 1 equal, 2 greater."""
+        return int(Decimal(text(left)).compare(Decimal(text(right)))) + 1
+
+    @exported("decimal_scale")
+    def scale(self, operand: bytes) -> int:
+        """Digits after the point."""
+        return _scale(Decimal(text(operand)))
+
+    @exported("decimal_precision")
+    def precision(self, operand: bytes) -> int:
+        """Digits altogether."""
+        return _precision(Decimal(text(operand)))
+
+    @exported("decimal_pack")
+    def pack(self, operand: bytes) -> bytes:
+        """As MessagePack."""
+        return codec.pack(Decimal(text(operand)))
+
+    @exported("decimal_unpack")
+    def unpack(self, body: bytes) -> bytes | None:
+        """The text of the body of a MessagePack extension; None for a malformed one."""
+        try:
+            return _shown(codec.decode_decimal(body))
+        except ValueError:
+            return None
