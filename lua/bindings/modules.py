@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lua.bindings.mod_data import DataBinding
 from lua.bindings.mod_decimal import DecimalBinding
 from lua.bindings.mod_digest import DigestBinding
 from lua.bindings.mod_fio import FileBinding
@@ -17,7 +18,16 @@ if TYPE_CHECKING:
     from box.node import Node
     from lua.runtime import Runtime
 
-_BINDINGS = (LogBinding, TextBinding, DecimalBinding, DigestBinding, FileBinding, SocketBinding, NetBoxBinding)
+_BINDINGS = (
+    LogBinding,
+    TextBinding,
+    DecimalBinding,
+    DigestBinding,
+    FileBinding,
+    SocketBinding,
+    NetBoxBinding,
+    DataBinding,
+)
 
 
 def bind_modules(runtime: Runtime, node: Node) -> None:

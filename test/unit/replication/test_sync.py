@@ -13,6 +13,7 @@ import pytest
 
 from box.errors import BoxError, ErrorCode
 from box.replication.state import ApplierState
+from box.txn.transaction import Commit
 
 from .cluster import Cluster, Member, cluster, equal, fails, until
 
@@ -42,6 +43,16 @@ async def settled(members: list[Member], keys: list[int]) -> None:
     await all_have(members, keys)
     await equal(members, SYNC)
     await until(lambda: all(member.node.limbo.is_empty for member in members), "empty limbos")
+
+
+async def begin(owner: Member, others: list[Member], key: int) -> Commit:
+    """A synchronous transaction that has no quorum, once it is in the journals of all."""
+    lsn = owner.node.vclock[owner.id] + 1
+    commit = owner.begin_put([key], space=SYNC)
+    assert commit is not None
+    await until(lambda: all(member.node.vclock[owner.id] >= lsn for member in (owner, *others)), "the write")
+    assert not commit.done
+    return commit
 
 
 def repeat(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], rounds: int, *, busy: bool = False) -> None:
@@ -129,18 +140,17 @@ def test_asynchronous_transactions_wait_behind_synchronous_ones() -> None:
 def test_others_are_read_only_while_the_limbo_is_foreign() -> None:
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        await until(lambda: len(two.node.limbo) == 1)
+        commit = await begin(one, [two], 1)
         assert two.node.is_ro
         with pytest.raises(BoxError, match="read-only"):
             await two.put([2], space=SYNC)
         await set_quorum(one, 2)
-        assert commit is not None
         await commit.wait()
         await until(lambda: not two.node.is_ro)
         await set_quorum(two, 2)
         await two.put([2], space=SYNC)
         assert two.node.limbo.owner_id == two.id
+        await until(lambda: not one.node.is_ro)
         await one.put([3], space=SYNC)
         await settled(members, [1, 2, 3])
 
@@ -154,11 +164,9 @@ def test_a_delayed_confirm_and_a_new_owner(busy: bool) -> None:
 
     async def scenario(running: Cluster) -> None:
         one, slow, fast = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
-        commit = one.begin_put([1], space=SYNC)
-        await until(lambda: slow.has_rows_of(one) and fast.has_rows_of(one))
+        commit = await begin(one, [slow, fast], 1)
         slow.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 3)
-        assert commit is not None
         await commit.wait()
         await until(lambda: slow.injected("WAL_DELAY"), "the delay")
         await until(lambda: fast.has_rows_of(one))
@@ -184,8 +192,7 @@ def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
         await two.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 2})
-        commit = one.begin_put([1], space=SYNC)
-        await until(lambda: two.has_rows_of(one) and three.has_rows_of(one))
+        commit = await begin(one, [two, three], 1)
         one.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 3)
         await until(lambda: one.injected("WAL_DELAY"), "the delay")
@@ -195,7 +202,6 @@ def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
         written = asyncio.ensure_future(two.put([2], space=SYNC))
         await until(lambda: three.keys(SYNC) == [1, 2])
         one.inject("WAL_DELAY", False)
-        assert commit is not None
         await commit.wait()
         await written
         await settled(members, [1, 2])
@@ -207,12 +213,10 @@ def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
 def test_promotion_rolls_back_what_it_did_not_have() -> None:
     async def scenario(running: Cluster) -> None:
         one, two, three = members = await sync_mesh(running, 3, replication_synchro_quorum=4)
-        first = one.begin_put([1], space=SYNC)
-        await until(lambda: two.has_rows_of(one) and three.has_rows_of(one))
+        first = await begin(one, [two, three], 1)
         await two.replicate(three)
         await three.replicate(two)
         second = one.begin_put([2], space=SYNC)
-        assert first is not None
         assert second is not None
         for member in (two, three):
             await member.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 2})
@@ -231,9 +235,7 @@ def test_a_confirm_that_cannot_be_written_is_tried_again() -> None:
 
     async def scenario(running: Cluster, injection: str) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        assert commit is not None
-        await until(lambda: two.has_rows_of(one))
+        commit = await begin(one, [two], 1)
         one.inject(injection, True)
         await set_quorum(one, 2)
         await until(lambda: "could not write a synchronous request" in one.log)
@@ -252,9 +254,7 @@ def test_a_confirm_that_a_replica_cannot_write() -> None:
 
     async def scenario(running: Cluster, injection: str) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        assert commit is not None
-        await until(lambda: two.has_rows_of(one))
+        commit = await begin(one, [two], 1)
         two.inject(injection, True)
         await set_quorum(one, 2)
         await commit.wait()
@@ -277,11 +277,9 @@ def test_an_applier_that_is_stopped_while_a_confirm_is_written() -> None:
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        await until(lambda: two.has_rows_of(one))
+        commit = await begin(one, [two], 1)
         two.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 2)
-        assert commit is not None
         await commit.wait()
         await until(lambda: two.injected("WAL_DELAY"))
         await two.node.configure({"replication_sync_timeout": 0.02})
@@ -299,12 +297,10 @@ def test_versions_stay_invisible_until_the_confirm_is_written() -> None:
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3, memtx_use_mvcc_engine=True)
-        commit = one.begin_put([1], space=SYNC)
-        await until(lambda: len(two.node.limbo) == 1)
+        commit = await begin(one, [two], 1)
         assert one.keys(SYNC) == two.keys(SYNC) == []
         two.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 2)
-        assert commit is not None
         await commit.wait()
         assert one.keys(SYNC) == [1]
         await until(lambda: two.injected("WAL_DELAY"))
@@ -320,9 +316,7 @@ def test_restart_of_the_owner_with_unconfirmed_transactions() -> None:
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        assert commit is not None
-        await until(lambda: two.has_rows_of(one))
+        await begin(one, [two], 1)
         await one.restart()
         assert len(one.node.limbo) == 1
         assert one.node.limbo.owner_id == one.id
@@ -337,9 +331,7 @@ def test_restart_of_the_owner_with_unconfirmed_transactions() -> None:
 def test_restart_of_a_replica_with_unconfirmed_transactions() -> None:
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        commit = one.begin_put([1], space=SYNC)
-        assert commit is not None
-        await until(lambda: two.has_rows_of(one))
+        commit = await begin(one, [two], 1)
         await two.restart()
         assert len(two.node.limbo) == 1
         assert two.node.is_ro
@@ -374,8 +366,7 @@ def test_clearing_a_dead_owners_queue() -> None:
 
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
-        one.begin_put([1], space=SYNC)
-        await until(lambda: two.has_rows_of(one))
+        await begin(one, [two], 1)
         await one.stop()
         await two.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 1})
         await two.node.promote()

@@ -1,0 +1,259 @@
+"""`key_def` and `xlog`: keys of tuples and rows of log files, for Lua."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from box.data import codec
+from box.data.collation import collation_by_id, collation_by_name
+from box.data.json_path import ANY_INDEX, parse_path
+from box.data.keydef import KeyDef, PartDef, SortKey
+from box.data.types import FieldType, checker
+from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.journal.errors import XlogError
+from box.journal.rows import decode_rows
+from box.journal.xlog import XlogDecoder
+from lua.bindings.binding import Binding, Outcome, guarded, text
+
+if TYPE_CHECKING:
+    from box.node import Node
+    from lua.runtime import Runtime
+
+_READ_SIZE: Final = 1024 * 1024
+_LESS, _EQUAL, _GREATER = 0, 1, 2
+_UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
+_TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
+
+
+def _wrong(message: str) -> BoxError:
+    return BoxError(ErrorCode.ILLEGAL_PARAMS, message, type="IllegalParams")
+
+
+# --- key definitions ---
+
+
+def _part(options: dict[str, Any]) -> PartDef:
+    kind = FieldType.by_name(str(options["type"]))
+    if kind is None:
+        raise _wrong(f"Unknown field type: {options['type']}")
+    path = options.get("path")
+    if path is not None:
+        _check_path(str(path))
+    return PartDef(
+        int(options["fieldno"]) - 1,
+        kind,
+        bool(options.get("is_nullable")),
+        _collation(options),
+        path,
+        bool(options.get("exclude_null")),
+    )
+
+
+def _check_path(path: str) -> None:
+    try:
+        steps = parse_path(path)
+    except (BoxError, ValueError) as error:
+        raise _wrong("invalid path") from error
+    if ANY_INDEX in steps:
+        raise _wrong("multikey path is unsupported")
+
+
+def _collation(options: dict[str, Any]) -> int | None:
+    number, name = options.get("collation_id"), options.get("collation")
+    if name is None:
+        if number is not None and collation_by_id(int(number)) is None:
+            raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 1, "collation was not found by ID")
+        return number
+    if number is not None:
+        raise _wrong("Conflicting options: collation_id and collation")
+    found = collation_by_name(str(name))
+    if found is None:
+        raise _wrong(f'Unknown collation: "{name}"')
+    return found.id
+
+
+def _described(part: PartDef) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "type": str(part.type),
+        "fieldno": part.fieldno + 1,
+        "path": part.path,
+        "is_nullable": part.is_nullable,
+        "exclude_null": part.exclude_null or None,
+    }
+    collation = None if part.collation_id is None else collation_by_id(part.collation_id)
+    result["collation"] = None if collation is None or collation.id == 0 else collation.name
+    return {name: value for name, value in result.items() if value is not None}
+
+
+@lru_cache(maxsize=256)
+def _definition(packed: bytes) -> KeyDef:
+    return KeyDef([_part(options) for options in codec.unpack(packed)])
+
+
+def _check_fields(key: KeyDef, fields: list[Any]) -> None:
+    """FIELD_MISSING, KEY_PART_TYPE for a tuple that has no such key."""
+    for number, (part, value) in enumerate(zip(key.parts, key.extract_values(fields), strict=True)):
+        if value is None:
+            if part.is_nullable:
+                continue
+            if part.fieldno >= len(fields) or part.path:
+                raise client_error(ErrorCode.FIELD_MISSING, f"[{part.fieldno + 1}]{part.path or ''}")
+        if not checker(part.type)(value):
+            raise client_error(ErrorCode.KEY_PART_TYPE, number, part.type)
+
+
+def _fields(raw: bytes) -> list[Any]:
+    fields = codec.unpack(raw)
+    if not isinstance(fields, list):
+        raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+    return fields
+
+
+def _ordered(key: KeyDef) -> None:
+    for part in key.parts:
+        if part.type in _UNORDERED:
+            raise _wrong(f"Unsupported field type: {part.type}")
+
+
+def _three_way(left: SortKey, right: SortKey) -> int:
+    return _LESS if left < right else _GREATER if left > right else _EQUAL
+
+
+# --- log files ---
+
+
+class _LogFile:
+    """The rows of one file, block by block. What is broken is passed over."""
+
+    def __init__(self, path: str) -> None:
+        self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed at the end of the loop over it
+        self._decoder = XlogDecoder()
+
+    def read_meta(self) -> None:
+        """Raises XlogError for what is no log file."""
+        self._feed()
+        if self._decoder.read_meta() is None:
+            raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
+
+    def _feed(self) -> bool:
+        data = self._file.read(_READ_SIZE)
+        self._decoder.feed(data)
+        return bool(data)
+
+    def next_rows(self) -> list[Row]:
+        """The rows of the next block; none at the end."""
+        while True:
+            try:
+                block = self._decoder.next_block()
+                if block is not None:
+                    return decode_rows(block)
+                if self._decoder.eof or not self._feed():
+                    return []
+            except XlogError:
+                while not self._decoder.skip():
+                    if not self._feed():
+                        return []
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _row_facts(row: Row) -> list[Any]:
+    kind = _TYPE_NAMES.get(row.type, row.type)
+    return [kind, row.sync, row.lsn, row.replica_id, row.group_id, row.tm, row.tsn, row.is_commit, row.body]
+
+
+class DataBinding(Binding):
+    """Python half of lua/modules/key_def.lua and xlog.lua."""
+
+    def __init__(self, runtime: Runtime, node: Node) -> None:
+        super().__init__(runtime, node)
+        self._files: dict[int, _LogFile] = {}
+        self._last = 0
+        node.on_shutdown.append(self.close_all)
+
+    def close_all(self) -> None:
+        """The node stops."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    # Key definitions are named by their parts, packed: a list of maps as `key_def.new` takes it.
+
+    @guarded("key_def_parts")
+    def parts(self, packed: bytes) -> Outcome:
+        """The checked parts, described by names."""
+        return codec.pack([_described(part) for part in _definition(packed).parts])
+
+    @guarded("key_def_merge")
+    def merge(self, left: bytes, right: bytes) -> Outcome:
+        """The parts of the first and those of the second that it has not."""
+        return codec.pack([_described(part) for part in _definition(left).merge(_definition(right)).parts])
+
+    @guarded("key_def_extract")
+    def extract(self, packed: bytes, raw: bytes) -> Outcome:
+        """The key of a tuple, as a packed array."""
+        key, fields = _definition(packed), _fields(raw)
+        _check_fields(key, fields)
+        return codec.pack(key.extract_values(fields))
+
+    @guarded("key_def_compare")
+    def compare(self, packed: bytes, left: bytes, right: bytes) -> Outcome:
+        """0, 1 or 2: the first tuple is less, equal or greater."""
+        key = _definition(packed)
+        _ordered(key)
+        first, second = _fields(left), _fields(right)
+        _check_fields(key, first)
+        _check_fields(key, second)
+        return _three_way(key.extract(first), key.extract(second))
+
+    @guarded("key_def_compare_with_key")
+    def compare_with_key(self, packed: bytes, raw: bytes, values: bytes) -> Outcome:
+        """The same for a tuple and a key, which may be shorter."""
+        key = _definition(packed)
+        _ordered(key)
+        fields = _fields(raw)
+        _check_fields(key, fields)
+        given = key.parse_parts(_fields(values))
+        own = key.extract(fields)
+        return _three_way((own if len(key) > 1 else (own,))[: len(given)], given)
+
+    # Log files
+
+    @guarded("xlog_open")
+    def xlog_open(self, path: bytes) -> Outcome:
+        """A number for the file. SystemError, XlogError."""
+        try:
+            file = _LogFile(text(path))
+        except OSError as error:
+            raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
+        try:
+            file.read_meta()
+        except BaseException:
+            file.close()
+            raise
+        self._last += 1
+        self._files[self._last] = file
+        return self._last
+
+    @guarded("xlog_next")
+    def xlog_next(self, number: float) -> Outcome:
+        """Packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body]; None at the end."""
+        file = self._files.get(int(number))
+        rows = [] if file is None else file.next_rows()
+        if not rows:
+            self.xlog_close(number)
+            return None
+        return codec.pack([_row_facts(row) for row in rows])
+
+    @guarded("xlog_close")
+    def xlog_close(self, number: float) -> Outcome:
+        """The loop has ended early."""
+        file = self._files.pop(int(number), None)
+        if file is not None:
+            file.close()
+        return None

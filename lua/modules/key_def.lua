@@ -1,0 +1,123 @@
+-- require('key_def'): keys of tuples outside of a space: key_def.new{{fieldno = 1, type = 'unsigned'}, ...}.
+local ffi = require('ffi')
+local decode = require('box.finish').decode
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local tuples = require('internal.tuple')
+local wait = require('internal.wait')
+
+local error, ipairs, rawget, setmetatable, type = error, ipairs, rawget, setmetatable, type
+
+local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]'
+    .. '[, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
+local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
+
+ffi.cdef('struct key_def { uint32_t part_count; };')
+local key_def_type = ffi.typeof('struct key_def')
+
+-- Object -> its parts as MessagePack, which is what Python knows it by.
+local packed_of = setmetatable({}, {__mode = 'k'})
+
+local function is_key_def(value)
+    return type(value) == 'cdata' and ffi.istype(key_def_type, value)
+end
+
+local function check(value, usage)
+    if not is_key_def(value) then
+        error('Usage: key_def:' .. usage, 3)
+    end
+    return packed_of[value]
+end
+
+local function of_parts(parts)
+    local object = key_def_type(#parts)
+    packed_of[object] = msgpack.encode(parts)
+    return object
+end
+
+local function wrong(text)
+    error(require('internal.error').new({type = 'IllegalParams', message = text}), 0)
+end
+
+-- What Python takes of the part that a user has written.
+local function part_of(given)
+    local number = given.fieldno
+    if number == nil then
+        number = given.field
+        if number == nil then
+            wrong('fieldno or field must not be nil')
+        end
+    elseif given.field ~= nil then
+        wrong('Conflicting options: fieldno and field')
+    end
+    if given.type == nil then
+        wrong('type must not be nil')
+    end
+    local part = {fieldno = number}
+    for _, name in ipairs(OPTIONS) do
+        part[name] = given[name]
+    end
+    return part
+end
+
+local function new(given)
+    if type(given) ~= 'table' then
+        error(USAGE, 0)
+    end
+    local parts = {}
+    for i, part in ipairs(given) do
+        parts[i] = part_of(part)
+    end
+    if #parts == 0 then
+        wrong('Key definition can only be constructed by using at least 1 key_part')
+    end
+    return of_parts(decode(wait(python.key_def_parts(msgpack.encode(parts)))))
+end
+
+local methods = {}
+
+function methods.extract_key(self, tuple)
+    local packed = check(self, 'extract_key(tuple)')
+    return tuples.new(wait(python.key_def_extract(packed, msgpack.encode_tuple(tuple))))
+end
+
+function methods.compare(self, left, right)
+    local packed = check(self, 'compare(tuple_a, tuple_b)')
+    return wait(python.key_def_compare(packed, msgpack.encode_tuple(left), msgpack.encode_tuple(right))) - 1
+end
+
+function methods.compare_with_key(self, tuple, key)
+    local packed = check(self, 'compare_with_key(tuple, key)')
+    local values = (type(key) == 'table' or tuples.is(key)) and msgpack.encode_tuple(key) or msgpack.encode(key)
+    return wait(python.key_def_compare_with_key(packed, msgpack.encode_tuple(tuple), values)) - 1
+end
+
+function methods.merge(self, other)
+    local packed = check(self, 'merge(second_key_def)')
+    local tail = check(other, 'merge(second_key_def)')
+    return of_parts(decode(wait(python.key_def_merge(packed, tail))))
+end
+
+function methods.totable(self)
+    return decode(check(self, 'totable()'))
+end
+
+methods.__serialize = methods.totable
+
+ffi.metatype(key_def_type, {
+    __index = function(_, name)
+        return rawget(methods, name)
+    end,
+    __tostring = function()
+        return '<struct key_def &>'
+    end,
+})
+
+local M = {new = new}
+for name, method in pairs(methods) do
+    if name ~= '__serialize' then
+        M[name] = method
+    end
+end
+
+return M
