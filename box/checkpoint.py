@@ -34,8 +34,12 @@ class Checkpoints:
         self.collector = GarbageCollector(self._remove, log=node.log)
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
+        self._writer: SnapshotWriter | None = None
         self._daemon: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
+        self._is_requested = False
+        self._due: float | None = None
+        """When the daemon makes the next checkpoint, by the loop's clock."""
 
     # -- directories ----------------------------------------------------------------------------
 
@@ -52,7 +56,7 @@ class Checkpoints:
         try:
             self._lock = self._node.disk.lock(self.wal_dir)
         except OSError as error:
-            text = f"can't open directory '{self.wal_dir}': {error.strerror}"
+            text = f"Can't open path: {self.wal_dir}"
             raise BoxError(ErrorCode.SYSTEM, text, type="SystemError", errno=error.errno or 0) from error
         if self._lock is None:
             raise client_error(ErrorCode.ALREADY_RUNNING, self._node.config["wal_dir"])
@@ -96,7 +100,7 @@ class Checkpoints:
         ]
         start = await node.journal.begin_checkpoint()
         await node.synchro.wait_confirm()
-        writer = SnapshotWriter(
+        self._writer = writer = SnapshotWriter(
             node.disk,
             self.memtx_dir,
             start.vclock,
@@ -112,6 +116,8 @@ class Checkpoints:
         except BaseException:
             writer.abort()
             raise
+        finally:
+            self._writer = None
         await node.journal.commit_checkpoint(start)
         self.collector.add_checkpoint(start.vclock)
         if not self.collector.is_paused:
@@ -172,34 +178,53 @@ class Checkpoints:
     def start(self) -> None:
         """The node has started: collect garbage and make checkpoints from now on."""
         node = self._node
-        node.journal.checkpoint_threshold = node.config["checkpoint_wal_threshold"]
-        node.journal.on_checkpoint_threshold = self._wakeup.set
+        node.journal.on_checkpoint_threshold = self._request
         node.journal.on_files_removed = self.collector.files_were_removed
+        self.set_threshold(node.config["checkpoint_wal_threshold"])
         self.collector.start(0 if node.config["replication_anon"] else node.config["wal_cleanup_delay"])
+        self._daemon = node.loop.create_task(self._run(), name="checkpoint_daemon")
         self.reschedule()
 
+    def set_threshold(self, size: float) -> None:
+        """`checkpoint_wal_threshold`: a checkpoint after so many bytes of the log."""
+        self._node.journal.checkpoint_threshold = int(size)
+
+    def _request(self) -> None:
+        """So many bytes are written: the daemon makes a checkpoint now."""
+        self._is_requested = True
+        self._wakeup.set()
+
     def reschedule(self) -> None:
-        """Begin a new `checkpoint_interval`."""
-        if self._daemon is not None:
-            self._daemon.cancel()
-        self._daemon = self._node.loop.create_task(self._run(), name="checkpoint_daemon")
+        """Begin a new `checkpoint_interval`. A checkpoint that is being made goes on."""
+        interval = self._node.config["checkpoint_interval"]
+        # Instances that were started together do not write their snapshots together.
+        jitter = 1 + self._node.random.random() / 10
+        self._due = self._node.loop.time() + interval * jitter if interval else None
+        self._wakeup.set()
 
     async def _run(self) -> None:
         while True:
-            interval = self._node.config["checkpoint_interval"]
-            try:
-                # Instances that were started together do not write their snapshots together.
-                async with asyncio.timeout(interval * (1 + self._node.random.random() / 10) if interval else None):
-                    await self._wakeup.wait()
-            except TimeoutError:
-                pass
-            self._wakeup.clear()
+            await self._wait_until_due()
+            self._is_requested = False
             try:
                 await self.make()
             except BoxError as error:
                 self._node.log.error(f"checkpoint failed: {error.message}")
+            self.reschedule()
+
+    async def _wait_until_due(self) -> None:
+        while not self._is_requested:
+            self._wakeup.clear()
+            try:
+                async with asyncio.timeout_at(self._due):
+                    await self._wakeup.wait()
+            except TimeoutError:
+                return
 
     async def stop(self) -> None:
+        """Give up the checkpoint that is being made, and make no more."""
+        if self._writer is not None:
+            self._writer.abort()
         if self._daemon is not None:
             self._daemon.cancel()
             await asyncio.gather(self._daemon, return_exceptions=True)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.log import log_level
 
 REPLICA_MAX = 32
 """Slots of a vector clock; id 0 is for local rows, so a replica set has 31 members at most."""
@@ -130,13 +131,27 @@ _DEPRECATED: dict[str, str] = {
 _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
     "panic_on_snap_error": lambda old: not old,
     "panic_on_wal_error": lambda old: not old,
-    "slab_alloc_arena": lambda gigabytes: int(gigabytes * 1024**3),
+    "slab_alloc_arena": lambda gigabytes: _int64(gigabytes * 1024.0**3),
 }
+_LOG_FORMATS = "expected json,plain"
+_TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a string"}
+"""What the peer's module `log` says of a wrong type."""
 
 
 def _bad(name: str, reason: str) -> BoxError:
     """`Incorrect value for option 'name': reason`."""
     return client_error(ErrorCode.CFG, name, reason)
+
+
+def _int64(value: float) -> int:
+    """A number as the peer takes it for a 64-bit option: cut to an integer, the least one for what is none."""
+    return int(value) if -(2.0**63) <= value < 2.0**63 else -(2**63)
+
+
+def _int32(value: float) -> int:
+    """The low 32 bits of `_int64`, with their sign: 2^40 tuples or threads are 0."""
+    low = _int64(value) & 0xFFFFFFFF
+    return low - 2**32 if low >= 2**31 else low
 
 
 def _lua_type(value: Value) -> str:
@@ -150,8 +165,8 @@ def _lua_type(value: Value) -> str:
 
 
 def _normalize_uri(value: Value) -> Value:
-    """A port number becomes text, as the peer shows it."""
-    return str(int(value)) if isinstance(value, (int, float)) else value
+    """A port number becomes text, as Lua writes it."""
+    return f"{value:.14g}" if isinstance(value, (int, float)) else value
 
 
 def _normalize_uri_list(value: Value) -> list[str] | None:
@@ -175,13 +190,15 @@ def _convert(option: Option, value: Value) -> Value:
         return option.default
     types = option.types.split(", ")
     if _lua_type(value) not in types:
+        if option.name in _TYPE_TEXTS:
+            raise _bad(option.name, _TYPE_TEXTS[option.name])
         kind = "should be of type " if len(types) == 1 else "should be one of types "
         raise _bad(option.name, kind + option.types)
     normalize = _NORMALIZERS.get(option.name)
     if normalize is not None:
         return normalize(value)
-    if isinstance(value, float) and value.is_integer() and not isinstance(option.default, float):
-        return int(value)
+    if isinstance(value, float) and not isinstance(option.default, float) and abs(value) < 2.0**63:
+        return int(value) if value.is_integer() else value
     return value
 
 
@@ -208,6 +225,8 @@ def _upgrade(options: Mapping[str, Value], warn: Callable[[str], None]) -> dict[
             continue
         warn(f"Deprecated option {name}, please use {new_name} instead")
         convert = _DEPRECATED_VALUES.get(name)
+        if name == "slab_alloc_arena" and _lua_type(value) != _NUMBER:
+            raise _bad(name, "should be of type number")
         new_value = convert(value) if convert is not None else value
         if options.get(new_name) is not None and options[new_name] != new_value:
             raise _bad(name, "can not override a value for a deprecated option")
@@ -231,7 +250,8 @@ def _check_log(values: Values) -> None:
     target = values["log"]
     kind = target.split(":", 1)[0] if isinstance(target, str) and ":" in target else ""
     if values["log_format"] not in ("plain", "json"):
-        raise _bad("log_format", "expected 'plain' or 'json'")
+        raise _bad("log_format", _LOG_FORMATS)
+    log_level(values["log_level"])
     if kind == "syslog" and values["log_format"] == "json":
         raise _bad("log_format", "'json' can't be used with syslog logger")
     is_pipe = kind in ("pipe", "syslog") or (isinstance(target, str) and target.startswith("|"))
@@ -279,7 +299,7 @@ def _check_replication(values: Values) -> None:
     for name in ("replication_timeout", "replication_connect_timeout"):
         _require(values, name, "the value must be greather than 0", _positive)
     quorum_text = "the value must be greater or equal to 0"
-    _require(values, "replication_connect_quorum", quorum_text, lambda quorum: quorum is None or quorum >= 0)
+    _require(values, "replication_connect_quorum", quorum_text, lambda quorum: quorum is None or _int32(quorum) >= 0)
     _require(values, "replication_sync_lag", "the value must be greater than 0", _positive)
     check_synchro_quorum(values["replication_synchro_quorum"])
     _require(values, "replication_synchro_timeout", "the value must be greater than zero", _positive)
@@ -287,22 +307,27 @@ def _check_replication(values: Values) -> None:
 
 
 def _check_sizes(values: Values) -> None:
-    _require(values, "readahead", "specified value is out of bounds", lambda size: 128 <= size <= 2147483647)
-    _require(values, "checkpoint_count", "the value must not be less than one", lambda count: count >= 1)
-    _require(values, "wal_max_size", "the value must be greater than one", lambda size: size > 1)
+    _require(values, "readahead", "specified value is out of bounds", lambda size: 128 <= _int32(size))
+    _require(values, "checkpoint_count", "the value must not be less than one", lambda count: _int32(count) >= 1)
+    _require(values, "wal_max_size", "the value must be greater than one", lambda size: _int64(size) > 1)
     if values["wal_mode"] not in ("none", "write", "fsync"):
         raise _bad("wal_mode", values["wal_mode"])
-    _require(values, "wal_queue_max_size", "wal_queue_max_size must be >= 0", lambda size: size >= 0)
+    _require(values, "wal_queue_max_size", "wal_queue_max_size must be >= 0", lambda size: _int64(size) >= 0)
     _require(values, "wal_cleanup_delay", "value must be >= 0", lambda delay: delay >= 0)
     _check_quota(values, "memtx_memory")
     bounds = "specified value is out of bounds"
-    _require(values, "memtx_min_tuple_size", bounds, lambda size: 8 <= size <= 1048280)
+    _require(values, "memtx_min_tuple_size", bounds, lambda size: 8 <= _int64(size) <= 1048280)
     text = "must be greater than or equal to 4, less than or equal to 1024 * 16 and exponent of two"
-    _require(values, "slab_alloc_granularity", text, lambda n: 4 <= n <= 16384 and int(n) & (int(n) - 1) == 0)
+    _require(values, "slab_alloc_granularity", text, _is_granularity)
     _require(
         values, "iproto_threads", "must be greater than or equal to 0, less than or equal to 1000", _is_thread_count
     )
-    _require(values, "sql_cache_size", "must be non-negative", lambda size: size >= 0)
+    _require(values, "sql_cache_size", "must be non-negative", lambda size: _int32(size) >= 0)
+
+
+def _is_granularity(value: float) -> bool:
+    size = _int64(value)
+    return 4 <= size <= 16384 and size & (size - 1) == 0
 
 
 def _is_thread_count(value: float) -> bool:
@@ -310,19 +335,19 @@ def _is_thread_count(value: float) -> bool:
 
 
 def _check_quota(values: Values, name: str) -> None:
-    size = int(values[name])
+    size = _int64(values[name])
     if not 0 <= size <= _QUOTA_MAX:
         raise _bad(name, f"must be >= 0 and <= {_QUOTA_MAX}, but it is {size}")
 
 
 def _check_vinyl(values: Values) -> None:
     _check_quota(values, "vinyl_memory")
-    _require(values, "vinyl_read_threads", "must be greater than or equal to 1", lambda n: n >= 1)
-    _require(values, "vinyl_write_threads", "must be greater than or equal to 2", lambda n: n >= 2)
-    page, whole = values["vinyl_page_size"], values["vinyl_range_size"]
-    if page <= 0 or (whole is not None and whole > 0 and page > whole):
+    _require(values, "vinyl_read_threads", "must be greater than or equal to 1", lambda n: _int32(n) >= 1)
+    _require(values, "vinyl_write_threads", "must be greater than or equal to 2", lambda n: _int32(n) >= 2)
+    page, whole = _int64(values["vinyl_page_size"]), _int64(values["vinyl_range_size"] or 0)
+    if page <= 0 or 0 < whole < page:
         raise _bad("vinyl_page_size", "must be greater than 0 and less than or equal to vinyl_range_size")
-    _require(values, "vinyl_run_count_per_level", "must be greater than 0", _positive)
+    _require(values, "vinyl_run_count_per_level", "must be greater than 0", lambda count: _int32(count) > 0)
     _require(values, "vinyl_run_size_ratio", "must be greater than 1", lambda ratio: ratio > 1)
     _require(values, "vinyl_bloom_fpr", "must be greater than 0 and less than or equal to 1", lambda p: 0 < p <= 1)
 
@@ -345,6 +370,14 @@ def check(values: Values) -> None:
     _check_sizes(values)
     _check_vinyl(values)
     _check_read_only(values)
+    _check_numbers(values)
+
+
+def _check_numbers(values: Values) -> None:
+    """What is no number cannot be waited for or compared with. (The peer takes it where nothing else forbids it.)"""
+    for name, value in values.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise _bad(name, "the value must not be NaN")
 
 
 # -- the quorum formula -----------------------------------------------------------------------------
@@ -408,7 +441,7 @@ def check_synchro_quorum(value: Value) -> None:
     if isinstance(value, str):
         for count in range(1, REPLICA_MAX):
             synchro_quorum(value, count)
-    elif not 0 < value < REPLICA_MAX:
+    elif not 0 < _int32(value) < REPLICA_MAX:
         text = "the value must be greater than zero and less than maximal number of replicas"
         raise _bad("replication_synchro_quorum", text)
 
@@ -438,8 +471,12 @@ class Config:
         """
         prepared = prepare(options, warn)
         for name, value in prepared.items():
-            if not OPTIONS[name].dynamic and self.values[name] != value:
-                raise client_error(ErrorCode.RELOAD_CFG, name)
+            given = options.get(name, value)
+            if OPTIONS[name].dynamic or self.values[name] == (given if given in (None, "") else value):
+                continue
+            if name in ("log", "log_nonblock"):
+                raise _bad(name, "can't be set dynamically")
+            raise client_error(ErrorCode.RELOAD_CFG, name)
         changed = [(name, value) for name, value in prepared.items() if self.values[name] != value]
         changed.sort(key=lambda item: (OPTIONS[item[0]].order, item[0]))
         return changed
@@ -449,8 +486,11 @@ class Config:
         values = {**self.values, name: value}
         if name == "read_only":
             _check_read_only(values, "read_only")
-        if name in ("instance_uuid", "replicaset_uuid") and self.values[name] is not None:
-            raise client_error(ErrorCode.CFG, name, f"can't change from {self.values[name]} to {value}")
+        if name in ("instance_uuid", "replicaset_uuid"):
+            # Only the value that it has already is possible: said by who applies it.
+            return
+        check(values)
+        if name == "net_msg_max" and _int32(value) < 2:
+            raise _bad(name, "minimal value is 2")
         if name == "memtx_memory" and value < self.values[name]:
             raise _bad(name, "cannot decrease memory size at runtime")
-        check(values)

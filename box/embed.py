@@ -281,12 +281,12 @@ class Node:
 
     async def eval(self, source: str, *args: Any) -> Any:
         """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values."""
-        raw = await self.instance.runtime.eval(source.encode(), pack(list(args)), self.instance.node.new_context())
+        raw = await self.instance.runtime.eval(source.encode(), pack(list(args)), Context(self.context.session))
         return _result(raw)
 
     async def call(self, name: str, *args: Any) -> Any:
         """Call a Lua function by name (`a.b`, `a.b:method`). Results as `eval`."""
-        raw = await self.instance.runtime.call(name, pack(list(args)), self.instance.node.new_context())
+        raw = await self.instance.runtime.call(name, pack(list(args)), Context(self.context.session))
         return _result(raw)
 
     @property

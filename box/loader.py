@@ -49,8 +49,22 @@ class SnapshotLoader:
             self._space = self._node.schema.space(space_id)
         self._tuples += tuples
 
-    def add_run(self, run: TupleRun) -> None:
-        self.add(run.space_id, run.tuples)
+    def add_run(self, run: TupleRun, *, force: bool = False) -> None:
+        """As `add`. With `force` a tuple of a user's space that cannot be taken is logged and passed over."""
+        if force and not is_system_id(run.space_id):
+            self._add_one_by_one(run)
+        else:
+            self.add(run.space_id, run.tuples)
+
+    def _add_one_by_one(self, run: TupleRun) -> None:
+        """Slow, with all indexes enabled: finds every wrong tuple and every repeated key."""
+        node = self._node
+        for raw in run.tuples:
+            try:
+                space = node.schema.space(run.space_id)
+                node.dml.run_unchecked(self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
+            except BoxError as error:
+                node.log.error(f"can't apply row: {error.message}")
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Rows as another instance sends them."""

@@ -43,11 +43,10 @@ _LOGGING_LEVELS = (50, 40, 40, 50, 30, 20, 10, 10)
 def log_level(value: int | str) -> int:
     """The number of `log_level`, which may be given by name."""
     if not isinstance(value, str):
-        return int(value)
+        return int(min(max(value, 0), Level.DEBUG)) if value == value else int(Level.INFO)
     names = {level.name.lower(): int(level) for level in Level}
     if value.lower() not in names:
-        expected = ", ".join(f"'{name}'" for name in names)
-        raise client_error(ErrorCode.CFG, "log_level", f"expected {expected}")
+        raise client_error(ErrorCode.CFG, "log_level", "expected crit,warn,info,debug,syserror,verbose,fatal,error")
     return names[value.lower()]
 
 

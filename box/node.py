@@ -15,6 +15,7 @@ may hold many and a test may replace each. Everything here runs on the loop's th
 from __future__ import annotations
 
 import asyncio
+import os
 import random as random_module
 import time
 from collections.abc import Callable, Mapping
@@ -26,13 +27,13 @@ from uuid import UUID
 from box.checkpoint import Checkpoints
 from box.config import OPTIONS, Config, synchro_quorum
 from box.errinj import ErrorInjections
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.iproto.server import Server
 from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.storage import FileStorage, MemoryStorage, Storage
-from box.log import Log, log_level
+from box.log import Level, Log, log_level
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
@@ -84,11 +85,6 @@ class Node:
         self.errinj = ErrorInjections()
         self.sessions = Sessions()
         self.stats = Stats()
-        self.schema: Schema = initial_schema()
-        self.limbo = Limbo()
-        self.instance_uuid = _NIL_UUID
-        self.replicaset_uuid = _NIL_UUID
-        self.instance_id = 0
         self.is_configured = False
         self._is_ro = True
         """Every reason but the limbo: asked at every write, so it is kept up to date by `on_ro_change`."""
@@ -98,6 +94,16 @@ class Node:
         """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
         self.on_shutdown: list[Callable[[], Any]] = []
         self._mode_waiters: list[tuple[bool, asyncio.Future[None]]] = []
+        self._make_parts()
+        self._reconfiguration = Reconfiguration(self)
+
+    def _make_parts(self) -> None:
+        """Everything that a start fills, and that a failed start leaves unusable."""
+        self.schema: Schema = initial_schema()
+        self.limbo = Limbo()
+        self.instance_uuid = _NIL_UUID
+        self.replicaset_uuid = _NIL_UUID
+        self.instance_id = 0
         self._startup_journal = StartupJournal()
         self.journal: Any = self._startup_journal
         self._build(TupleStorage())
@@ -105,7 +111,6 @@ class Node:
         self.checkpoints = Checkpoints(self)
         self._watch_schema()
         self.iproto: Server | None = None
-        self._reconfiguration = Reconfiguration(self)
 
     def _default_disk(self) -> Storage:
         return MemoryStorage() if self.directory is None else FileStorage(str(self.directory))
@@ -207,13 +212,31 @@ class Node:
         self.is_loading = True
         try:
             await self._start()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, BoxError):
+                self._log_failed_start(error)
             await self._abandon_start()
             raise
         finally:
             self.is_loading = False
 
+    def _log_failed_start(self, error: BoxError) -> None:
+        if error.errno:
+            self.log.error(f"{error.type}: {error.message}: {os.strerror(error.errno)}")
+        self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
+
+    def _check_work_dir(self) -> None:
+        """SystemError unless the directory is there."""
+        work_dir = self.config["work_dir"]
+        if not work_dir:
+            return
+        try:
+            self.disk.names(work_dir)
+        except OSError as error:
+            raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
+
     async def _start(self) -> None:
+        self._check_work_dir()
         self._open_log()
         if self.config["memtx_use_mvcc_engine"]:
             self._build(MvccStorage())
@@ -246,7 +269,6 @@ class Node:
             wal_dir=self.checkpoints.wal_dir,
             wal_mode=config["wal_mode"],
             wal_max_size=int(config["wal_max_size"]),
-            queue_max_size=int(config["wal_queue_max_size"]) or 2**63,
             inline_limit=INLINE_WRITES,
             errinj=self.errinj,
             log=self.log,
@@ -254,8 +276,13 @@ class Node:
         journal.instance_id = self.instance_id
         journal.start(vclock, self.instance_uuid)
         self.journal = journal
+        self.set_queue_size(config["wal_queue_max_size"])
         self.txns.journal = journal
         self.synchro.journal = journal
+
+    def set_queue_size(self, size: float) -> None:
+        """`wal_queue_max_size`: the bytes that may wait for the log's writer before appliers wait; 0 for any."""
+        self.journal.queue_max_size = int(size) or 2**63
 
     def set_instance_id(self, instance_id: int) -> None:
         """The id under which `_cluster` knows this instance, 0 for none."""
@@ -283,17 +310,8 @@ class Node:
     async def _abandon_start(self) -> None:
         """Let go of everything a failed start has taken, so that the next attempt begins anew."""
         await self._stop_parts()
-        self.schema = initial_schema()
-        self.limbo = Limbo()
-        self.instance_id, self.instance_uuid, self.replicaset_uuid = 0, _NIL_UUID, _NIL_UUID
-        self._startup_journal = StartupJournal()
-        self.journal = self._startup_journal
-        self._build(TupleStorage())
-        self.replication = Replication(self)
-        self.checkpoints = Checkpoints(self)
-        self._watch_schema()
-        self.iproto = None
         self.config = Config()
+        self._make_parts()
 
     async def snapshot(self) -> None:
         """Write a checkpoint. CHECKPOINT_IN_PROGRESS, CHECKPOINT_ROLLBACK, SystemError."""

@@ -7,6 +7,7 @@ call; those before it stay changed, as with the peer.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ class Reconfiguration:
         self._setters: dict[str, Setter] = {
             "checkpoint_count": self._set_checkpoint_count,
             "checkpoint_interval": self._set_checkpoint_interval,
+            "checkpoint_wal_threshold": self._set_checkpoint_threshold,
             "election_mode": self._set_election_mode,
             "listen": self._set_listen,
             "log_format": self._set_log_format,
@@ -41,6 +43,8 @@ class Reconfiguration:
             "instance_uuid": self._set_instance_uuid,
             "replicaset_uuid": self._set_replicaset_uuid,
             "replication_anon": self._set_replication_anon,
+            "wal_cleanup_delay": self._set_cleanup_delay,
+            "wal_queue_max_size": self._set_queue_size,
         }
 
     async def change(self, options: Mapping[str, Any]) -> None:
@@ -111,14 +115,23 @@ class Reconfiguration:
     def _set_synchro_timeout(self, value: float) -> None:
         self._node.synchro.set_timeout(float(value))
 
-    def _set_max_tuple_size(self, value: int) -> None:
-        self._node.dml.max_tuple_size = int(value)
+    def _set_max_tuple_size(self, value: float) -> None:
+        self._node.dml.max_tuple_size = int(min(value, sys.maxsize))
 
     def _set_checkpoint_count(self, value: int) -> None:
         self._node.checkpoints.set_count(int(value))
 
     def _set_checkpoint_interval(self, value: float) -> None:
         self._node.checkpoints.reschedule()
+
+    def _set_checkpoint_threshold(self, value: float) -> None:
+        self._node.checkpoints.set_threshold(value)
+
+    def _set_cleanup_delay(self, value: float) -> None:
+        self._node.checkpoints.collector.set_cleanup_delay(float(value))
+
+    def _set_queue_size(self, value: float) -> None:
+        self._node.set_queue_size(value)
 
     @staticmethod
     def _set_election_mode(value: str) -> None:

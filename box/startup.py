@@ -24,6 +24,7 @@ from box.loader import SnapshotLoader
 from box.replication.applier import Applier
 from box.replication.vclock import VClock
 from box.schema.bootstrap import bootstrap_rows
+from box.schema.ids import is_system_id
 from box.txn.context import Context
 from box.txn.request import decode_request
 
@@ -35,8 +36,13 @@ class StartupJournal:
     """Takes the place of the journal during recovery, bootstrap and join: what it is given is on disk already, or
     will be in the first checkpoint."""
 
+    is_void = False
+
     def __init__(self) -> None:
         self.vclock = VClock()
+
+    def pass_row(self) -> None:
+        raise AssertionError("not a void journal")
 
     def submit(self, entry: JournalEntry) -> None:
         for row in entry.rows:
@@ -102,9 +108,12 @@ class Startup:
         node = self._node
         node.log.info(f"recovering from `{path}'")
         with SnapshotReader(node.disk, path, force_recovery=force, log=node.log) as reader:
+            # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
+            reader.skip_broken(False)
             for runs, others in reader.tuples():
                 for run in runs:
-                    self._loader.add_run(run)
+                    self._loader.add_run(run, force=force)
+                reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
                     node.log.verbose(f"skipping a row of type {row.type}")
         self._loader.finish()

@@ -77,6 +77,8 @@ class TupleFormat:
         for key in key_defs:
             for part in key.parts:
                 self._use_part(part)
+        self.double_fields = frozenset(n for n, node in enumerate(self._nodes) if node.type is FieldType.DOUBLE)
+        """Numbers of the top-level fields of type double."""
         self.validate: Callable[[bytes], list[Any]] = _compile_validate(self)
 
     def __repr__(self) -> str:
@@ -246,7 +248,7 @@ def _compile_validate(form: TupleFormat) -> Callable[[bytes], list[Any]]:
         size = f"len(f) >= {needed}"
     if form._inner:
         checks.append("False")
-    elif any(node.type is FieldType.DOUBLE for node in form._nodes):
+    elif form.double_fields:
         checks.append("0xCA not in raw")
     source = f"""
 def validate(raw):

@@ -1,6 +1,6 @@
 """Update and upsert of a tuple: operations in order, each on what the ones before it left.
 
-Most updates set or compute a few top-level fields. They take a short way: decode, change, encode, allowed when
+Most updates set a few top-level fields or add to them. They take a short way: decode, change, encode, allowed when
 encoding the unchanged fields gives back the very same bytes. All others open the tuple as a tree of
 raw pieces (`_update_tree.py`), which copies everything they do not touch byte for byte.
 """
@@ -8,14 +8,15 @@ raw pieces (`_update_tree.py`), which copies everything they do not touch byte f
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from box.data._update_ops import Operation, Single, read_operations
+from box.data._update_ops import MAX_OPERATIONS, Operation, read_operations
 from box.data._update_tree import Array
 from box.data.codec import pack, unpack
 from box.data.format import TupleFormat
-from box.data.types import FieldType
 from box.errors import BoxError
+
+_NUMBERS: Final = (int, float)
 
 
 def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> bytes:
@@ -24,8 +25,8 @@ def apply_update(raw: bytes, ops: Any, *, fmt: TupleFormat, index_base: int = 1)
     `ops` is the decoded list of lists of a request, whose field numbers start from `index_base` (1 in Lua, 0 in a
     request without IPROTO_INDEX_BASE). The result is not checked against the format.
     """
-    operations = read_operations(ops, fmt, index_base)
-    return _apply_short(raw, operations, fmt) or _apply_long(raw, operations, fmt, None)
+    short = _apply_short(raw, ops, fmt, index_base)
+    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, None) if short is None else short
 
 
 def apply_upsert(
@@ -40,8 +41,10 @@ def apply_upsert(
 
     One that fails is left out and reported to `on_error`; malformed operations raise, as in `apply_update`.
     """
-    operations = read_operations(ops, fmt, index_base)
-    return _apply_long(raw, operations, fmt, on_error or _ignore)
+    short = _apply_short(raw, ops, fmt, index_base)
+    if short is not None:
+        return short
+    return _apply_long(raw, read_operations(ops, fmt, index_base), fmt, on_error or _ignore)
 
 
 def check_operations(ops: Any, *, fmt: TupleFormat, index_base: int = 1) -> None:
@@ -53,30 +56,48 @@ def _ignore(error: BoxError) -> None:
     """Errors of upsert operations concern nobody here."""
 
 
-def _apply_short(raw: bytes, operations: list[Operation], fmt: TupleFormat) -> bytes | None:
-    """The result for operations on distinct top-level fields that exist; None where that is not the case."""
+def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> bytes | None:
+    """The result if every operation sets, or adds to, another top-level field that exists; None for everything else,
+    errors among it: the long way finds them."""
     fields = unpack(raw)
-    size = len(fields) if type(fields) is list else 0
-    seen = set()
-    for operation in operations:
-        number = operation.fieldno
-        if number in seen or not 0 <= number < size or operation.opcode in "!#" or not operation.is_last_step:
-            return None
-        seen.add(number)
-    if pack(fields) != raw:
+    if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
         return None
-    for operation in operations:
-        number = operation.fieldno
-        if operation.opcode == "=":
-            fields[number] = operation.argument
+    names, size = fmt.names, len(fields)
+    seen = []
+    for op in ops:
+        if type(op) is not list or len(op) != 3:
+            return None
+        opcode, place, argument = op
+        if type(place) is int and place >= index_base:
+            number = place - index_base
+        elif type(place) is str and place in names:
+            number = names[place]
         else:
-            value = operation.compute(fields[number])
-            if type(value) is Single:
-                if fmt.field_type((number,)) is not FieldType.DOUBLE:
-                    return None
-                value = float(value)
-            fields[number] = value
+            return None
+        if number >= size or number in seen:
+            return None
+        seen.append(number)
+        if opcode != "=":
+            argument = _sum(opcode, fields[number], argument, fmt.double_fields, number)
+            if argument is None:
+                return None
+        fields[number] = argument
     return pack(fields)
+
+
+def _sum(opcode: Any, old: Any, other: Any, double_fields: frozenset[int], number: int) -> int | float | None:
+    """Of whole numbers, and in a field of type double; None for anything else.
+
+    Elsewhere a sum of floats may have to be stored with single precision, and decimals have rules of their own.
+    """
+    if opcode == "-" and type(other) in _NUMBERS:
+        other = -other
+    elif opcode != "+" or type(other) not in _NUMBERS:
+        return None
+    if type(old) is int and type(other) is int:
+        total = old + other
+        return total if -(2**63) <= total < 2**64 else None
+    return float(old) + float(other) if number in double_fields and type(old) is float else None
 
 
 def _apply_long(

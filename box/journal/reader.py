@@ -34,7 +34,7 @@ class BlockReader:
 
     def __init__(self, storage: Storage, path: str, *, force_recovery: bool = False, log: Logger | None = None) -> None:
         self.path = path
-        self._force = force_recovery
+        self.skips_broken = force_recovery
         self._log = log or SilentLog()
         self._decoder = XlogDecoder()
         self._offset = 0
@@ -76,7 +76,7 @@ class BlockReader:
                 if not self._fill():
                     return None
             except XlogError as error:
-                if not self._force:
+                if not self.skips_broken:
                     raise
                 self._log.error(f"can't open tx: {error.message}")
                 while not self._decoder.skip():

@@ -9,6 +9,7 @@ the rename; one without EOF marker is not trusted. Layout of a row, by `memtx_en
 
 from __future__ import annotations
 
+import errno
 import struct
 import time
 from bisect import bisect_left
@@ -76,11 +77,13 @@ class SnapshotWriter:
         self._stamp = _STAMP(4, 0xCB, storage.now())
         self._row_count = 0
         self._unsynced = 0
+        self._is_aborted = False
 
     def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
         """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
 
-        An existing snapshot of the same vclock gets a new modification time instead. Raises SystemError.
+        An existing snapshot of the same vclock gets a new modification time instead. Raises SystemError, also after
+        `abort` in another thread.
         """
         if self._storage.exists(self.path):
             self._storage.touch(self.path)
@@ -90,7 +93,7 @@ class SnapshotWriter:
         file = self._create(temporary)
         try:
             self._log.info(f"saving snapshot `{temporary}'")
-            while self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"]:
+            while self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"] and not self._is_aborted:
                 self._sleep(_POLL)
             self._write_rows(file, spaces, trailer)
             write_all(file, EOF_MARKER)
@@ -155,6 +158,8 @@ class SnapshotWriter:
         return [(begin + encode_uint(lsn) if lsn else first) + end for lsn in lsns]
 
     def _write_block(self, file: AppendFile, rows: bytes) -> None:
+        if self._is_aborted:
+            raise OSError(errno.ECANCELED, "the snapshot was given up")
         block = self._encoder.encode(rows)
         write_all(file, block)
         self._unsynced += len(block)
@@ -175,7 +180,8 @@ class SnapshotWriter:
             raise failed(f"failed to rename '{temporary}' file", error) from error
 
     def abort(self) -> None:
-        """Remove the temporary file."""
+        """Remove the temporary file. A `write` that another thread is at ends early."""
+        self._is_aborted = True
         remove_quietly(self._storage, self.path + INPROGRESS)
 
 
@@ -224,6 +230,10 @@ class SnapshotReader:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def skip_broken(self, skips: bool) -> None:
+        """From the next block on: pass over what is broken, or raise. It is what `force_recovery` says at first."""
+        self._blocks.skips_broken = skips
+
     def tuples(self) -> Iterator[tuple[list[TupleRun], list[Row]]]:
         """For every block its tuples, as runs of one space, and its rows that are not tuples (raft state)."""
         yield from self._decoded(decode_tuples)
@@ -238,7 +248,7 @@ class SnapshotReader:
             try:
                 decoded = decode(block)
             except XlogError as error:
-                if not self._force:
+                if not self._blocks.skips_broken:
                     raise
                 self._log.error(f"can't decode row: {error.message}")
                 continue

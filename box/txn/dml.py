@@ -9,105 +9,35 @@ An error undoes the statement, and without an open transaction the implicit one 
 never wait: spaces with user triggers, which may, go through `execute`. Outside a transaction a change starts its
 commit; if that is not complete on return, it is in `ctx.pending` (see `box.txn.context`).
 
-The usual request, a replace or insert of a space with nothing special, takes a short cut (`_store_quick`) with the
-same effects: without a `Transaction`, a `Statement` and a `Request`.
+The usual request takes a short cut with the same effects, see `box.txn.quick`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.data.update import apply_update, apply_upsert, check_operations
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import ErrorCode, client_error, unsupported
 from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
 from box.iproto.row import Row
 from box.schema.access import Privilege
 from box.schema.sequence import fill_sequence
 from box.schema.space import NOTHING, Space
-from box.txn.reads import Reader
+from box.txn.quick import DELETE, INSERT, REPLACE, UPDATE, UPSERT, WRITE_PRIVILEGES, QuickWriter
 from box.txn.request import Request, decode_request
-from box.txn.storage import Mode, exchange, keys_of
-from box.txn.transaction import Commit
+from box.txn.storage import Mode
 
 if TYPE_CHECKING:
     from box.index import Index
-    from box.journal.entry import JournalEntry
     from box.schema.schema import Schema
     from box.txn.context import Context
     from box.txn.manager import TransactionManager
     from box.txn.transaction import Statement, Transaction
 
-TUPLE_OVERHEAD: Final = 14
-"""Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
-_OFFSET_SIZE: Final = 4
-_WRITE: Final = int(Privilege.W | Privilege.U)
-_INSERT: Final = int(RequestType.INSERT)
-_REPLACE: Final = int(RequestType.REPLACE)
 
-
-class QuickWrite(Commit):
-    """A transaction of one statement that took the short cut."""
-
-    __slots__ = ("new", "old", "space")
-
-    def __init__(
-        self, row: Row, space: Space, old: bytes | None, new: bytes, on_complete: Callable[[JournalEntry], None]
-    ) -> None:
-        self.rows = [row]
-        self.error = None
-        self.size = 0
-        self.on_complete = on_complete
-        self.done = False
-        self._callbacks = None
-        self.space = space
-        self.old = old
-        self.new = new
-
-    def undo(self) -> None:
-        """Put the indexes back as they were."""
-        exchange(self.space, self.new, self.old, [] if self.old is None else keys_of(self.space, self.old))
-
-
-class _Plan:
-    """What the short cut needs to know about one layout of a space."""
-
-    __slots__ = ("format", "indexes", "is_quick", "is_single", "key_of", "max_size", "prefix", "replace", "validate")
-
-    def __init__(self, space: Space, max_tuple_size: int, *, quick_allowed: bool) -> None:
-        index = space.primary
-        self.indexes = space.indexes
-        self.format = space.format
-        self.max_size = max_tuple_size - TUPLE_OVERHEAD - _OFFSET_SIZE * _offset_count(space)
-        self.validate = space.format.validate
-        self.prefix = space.tuple_prefix
-        self.is_quick = (
-            quick_allowed
-            and index is not None
-            and space.is_plain
-            and space.system_trigger is None
-            and space.sequence is None
-            and not (space.is_sync or space.is_local or space.is_temporary or space.definition.opts.view)
-        )
-        self.is_single = len(space.indexes) == 1
-        if index is not None:
-            self.key_of = index.key_of
-            self.replace = index.replace
-
-
-def _offset_count(space: Space) -> int:
-    """How many field offsets the peer stores in a tuple: for key fields that do not simply follow each other."""
-    places = set()
-    for index in space.indexes.values():
-        parts = index.definition.parts
-        if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
-            continue
-        places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}
-    return len(places)
-
-
-class Dml(Reader):
+class Dml(QuickWriter):
     """All requests of one node. `check_writable` raises READONLY while replicated spaces must not change."""
 
     def __init__(
@@ -118,25 +48,10 @@ class Dml(Reader):
         check_writable: Callable[[], None],
         max_tuple_size: int = 1048576,
     ) -> None:
-        super().__init__(txns)
+        super().__init__(txns, check_writable, max_tuple_size)
         self._schema = schema
-        self._check_writable = check_writable
-        self._limbo = txns.synchro.limbo
-        self._plans: dict[int, _Plan] = {}
-        self._max_tuple_size = max_tuple_size
-        self._on_quick_written = _quick_written  # one object for all writes
         schema.read_tuples = txns.storage.read_view
         schema.on_alter_space.append(self._space_altered)
-
-    @property
-    def max_tuple_size(self) -> int:
-        """`memtx_max_tuple_size`, bytes."""
-        return self._max_tuple_size
-
-    @max_tuple_size.setter
-    def max_tuple_size(self, size: int) -> None:
-        self._max_tuple_size = size
-        self._plans.clear()
 
     def _space_altered(self, space: Space) -> None:
         self._plans.pop(space.id, None)
@@ -149,78 +64,51 @@ class Dml(Reader):
 
         READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND, ...
         """
-        return self._store(ctx, space, raw, _INSERT)
+        plan = self._quick_plan(ctx, space, INSERT)
+        if plan is not None:
+            return self._quick_store(ctx, space, plan, raw, INSERT)
+        return self._store(ctx, space, raw, INSERT)
 
     def replace(self, ctx: Context, space: Space, raw: bytes) -> bytes:
         """Add a tuple or replace the one with the same primary key; returns the new one. Errors as `insert`."""
-        return self._store(ctx, space, raw, _REPLACE)
+        plan = self._quick_plan(ctx, space, REPLACE)
+        if plan is not None:
+            return self._quick_store(ctx, space, plan, raw, REPLACE)
+        return self._store(ctx, space, raw, REPLACE)
+
+    def _store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
+        stored = self.run(ctx, space, Request(request_type, space.id, tuple=raw))
+        assert stored is not None
+        return stored
 
     def update(
         self, ctx: Context, space: Space, iid: int, key: list[Any], ops: list[Any], index_base: int = 1
     ) -> bytes | None:
         """Change the tuple with a full unique key; None if there is none. CANT_UPDATE_PRIMARY_KEY, ..."""
-        request = Request(RequestType.UPDATE, space.id, index_id=iid, key=key, ops=ops, index_base=index_base)
+        plan = None if iid else self._quick_plan(ctx, space, UPDATE)
+        if plan is not None:
+            return self._quick_update(ctx, space, plan, key, ops, index_base)
+        request = Request(UPDATE, space.id, index_id=iid, key=key, ops=ops, index_base=index_base)
         return self.run(ctx, space, request)
 
     def upsert(self, ctx: Context, space: Space, raw: bytes, ops: list[Any], index_base: int = 1) -> None:
         """Insert a tuple, or change the one with the same primary key."""
-        self.run(ctx, space, Request(RequestType.UPSERT, space.id, tuple=raw, ops=ops, index_base=index_base))
+        plan = self._quick_plan(ctx, space, UPSERT)
+        if plan is not None:
+            self._quick_upsert(ctx, space, plan, raw, ops, index_base)
+        else:
+            self.run(ctx, space, Request(UPSERT, space.id, tuple=raw, ops=ops, index_base=index_base))
 
     def delete(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Remove the tuple with a full unique key and return it; None if there is none."""
-        return self.run(ctx, space, Request(RequestType.DELETE, space.id, index_id=iid, key=key))
+        plan = None if iid else self._quick_plan(ctx, space, DELETE)
+        if plan is not None:
+            return self._quick_delete(ctx, space, plan, key)
+        return self.run(ctx, space, Request(DELETE, space.id, index_id=iid, key=key))
 
     async def execute(self, ctx: Context, op: str, space: Space, *args: Any) -> bytes | None:
         """The same by name - insert, replace, update, upsert, delete - for spaces with triggers that may wait."""
         return await self.run_waiting(ctx, space, _request(op, space, *args))
-
-    # -- the short cut
-
-    def _store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
-        plan = self._plans.get(space.id)
-        if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
-            plan = self._new_plan(space)
-        if not plan.is_quick or ctx.txn is not None or space.on_replace or space.before_replace or self._limbo.entries:
-            result = self.run(ctx, space, Request(request_type, space.id, tuple=raw))
-            assert result is not None
-            return result
-        self._check_writable()
-        if _WRITE & ~ctx.credentials.universal:
-            space.check_access(ctx.credentials, Privilege.W)
-        return self._store_quick(ctx, space, plan, raw, request_type)
-
-    def _store_quick(self, ctx: Context, space: Space, plan: _Plan, raw: bytes, request_type: int) -> bytes:
-        fields = plan.validate(raw)
-        if len(raw) > plan.max_size:
-            raise self._too_large(plan, raw)
-        if plan.is_single and request_type == _REPLACE:
-            old = plan.replace(plan.key_of(fields), raw)
-        else:
-            mode = Mode.INSERT if request_type == _INSERT else Mode.REPLACE
-            old, keys = self._storage.check(None, space, raw, fields, mode)
-            exchange(space, old, raw, keys)
-        self.counters[request_type] += 1
-        row = Row(request_type, body=plan.prefix + raw)
-        write = QuickWrite(row, space, old, raw, self._on_quick_written)
-        try:
-            self.txns.journal.submit(write)
-        except BoxError:
-            write.undo()
-            raise
-        if not write.done:
-            ctx.pending = write
-        elif write.error is not None:
-            raise write.error
-        return raw
-
-    def _new_plan(self, space: Space) -> _Plan:
-        plan = _Plan(space, self._max_tuple_size, quick_allowed=not self._is_versioned)
-        self._plans[space.id] = plan
-        return plan
-
-    def _too_large(self, plan: _Plan, raw: bytes) -> BoxError:
-        total = len(raw) + self._max_tuple_size - plan.max_size
-        return client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, total)
 
     # -- the whole way
 
@@ -309,12 +197,12 @@ class Dml(Reader):
         return ctx.txn, False
 
     def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> Statement:
-        if _WRITE & ~ctx.credentials.universal:
+        if WRITE_PRIVILEGES & ~ctx.credentials.universal:
             space.check_access(ctx.credentials, Privilege.W)
         statement = self.txns.begin_statement(txn, space, request.type)
         statement.requires_old = request.type != RequestType.REPLACE or space.has_triggers
         try:
-            if space.sequence is not None and request.type in (_INSERT, _REPLACE):
+            if space.sequence is not None and request.type in (INSERT, REPLACE):
                 self._fill_sequence(ctx, space, request)
         except BaseException:
             self.txns.cancel_statement(txn)
@@ -356,17 +244,17 @@ class Dml(Reader):
             return None
         if not space.is_plain:
             return self._apply_elsewhere(ctx, space, statement, request)
-        if request.type in (_INSERT, _REPLACE):
-            mode = Mode.INSERT if request.type == _INSERT else Mode.REPLACE
+        if request.type in (INSERT, REPLACE):
+            mode = Mode.INSERT if request.type == INSERT else Mode.REPLACE
             self._store_tuple(txn, space, statement, request.tuple, mode)
             return statement.new
-        if request.type == RequestType.UPSERT:
+        if request.type == UPSERT:
             self._upsert(txn, space, statement, request)
             return None
         old = self._find_old(txn, space, request)
         if old is None:
             return None
-        if request.type == RequestType.UPDATE:
+        if request.type == UPDATE:
             new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
             self._store_tuple(txn, space, statement, new, Mode.UPDATE, old)
         else:
@@ -384,12 +272,9 @@ class Dml(Reader):
         mode: Mode,
         old: bytes | None = None,
     ) -> None:
-        plan = self._plans.get(space.id)
-        if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
-            plan = self._new_plan(space)
+        plan = self._plan(space)
         fields = plan.validate(raw)
-        if len(raw) > plan.max_size:
-            raise self._too_large(plan, raw)
+        plan.check_size(raw)
         self._storage.store(txn, space, statement, raw, fields, mode, old)
 
     def _find_old(self, txn: Transaction, space: Space, request: Request) -> bytes | None:
@@ -422,7 +307,7 @@ class Dml(Reader):
         """Engines that keep no tuples."""
         name = RequestType(request.type).name.lower()
         if space.engine == "blackhole":
-            if request.type not in (_INSERT, _REPLACE):
+            if request.type not in (INSERT, REPLACE):
                 raise unsupported("Blackhole", f"{name}()")
             space.format.validate(request.tuple)
             statement.new = request.tuple
@@ -430,7 +315,7 @@ class Dml(Reader):
         service = space.service
         if service is None:
             raise client_error(ErrorCode.VIEW_IS_RO, space.name)
-        if request.type != RequestType.UPDATE:
+        if request.type != UPDATE:
             raise service.refuse(name)
         old = service.get(ctx.session, request.key)
         if old is None:
@@ -469,15 +354,15 @@ class Dml(Reader):
             request.become(RequestType.REPLACE, tuple=outcome)
         else:
             assert old is not None
-            request.become(RequestType.DELETE, key=space.index(0).key_def.extract_values(unpack(old)))
+            request.become(DELETE, key=space.index(0).key_def.extract_values(unpack(old)))
 
     def _preview(self, txn: Transaction, space: Space, request: Request) -> tuple[bytes | None, bytes | None] | None:
         """The tuples before and after a request, without doing it; None: it would not change anything."""
-        if request.type in (RequestType.UPDATE, RequestType.DELETE):
+        if request.type in (UPDATE, DELETE):
             old = self._find_old(txn, space, request)
             if old is None:
                 return None
-            if request.type == RequestType.DELETE:
+            if request.type == DELETE:
                 return old, None
             return old, apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
         raw = request.tuple
@@ -485,7 +370,7 @@ class Dml(Reader):
         if space.primary is not None:
             key_def = space.primary.key_def
             old = self._storage.find(txn, space.primary, key_def.parse(key_def.extract_values(_fields(raw)), True))
-        if request.type != RequestType.UPSERT:
+        if request.type != UPSERT:
             return old, raw
         if old is None:
             check_operations(request.ops, fmt=space.format, index_base=request.index_base)
@@ -527,22 +412,15 @@ def _unique_index(space: Space, iid: int) -> Index:
     return index
 
 
-def _quick_written(entry: JournalEntry) -> None:
-    assert isinstance(entry, QuickWrite)
-    if entry.error is not None:
-        entry.undo()
-    entry.finish()
-
-
 def _request(op: str, space: Space, *args: Any) -> Request:
     """The request of a method's name and its arguments after the space."""
     if op in ("insert", "replace"):
-        return Request(_INSERT if op == "insert" else _REPLACE, space.id, tuple=args[0])
+        return Request(INSERT if op == "insert" else REPLACE, space.id, tuple=args[0])
     if op == "delete":
-        return Request(RequestType.DELETE, space.id, index_id=args[0], key=args[1])
+        return Request(DELETE, space.id, index_id=args[0], key=args[1])
     index_base = args[3] if op == "update" and len(args) > 3 else args[2] if op == "upsert" and len(args) > 2 else 1
     if op == "update":
-        return Request(RequestType.UPDATE, space.id, index_id=args[0], key=args[1], ops=args[2], index_base=index_base)
+        return Request(UPDATE, space.id, index_id=args[0], key=args[1], ops=args[2], index_base=index_base)
     if op == "upsert":
-        return Request(RequestType.UPSERT, space.id, tuple=args[0], ops=args[1], index_base=index_base)
+        return Request(UPSERT, space.id, tuple=args[0], ops=args[1], index_base=index_base)
     raise AssertionError(f"no such request: {op}")

@@ -40,6 +40,13 @@ class JournalSink(Protocol):
     def vclock(self) -> Mapping[int, int]:
         """What is written."""
 
+    @property
+    def is_void(self) -> bool:
+        """Rows only move the vclock; nothing reads them."""
+
+    def pass_row(self) -> None:
+        """One row of this instance, alone in its transaction, is written: for `is_void`. Raises WAL_IO."""
+
     def submit(self, entry: JournalEntry) -> None:
         """Queue an entry. Raises WAL_IO when it can not even be queued."""
 
@@ -225,14 +232,17 @@ class TransactionManager:
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
         """Decide whether the commit has to wait for a quorum, and queue it if so."""
+        is_synchronous = False
+        for statement in txn.statements:
+            space = statement.space
+            if space is not None and space.is_sync and _is_synchronous(statement):
+                is_synchronous = True
+        if not is_synchronous and self.synchro.limbo.is_empty:
+            return
         if txn.force_async or all(row.type == RequestType.NOP for row in rows):
             return
-        if any(_is_synchronous(statement) for statement in txn.statements):
-            txn.wait_sync = txn.wait_ack = True
-        elif not self.synchro.limbo.is_empty:
-            txn.wait_sync = True
-        else:
-            return
+        txn.wait_sync = True
+        txn.wait_ack = is_synchronous
         self.synchro.append(txn, rows, waits=waits)
         rows[-1].flags |= Flag.WAIT_SYNC | (Flag.WAIT_ACK if txn.wait_ack else 0)
 
@@ -316,11 +326,15 @@ def _collect_rows(txn: Transaction) -> list[Row]:
     """
     rows = [statement.row for statement in txn.statements if statement.row is not None]
     if len(rows) > 1:
-        rows.sort(key=_is_own)
-        if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
-            rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
+        is_mixed = False
         for row in rows:
             row.is_commit = False
+            if row.replica_id or row.group_id:
+                is_mixed = True
+        if is_mixed:
+            rows.sort(key=_is_own)
+            if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
+                rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
         rows[-1].is_commit = True
     return rows
 

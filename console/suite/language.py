@@ -3,7 +3,7 @@
     create server N with script="..", rpl_master=M          stop server N with signal=KILL
     switch N            eval N "<expr>"                     push filter 'regex' to 'text'
 
-Words are lexed as a shell would; `with` opens a list of `name=value` pairs.
+Words are lexed as a shell would; `with` opens a list of `name=value` or `name value` pairs.
 """
 
 from __future__ import annotations
@@ -133,12 +133,15 @@ def _read_options(words: list[str]) -> dict[str, Option]:
     options: dict[str, Option] = {}
     rest = words[1:]
     while rest:
-        if len(rest) < 3 or rest[1] != "=":
+        # Scripts leave the sign out, too: `with script "replica.lua"`.
+        pair = [word for word in rest[:3] if word != "="] if rest[1:2] == ["="] else rest[:2]
+        if len(pair) < 2 or "," in pair:
             raise CommandError(f"expected name=value, got: {' '.join(rest)}")
-        options[rest[0]] = _option_value(rest[2])
-        if len(rest) > 3 and rest[3] != ",":
-            raise CommandError(f"expected a comma, got: {rest[3]}")
-        rest = rest[4:]
+        options[pair[0]] = _option_value(pair[1])
+        rest = rest[3 if rest[1] == "=" else 2 :]
+        if rest and rest[0] != ",":
+            raise CommandError(f"expected a comma, got: {rest[0]}")
+        rest = rest[1:]
     return options
 
 

@@ -305,6 +305,7 @@ class Server:
             "REPLICATION_SYNC_TIMEOUT": "100",
             "MEMTX_ALLOCATOR": os.environ.get("MEMTX_ALLOCATOR", "small"),
             "SOURCEDIR": str(suite.root.parent),
+            "TARANTOOL_SRC_DIR": str(suite.root.parent),
             "BUILDDIR": str(suite.root.parent),
             "LUA_PATH": f"{lua_path};;",
             "LUA_CPATH": f"{around.directory}/lua/?.so;;",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
-from box.data import codec
+from box.data.codec import pack, unpack
 from box.data.collation import is_binary
 from box.data.format import TupleFormat
 from box.data.json_path import PathError, follow, parse_path
@@ -31,12 +31,14 @@ _NO_FORMAT = TupleFormat()
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 
 
-def _array(raw: bytes) -> list[Any]:
-    """A key of a change, which must be an array. ER_TUPLE_NOT_ARRAY."""
-    value = codec.unpack(raw)
-    if not isinstance(value, list):
+def _key_values(key: Any) -> list[Any]:
+    """The key of a change: one number, or a MessagePack value that must be an array. ER_TUPLE_NOT_ARRAY."""
+    if type(key) is not bytes:
+        return [key]
+    values = unpack(key)
+    if type(values) is not list:
         raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
-    return value
+    return values
 
 
 def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
@@ -100,29 +102,29 @@ class DataBinding(Binding):
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """By a key of any number of parts."""
-        return self.node.dml.get(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+        return self.node.dml.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_select")
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
         """The blob and the sizes."""
         space = self.node.schema.space(space_id)
-        rows = self.node.dml.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), codec.unpack(key))
+        rows = self.node.dml.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
         return pack_rows(rows)
 
     @guarded("index_count")
     def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
         """How many tuples a scan gives."""
-        return self.node.dml.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key))
+        return self.node.dml.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
 
     @guarded("index_min")
     def min(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """The first tuple with the partial key."""
-        return self.node.dml.min(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+        return self.node.dml.min(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_max")
     def max(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """The last tuple with the partial key."""
-        return self.node.dml.max(self.ctx, self.node.schema.space(space_id), iid, codec.unpack(key))
+        return self.node.dml.max(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_random")
     def random(self, space_id: int, iid: int, seed: int) -> Outcome:
@@ -149,9 +151,7 @@ class DataBinding(Binding):
     @guarded("cursor_open")
     def cursor_open(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
         """A new cursor's number."""
-        cursor = open_cursor(
-            self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), codec.unpack(key)
-        )
+        cursor = open_cursor(self.node.dml, self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
         self._last_cursor += 1
         self._cursors[self._last_cursor] = cursor
         return self._last_cursor
@@ -187,11 +187,12 @@ class DataBinding(Binding):
     def replace(self, space_id: int, raw: bytes) -> Outcome:
         """See the module's text."""
         try:
-            space = self.node.schema.spaces[space_id]
+            node = self.node
+            space = node.schema.spaces[space_id]
             if space.has_triggers:
                 return self._execute("replace", space, raw, sent=raw)
             ctx = self.runtime.ctx
-            stored = self.node.dml.replace(ctx, space, raw)
+            stored = node.dml.replace(ctx, space, raw)
             result = None if stored is raw else stored
             return result if ctx.pending is None else self.after_commit(ctx, result)
         except BoxError as error:
@@ -203,11 +204,12 @@ class DataBinding(Binding):
     def insert(self, space_id: int, raw: bytes) -> Outcome:
         """See the module's text."""
         try:
-            space = self.node.schema.spaces[space_id]
+            node = self.node
+            space = node.schema.spaces[space_id]
             if space.has_triggers:
                 return self._execute("insert", space, raw, sent=raw)
             ctx = self.runtime.ctx
-            stored = self.node.dml.insert(ctx, space, raw)
+            stored = node.dml.insert(ctx, space, raw)
             result = None if stored is raw else stored
             return result if ctx.pending is None else self.after_commit(ctx, result)
         except BoxError as error:
@@ -215,28 +217,60 @@ class DataBinding(Binding):
         except KeyError:
             return self._no_space(space_id)
 
-    @guarded("index_update")
-    def update(self, space_id: int, iid: int, key: bytes, ops: bytes) -> Outcome:
+    @exported("index_update")
+    def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
         """The new tuple, or True."""
-        return self._write("update", space_id, iid, _array(key), codec.unpack(ops))
+        try:
+            node = self.node
+            space = node.schema.spaces[space_id]
+            values, operations = _key_values(key), unpack(ops)
+            if space.has_triggers:
+                return self._execute("update", space, iid, values, operations)
+            ctx = self.runtime.ctx
+            result: Outcome = node.dml.update(ctx, space, iid, values, operations)
+            if result is None:
+                result = _NO_TUPLE
+            return result if ctx.pending is None else self.after_commit(ctx, result)
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
 
-    @guarded("index_delete")
-    def delete(self, space_id: int, iid: int, key: bytes) -> Outcome:
+    @exported("index_delete")
+    def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
         """The deleted tuple, or True."""
-        return self._write("delete", space_id, iid, _array(key))
+        try:
+            node = self.node
+            space = node.schema.spaces[space_id]
+            values = _key_values(key)
+            if space.has_triggers:
+                return self._execute("delete", space, iid, values)
+            ctx = self.runtime.ctx
+            result: Outcome = node.dml.delete(ctx, space, iid, values)
+            if result is None:
+                result = _NO_TUPLE
+            return result if ctx.pending is None else self.after_commit(ctx, result)
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
 
-    @guarded("space_upsert")
+    @exported("space_upsert")
     def upsert(self, space_id: int, raw: bytes, ops: bytes) -> Outcome:
         """Always True."""
-        return self._write("upsert", space_id, raw, codec.unpack(ops))
-
-    def _write(self, operation: str, space_id: int, *args: Any) -> Outcome:
-        space = self.node.schema.space(space_id)
-        if space.has_triggers:
-            return self._execute(operation, space, *args)
-        ctx = self.runtime.ctx
-        result = getattr(self.node.dml, operation)(ctx, space, *args)
-        return self.after_commit(ctx, _NO_TUPLE if result is None else result)
+        try:
+            node = self.node
+            space = node.schema.spaces[space_id]
+            operations = unpack(ops)
+            if space.has_triggers:
+                return self._execute("upsert", space, raw, operations)
+            ctx = self.runtime.ctx
+            node.dml.upsert(ctx, space, raw, operations)
+            return _NO_TUPLE if ctx.pending is None else self.after_commit(ctx, _NO_TUPLE)
+        except BoxError as error:
+            return self.failure(error)
+        except KeyError:
+            return self._no_space(space_id)
 
     def _execute(self, operation: str, space: Any, *args: Any, sent: bytes | None = None) -> Outcome:
         """With user triggers, which may wait."""
@@ -282,12 +316,12 @@ class DataBinding(Binding):
     @guarded("tuple_update")
     def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
         """`tuple:update()`: the new tuple."""
-        return apply_update(raw, codec.unpack(ops), fmt=self._format(space_id))
+        return apply_update(raw, unpack(ops), fmt=self._format(space_id))
 
     @guarded("tuple_upsert")
     def tuple_upsert(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
         """`tuple:upsert()`: operations that cannot be applied are left out."""
-        return apply_upsert(raw, codec.unpack(ops), fmt=self._format(space_id))
+        return apply_upsert(raw, unpack(ops), fmt=self._format(space_id))
 
     @guarded("tuple_path")
     def tuple_path(self, raw: bytes, path: bytes, space_id: int) -> Outcome:
@@ -301,5 +335,5 @@ class DataBinding(Binding):
             if number is None:
                 return None
             steps = (number, *steps[1:])
-        value = follow(codec.unpack(raw), steps)
-        return None if value is None else codec.pack(value)
+        value = follow(unpack(raw), steps)
+        return None if value is None else pack(value)

@@ -74,11 +74,14 @@ class InfoBinding(Binding):
         return codec.pack(self._fields[text(name)]())
 
     def _id(self) -> int | None:
-        return self.node.instance_id or None
+        """0 for an anonymous replica, None for an instance that has no id yet."""
+        node = self.node
+        return node.instance_id if node.instance_id or node.config["replication_anon"] else None
 
     def _lsn(self) -> int:
-        node = self.node
-        return node.vclock[node.instance_id] if node.instance_id else -1
+        """Of the instance's own rows; those of an anonymous replica are the local ones."""
+        instance_id = self._id()
+        return -1 if instance_id is None else self.node.vclock[instance_id]
 
     def _listen(self) -> str | None:
         return self.node.iproto.bound_address if self.node.iproto is not None else None

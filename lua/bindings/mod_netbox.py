@@ -194,10 +194,10 @@ class NetBoxBinding(Binding):
         error = future.exception()
         if error is None:
             request.reply = future.result().body
-        elif remote.connection.error is error:
-            request.error = _no_connection(_reason(error))
+        elif isinstance(error, BoxError) and error is not remote.connection.error:
+            request.error = error
         else:
-            request.error = error if isinstance(error, BoxError) else _no_connection(str(error))
+            request.error = _no_connection(_reason(error))
         # The fiber that loads the schema comes first: who waits for the reply sees that it does.
         if remote.watcher and self._is_schema_old(remote):
             self._wake_watcher(remote)

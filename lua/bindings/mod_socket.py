@@ -74,12 +74,15 @@ def _address_map(sock: socket.socket, address: Any) -> dict[str, Any]:
     return {"host": address[0], "family": sock.family.name, "port": address[1]}
 
 
+_PROTOCOLS: Final = {int(socket.IPPROTO_TCP): "tcp", int(socket.IPPROTO_UDP): "udp"}
+_USUAL_PROTOCOLS: Final = {int(socket.SOCK_STREAM): "tcp", int(socket.SOCK_DGRAM): "udp"}
+
+
 def _protocol_name(sock: socket.socket) -> str | int:
-    names = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return sock.proto
-    by_type = {socket.SOCK_STREAM: "tcp", socket.SOCK_DGRAM: "udp"}
-    return names.get(sock.proto) or by_type.get(sock.type, sock.proto)
+    name = _PROTOCOLS.get(sock.proto) or _USUAL_PROTOCOLS.get(int(sock.type))
+    return name or sock.proto
 
 
 class SocketBinding(Binding):
@@ -314,12 +317,11 @@ class SocketBinding(Binding):
 
 
 def _info_map(family: int, kind: int, protocol: int, canonical: str, address: Any) -> dict[str, Any]:
-    names = {socket.IPPROTO_TCP: "tcp", socket.IPPROTO_UDP: "udp"}
     described: dict[str, Any] = {
         "host": address[0],
         "port": address[1],
         "family": socket.AddressFamily(family).name,
         "type": socket.SocketKind(kind).name,
-        "protocol": names.get(protocol, protocol),
+        "protocol": _PROTOCOLS.get(protocol, protocol),
     }
     return described | ({"canonname": canonical} if canonical else {})

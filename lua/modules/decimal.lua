@@ -1,4 +1,4 @@
--- require('decimal'): exact numbers of up to 38 digits, as cdata with arithmetic and comparison; MessagePack extension 1.
+-- require('decimal'): exact numbers of up to 38 digits, as cdata with arithmetic; MessagePack extension 1.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')

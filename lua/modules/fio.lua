@@ -2,8 +2,8 @@
 -- errno; calls that have a reason of several parts return it as a text.
 local ffi = require('ffi')
 local errno = require('errno')
+local decode = require('box.finish').decode
 local errors = require('internal.error')
-local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
 
@@ -12,17 +12,7 @@ local error, ipairs, pairs, pcall, setmetatable, type = error, ipairs, pairs, pc
 
 local NEW_FILE_MODE, NEW_DIRECTORY_MODE = tonumber('666', 8), tonumber('777', 8)
 
-local function plain(value)
-    if type(value) == 'table' then
-        setmetatable(value, nil)
-        for _, item in pairs(value) do
-            plain(item)
-        end
-    end
-    return value
-end
-
-local constants = plain((msgpack.decode(python.fio_constants())))
+local constants = decode(python.fio_constants())
 
 local fio = {c = constants}
 
@@ -44,7 +34,7 @@ local function decoded(packed, problem)
     if packed == nil then
         return nil, problem
     end
-    return plain((msgpack.decode(packed)))
+    return decode(packed)
 end
 
 local S_IFMT = tonumber('170000', 8)
@@ -140,11 +130,12 @@ end
 
 function methods.close(self)
     local result, problem = outcome(false, python.fio_close(self.fh))
-    if problem == nil then
-        ffi.gc(self, nil)
-        self.fh = -1
+    if problem ~= nil then
+        return result, problem
     end
-    return result, problem
+    ffi.gc(self, nil)
+    self.fh = -1
+    return result
 end
 
 function methods.fsync(self)

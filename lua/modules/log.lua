@@ -6,7 +6,7 @@ local wait = require('internal.wait')
 
 json.cfg{encode_use_tostring = true, encode_invalid_as_nil = true}
 
-local error, pairs, select, tonumber, tostring, type = error, pairs, select, tonumber, tostring, type
+local error, pairs, select, tostring, type = error, pairs, select, tostring, type
 local getinfo = debug.getinfo
 
 local LEVELS = {fatal = 0, syserror = 1, error = 2, crit = 3, warn = 4, info = 5, verbose = 6, debug = 7}

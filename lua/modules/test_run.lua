@@ -101,9 +101,6 @@ function methods:get_server_name()
     return os.getenv('TEST_SERVER_NAME')
 end
 
-function methods:get_server_id(node)
-    return eval_one(self, node, 'box.info.id')
-end
 
 -- ---- methods: positions ---------------------------------------------------------------------
 
@@ -139,6 +136,16 @@ local function poll(condition, timeout, delay)
         end
         fiber.sleep(delay or POLL)
     end
+end
+
+-- The node's id, which a node that is just starting has only later.
+function methods:get_server_id(node)
+    local id
+    poll(function()
+        id = eval_one(self, node, 'box.info.id')
+        return id ~= nil
+    end)
+    return id
 end
 
 -- Waits until `waiter` has what `master` has written itself.

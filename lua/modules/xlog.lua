@@ -6,6 +6,7 @@ local decoder = require('internal.msgpack_decode')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local tuples = require('internal.tuple')
+local new_table = require('table.new')
 local wait = require('internal.wait')
 
 local error, type = error, type
@@ -42,15 +43,12 @@ local function body_of(kind, body)
     return result
 end
 
--- A table with room for eight fields.
-local function sized()
-    return {a = nil, b = nil, c = nil, d = nil, e = nil, f = nil, g = nil, h = nil}
-end
+local ROOM = 8
 
 -- The sizes of the tables and the order of the fields are the peer's: they decide how a console shows them.
 local function row_of(facts)
     local kind, sync, lsn, replica_id, group_id, timestamp, tsn, is_commit, body = unpack(facts, 1, 9)
-    local header, row = sized(), sized()
+    local header, row = new_table(0, ROOM), new_table(0, ROOM)
     header.type = kind
     local function set(name, value)
         if value ~= 0 then

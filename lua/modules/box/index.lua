@@ -1,6 +1,6 @@
 -- Methods of index objects.
 --
--- A key that is one number or string crosses to Python as it is; other keys go as a MessagePack array.
+-- A key that is one number (for reads: or string) crosses to Python as it is; others go as a MessagePack array.
 
 local box_error = require('box.error')
 local check_index = require('box.usage').index
@@ -18,6 +18,7 @@ local type = type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
 local encode, encode_args = msgpack.encode, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
+local index_update, index_delete = python.index_update, python.index_delete
 
 local UINT32_MAX = 4294967295
 -- Below this a double is the number that it shows.
@@ -39,9 +40,12 @@ local function encode_key(key)
     return encode_args(key)
 end
 
--- The same for a change, which refuses a map as a key.
+-- The same for a change, which refuses a map as a key. Numbers stay as they are.
 local function encode_exact_key(key)
-    if type(key) == 'table' then
+    local kind = type(key)
+    if kind == 'number' and key > -EXACT_LIMIT and key < EXACT_LIMIT then
+        return key
+    elseif kind == 'table' then
         return encode(key)
     end
     return encode_key(key)
@@ -89,7 +93,7 @@ local function get_checked(index, key)
     end
     local value, kind = single_part(key)
     local raw, problem
-    if kind == 'number' or kind == 'string' then
+    if kind == 'string' or kind == 'number' and value > -EXACT_LIMIT and value < EXACT_LIMIT then
         raw, problem = index_get(index.space_id, index.id, value)
     else
         raw, problem = index_get_key(index.space_id, index.id, encode_key(key))
@@ -191,11 +195,12 @@ end
 
 -- The tuple that a change returned. nil stands for the tuple that was sent, `true` for none at all.
 local function changed_tuple(space_id, result, problem, sent)
-    if type(result) ~= 'string' then
-        result = wait(result, problem)
-        if result == nil then
-            result = sent
-        end
+    if type(result) == 'string' then
+        return tuple_new(result, space_id)
+    end
+    result = wait(result, problem)
+    if result == nil then
+        result = sent
     end
     if result ~= nil and result ~= true then
         return tuple_new(result, space_id)
@@ -208,14 +213,14 @@ function methods.update(index, key, ops)
         error('Usage index:update(key, ops)', 0)
     end
     changes.count = changes.count + 1
-    return changed_tuple(index.space_id, python.index_update(
+    return changed_tuple(index.space_id, index_update(
         index.space_id, index.id, encode_exact_key(key), encode_operations(ops)))
 end
 
 function methods.delete(index, key)
     check_index(index, 'delete')
     changes.count = changes.count + 1
-    return changed_tuple(index.space_id, python.index_delete(index.space_id, index.id, encode_exact_key(key)))
+    return changed_tuple(index.space_id, index_delete(index.space_id, index.id, encode_exact_key(key)))
 end
 
 function methods.stat(index)

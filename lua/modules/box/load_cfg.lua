@@ -4,6 +4,7 @@
 local events = require('box.events')
 local finish = require('box.finish')
 local python = require('internal.python')
+local uuid = require('uuid')
 -- Registers with Python what schema_attach() calls.
 require('box.registry')
 
@@ -26,10 +27,17 @@ local function refuse_assignment()
     error('Attempt to modify a read-only table')
 end
 
+local ACCEPTED = {boolean = true, number = true, string = true, table = true}
+
 -- Always a map: NULL asks for an option's default. The text for what is no table is that of pairs().
 local function encode_options(options)
     local copy = {}
     for name, value in pairs(options == nil and {} or options) do
+        -- No option takes a function or a cdata: one that MessagePack knows stands for it, and the check of types refuses
+        -- it with the option's name.
+        if value ~= nil and not ACCEPTED[type(value)] then
+            value = uuid.NULL
+        end
         copy[name] = value
     end
     return finish.encode(setmetatable(copy, {__serialize = 'map'}))

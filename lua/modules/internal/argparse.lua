@@ -1,4 +1,4 @@
--- require('internal.argparse'): arguments of a command line. parse(arguments, options) gives a table with what is not an
+-- require('internal.argparse'): arguments of a command line. parse(arguments, options) gives a table with what is no
 -- option in its array part, and the options by name:
 --     --name value, --name=value, --flag, -abc
 -- `options` is a list of names or of {name, type}; type is boolean, number or string, with a '+' for many values.

@@ -69,7 +69,7 @@ def test_defaults_are_those_of_the_peer() -> None:
         ({"wal_mode": "sometimes"}, "Incorrect value for option 'wal_mode': sometimes"),
         ({"listen": "//!"}, "Incorrect value for option 'listen': expected host:service or /unix.socket"),
         ({"replication": "host only"}, "Incorrect value for option 'replication': expected host:service or /unix.socket"),
-        ({"log_format": "xml"}, "Incorrect value for option 'log_format': expected 'plain' or 'json'"),
+        ({"log_format": "xml"}, "Incorrect value for option 'log_format': expected json,plain"),
         ({"instance_uuid": "no"}, "Incorrect value for option 'instance_uuid': no"),
         (
             {"replication_anon": True},

@@ -85,7 +85,7 @@ def test_a_wrong_option_leaves_nothing_running(tmp_path: Path) -> None:
         with pytest.raises(BoxError, match="Incorrect value for option 'wal_mode': never"):
             async with Node(tmp_path, wal_mode="never"):
                 pass
-        with pytest.raises(BoxError, match="can't open directory|error reading directory"):
+        with pytest.raises(BoxError, match="Can't open path|error reading directory"):
             async with Node(tmp_path / "missing"):
                 pass
         assert asyncio.all_tasks() == {asyncio.current_task()}
@@ -130,5 +130,19 @@ def test_triggers_and_transactions_work_from_python() -> None:
             assert await node.eval("return seen") == [7]
             await node.eval("box.begin() box.space.s:insert{8} box.rollback()")
             assert await node.space["s"].get(8) is None
+
+    asyncio.run(run())
+
+
+def test_calls_leave_no_sessions_behind() -> None:
+    async def run() -> None:
+        async with Node() as node:
+            await node.eval("return 1")
+            sessions = node.instance.node.sessions.by_id
+            before = len(sessions)
+            for number in range(50):
+                await node.eval("return ...", number)
+                await node.call("tostring", number)
+            assert len(sessions) == before
 
     asyncio.run(run())

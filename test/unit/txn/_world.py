@@ -29,6 +29,8 @@ INSTANCE_ID = 1
 class FakeJournal:
     """Entries wait in `queue` until `write` or `fail`; with `is_quick` they complete at once."""
 
+    is_void = False
+
     def __init__(self) -> None:
         self.queue: list[JournalEntry] = []
         self.rows: list[tuple[int, Any]] = []
@@ -38,6 +40,9 @@ class FakeJournal:
         self.refuses = False
         self.submitted = asyncio.Event()
         """Set while entries wait."""
+
+    def pass_row(self) -> None:
+        raise AssertionError("not a void journal")
 
     def submit(self, entry: JournalEntry) -> None:
         if self.refuses:

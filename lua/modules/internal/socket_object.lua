@@ -1,0 +1,469 @@
+-- Socket objects: what `socket(domain, type, protocol)` gives. Operations do not block the instance; one that fails
+-- returns nil or false, and s:errno(), s:error() and errno() tell why.
+local ffi = require('ffi')
+local errno = require('errno')
+local fiber = require('fiber')
+local decode = require('box.finish').decode
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, ipairs, setmetatable, tostring, type = error, ipairs, setmetatable, tostring, type
+local huge, min = math.huge, math.min
+
+local READ, WRITE = 1, 2
+local READ_SIZE = 16384
+local FOREVER = 365 * 86400 * 500
+local BACKLOG = 128
+local SHUTDOWN = {R = 0, RD = 0, W = 1, WR = 1, RW = 2, RDWR = 2, [0] = 0, [1] = 1, [2] = 2}
+local STRUCT, TEXT = 0, 2
+local IPPROTO_TCP = 6
+
+local constants = decode(python.socket_constants())
+-- Options by level: SOL_SOCKET of the table is 1, the number of TCP is 6.
+local OPTIONS = {[constants.SOL_SOCKET] = constants.SO_OPT[1], [IPPROTO_TCP] = constants.SO_OPT[6]}
+
+local TRANSIENT = {[errno.EAGAIN] = true, [errno.EWOULDBLOCK] = true, [errno.EINTR] = true}
+
+-- ---- descriptors -----------------------------------------------------------------------------
+
+ffi.cdef('struct lunabox_socket { int fd; };')
+local handle_type = ffi.typeof('struct lunabox_socket')
+
+-- Descriptors of sockets that nobody refers to. A collector must not call Python: they are closed with the next one
+-- that is opened.
+local abandoned = {}
+
+local function collect(handle)
+    if handle.fd >= 0 then
+        abandoned[#abandoned + 1] = handle.fd
+    end
+end
+
+local function close_abandoned()
+    for i = #abandoned, 1, -1 do
+        python.socket_close(abandoned[i])
+        abandoned[i] = nil
+    end
+end
+
+local methods = {}
+local socket_mt = {__index = methods}
+
+local function adopt(fd)
+    close_abandoned()
+    return setmetatable({_handle = ffi.gc(handle_type(fd), collect), _buffer = ''}, socket_mt)
+end
+
+local function fd_of(self)
+    if type(self) ~= 'table' or self._handle == nil then
+        error('Usage: socket:method()', 3)
+    elseif self._handle.fd < 0 then
+        error('attempt to use closed socket', 3)
+    end
+    return self._handle.fd
+end
+
+-- The result of an operation; `failure` for one that failed.
+local function outcome(self, failure, result, number)
+    if result == nil and number ~= nil then
+        self._errno = number
+        errno(number)
+        return failure
+    end
+    self._errno = nil
+    return result
+end
+
+function methods.fd(self)
+    return fd_of(self)
+end
+
+function methods.errno(self)
+    fd_of(self)
+    return self._errno or 0
+end
+
+function methods.error(self)
+    fd_of(self)
+    return self._errno and errno.strerror(self._errno) or nil
+end
+
+function methods.close(self)
+    local fd = fd_of(self)
+    self._handle.fd = -1
+    return outcome(self, false, python.socket_close(fd))
+end
+
+-- The descriptor stays open and is the caller's from now on.
+function methods.detach(self)
+    local fd = fd_of(self)
+    self._handle.fd = -1
+    return outcome(self, nil, python.socket_detach(fd))
+end
+
+-- ---- waiting ---------------------------------------------------------------------------------
+
+local MASKS = {[1] = READ, [2] = WRITE, [3] = READ + WRITE, r = READ, w = WRITE, rw = READ + WRITE}
+local NAMES = {[READ] = 'R', [WRITE] = 'W', [READ + WRITE] = 'RW'}
+local IOWAIT_USAGE = "Usage: iowait(fd, 1 | 'r' | 2 | 'w' | 3 | 'rw' [, timeout])"
+
+local function wait_ready(fd, mask, timeout)
+    if timeout ~= nil and timeout >= FOREVER then
+        timeout = nil
+    end
+    return wait(python.socket_wait(fd, mask, timeout))
+end
+
+local function iowait(fd, events, timeout)
+    if fd == nil and events == nil and timeout ~= nil then
+        fiber.sleep(timeout)
+        return nil
+    end
+    local mask = type(events) == 'string' and MASKS[events:lower()] or MASKS[events]
+    if type(fd) ~= 'number' or fd < 0 or mask == nil then
+        error(IOWAIT_USAGE, 0)
+    end
+    local ready = wait_ready(fd, mask, timeout)
+    return type(events) == 'number' and ready or NAMES[ready]
+end
+
+local function wait_for(self, mask, timeout)
+    local ready = wait_ready(fd_of(self), mask, timeout)
+    if self._handle.fd >= 0 then
+        self._errno = nil
+        if ready == 0 then
+            self._errno = errno.ETIMEDOUT
+            errno(errno.ETIMEDOUT)
+        end
+    end
+    return ready
+end
+
+function methods.readable(self, timeout)
+    return wait_for(self, READ, timeout) ~= 0
+end
+
+function methods.writable(self, timeout)
+    return wait_for(self, WRITE, timeout) ~= 0
+end
+
+function methods.wait(self, timeout)
+    return NAMES[wait_for(self, READ + WRITE, timeout)] or ''
+end
+
+-- ---- addresses -------------------------------------------------------------------------------
+
+local function is_unix(host)
+    return host == 'unix/'
+end
+
+function methods.sysconnect(self, host, port)
+    return outcome(self, false, python.socket_connect(fd_of(self), tostring(host), port))
+end
+
+function methods.bind(self, host, port)
+    return outcome(self, false, python.socket_bind(fd_of(self), tostring(host), port))
+end
+
+function methods.listen(self, backlog)
+    return outcome(self, false, python.socket_listen(fd_of(self), backlog or BACKLOG))
+end
+
+function methods.accept(self)
+    local fd, from = python.socket_accept(fd_of(self))
+    if fd == nil then
+        return outcome(self, nil, nil, from)
+    end
+    self._errno = nil
+    return adopt(fd), decode(from)
+end
+
+local function described(self, ...)
+    local packed = outcome(self, nil, ...)
+    return packed and decode(packed)
+end
+
+function methods.name(self)
+    return described(self, python.socket_name(fd_of(self)))
+end
+
+function methods.peer(self)
+    return described(self, python.socket_peer(fd_of(self)))
+end
+
+-- ---- data ------------------------------------------------------------------------------------
+
+local function flag_bits(flags)
+    if type(flags) == 'number' then
+        return flags
+    end
+    local result = 0
+    for _, name in ipairs(type(flags) == 'table' and flags or {flags}) do
+        result = bit.bor(result, constants.SEND_FLAGS[name] or error('Unknown flag: ' .. tostring(name), 3))
+    end
+    return result
+end
+
+function methods.sysread(self, size)
+    return outcome(self, nil, python.socket_read(fd_of(self), size or READ_SIZE, 0))
+end
+
+function methods.syswrite(self, data)
+    return outcome(self, nil, python.socket_write(fd_of(self), data, 0))
+end
+
+function methods.send(self, data, flags)
+    return outcome(self, nil, python.socket_write(fd_of(self), data, flag_bits(flags)))
+end
+
+function methods.recv(self, size, flags)
+    return outcome(self, nil, python.socket_read(fd_of(self), size or READ_SIZE, flag_bits(flags)))
+end
+
+function methods.sendto(self, host, port, data, flags)
+    if data == nil or data == '' then
+        return true
+    end
+    return outcome(self, nil, python.socket_sendto(fd_of(self), tostring(host), port, data, flag_bits(flags)))
+end
+
+function methods.recvfrom(self, size, flags)
+    local data, from = python.socket_recvfrom(fd_of(self), size or READ_SIZE, flag_bits(flags))
+    if data == nil then
+        return outcome(self, nil, nil, from)
+    end
+    self._errno = nil
+    return data, from and decode(from)
+end
+
+local function taken(self, count)
+    local data = self._buffer:sub(1, count)
+    self._buffer = self._buffer:sub(count + 1)
+    self._errno = nil
+    return data
+end
+
+-- The number of buffered bytes that a read returns, once there are enough.
+local function enough(buffer, limit, delimiters)
+    local found
+    for _, delimiter in ipairs(delimiters) do
+        if delimiter == '' then
+            return 0
+        end
+        local _, last = buffer:find(delimiter, 1, true)
+        if last ~= nil and (found == nil or last < found) then
+            found = last
+        end
+    end
+    if found ~= nil then
+        return min(found, limit)
+    end
+    return #buffer >= limit and limit or nil
+end
+
+local function read_until(self, limit, delimiters, timeout)
+    local deadline = fiber.clock() + timeout
+    local count = enough(self._buffer, limit, delimiters)
+    while count == nil do
+        local data = methods.sysread(self, min(limit - #self._buffer, READ_SIZE))
+        if data == '' then
+            return taken(self, #self._buffer)
+        elseif data ~= nil then
+            self._buffer = self._buffer .. data
+            count = enough(self._buffer, limit, delimiters)
+        elseif not TRANSIENT[self._errno] or not methods.readable(self, deadline - fiber.clock()) then
+            return nil
+        end
+    end
+    return taken(self, count)
+end
+
+local READ_USAGE = 'Usage: s:read(delimiter|chunk|{delimiter = x, chunk = x}, timeout)'
+
+-- read(size), read(delimiter) or read{chunk =, delimiter = text or list of texts}; all up to the end of the stream.
+-- Nil after the timeout: what has come stays for the next read.
+function methods.read(self, options, timeout)
+    fd_of(self)
+    local kind = type(options)
+    local limit, delimiter = huge, nil
+    if kind == 'number' then
+        limit = options
+    elseif kind == 'string' then
+        delimiter = options
+    elseif kind == 'table' then
+        limit, delimiter = options.chunk or options.size or huge, options.delimiter or options.line
+    else
+        error(READ_USAGE, 2)
+    end
+    if limit < 0 then
+        error('socket:read(): limit can not be negative', 2)
+    end
+    return read_until(self, limit, type(delimiter) == 'table' and delimiter or {delimiter}, timeout or FOREVER)
+end
+
+-- The number of bytes that are written, which are all of them; nil after the timeout or a failure.
+function methods.write(self, data, timeout)
+    local deadline = fiber.clock() + (timeout or FOREVER)
+    local rest = tostring(data)
+    local size = #rest
+    while #rest > 0 do
+        local count = methods.syswrite(self, rest)
+        if count ~= nil then
+            rest = rest:sub(count + 1)
+        elseif not TRANSIENT[self._errno] or not methods.writable(self, deadline - fiber.clock()) then
+            return nil
+        end
+    end
+    return size
+end
+
+function methods.shutdown(self, how)
+    local number = SHUTDOWN[how]
+    if number == nil then
+        -- As in the peer, anything else closes both directions.
+        number = SHUTDOWN.RW
+    end
+    return outcome(self, false, python.socket_shutdown(fd_of(self), number))
+end
+
+-- ---- options ---------------------------------------------------------------------------------
+
+local function level_of(self, level)
+    if level == 'SOL_SOCKET' or level == 'socket' or level == constants.SOL_SOCKET then
+        return constants.SOL_SOCKET
+    elseif type(level) == 'number' then
+        return level
+    end
+    local number = python.socket_protocol((tostring(level):lower():gsub('^ipproto_', ''):gsub('^sol_', '')))
+    return number or outcome(self, nil, nil, errno.EINVAL)
+end
+
+local function option_of(level, name)
+    local known = OPTIONS[level] or {}
+    if type(name) == 'number' then
+        return {iname = name, type = 1, rw = true}
+    elseif known[name] == nil then
+        error('Unknown socket option name: ' .. tostring(name), 3)
+    end
+    return known[name]
+end
+
+function methods.setsockopt(self, level, name, value)
+    local fd, number = fd_of(self), level_of(self, level)
+    if number == nil then
+        return false
+    end
+    local option = option_of(number, name)
+    if not option.rw then
+        error(('Socket option %s is read only'):format(tostring(name)), 2)
+    elseif value == nil then
+        value = 0
+    end
+    return outcome(self, false, python.socket_setopt(fd, number, option.iname, value))
+end
+
+function methods.getsockopt(self, level, name)
+    local fd, number = fd_of(self), level_of(self, level)
+    if number == nil then
+        return nil
+    end
+    local option = option_of(number, name)
+    if option.type == STRUCT then
+        error(('Unknown type of socket option: %s'):format(tostring(name)), 2)
+    end
+    return outcome(self, nil, python.socket_getopt(fd, number, option.iname, option.type == TEXT))
+end
+
+function methods.linger(self, active, seconds)
+    local packed = outcome(self, nil, python.socket_linger(fd_of(self), active, seconds))
+    if packed ~= nil then
+        return msgpack.decode_args(packed)
+    end
+end
+
+function methods.nonblock(self, is_nonblocking)
+    local is_blocking
+    if is_nonblocking ~= nil then
+        is_blocking = not is_nonblocking
+    end
+    local result = outcome(self, nil, python.socket_blocking(fd_of(self), is_blocking))
+    if result ~= nil then
+        return result == 1
+    end
+end
+
+-- ---- shown -----------------------------------------------------------------------------------
+
+local function address_text(address)
+    if address == nil then
+        return nil
+    elseif is_unix(address.host) then
+        return 'unix/:' .. tostring(address.port)
+    end
+    return address.host .. ':' .. address.port
+end
+
+function socket_mt.__tostring(self)
+    if self._handle.fd < 0 then
+        return 'fd -1'
+    end
+    local saved = self._errno
+    local text, name, peer = 'fd ' .. self._handle.fd, address_text(self:name()), address_text(self:peer())
+    self._errno = saved
+    if name ~= nil then
+        text = text .. ', aka ' .. name
+    end
+    return peer ~= nil and text .. ', peer of ' .. peer or text
+end
+
+function socket_mt.__serialize(self)
+    local fd = self._handle.fd
+    if fd < 0 then
+        return {fd = fd}
+    end
+    local saved = self._errno
+    local name = self:name() or {}
+    local result = {
+        fd = fd, family = name.family, type = name.type, protocol = name.protocol, host = name.host, port = name.port,
+        peer = self:peer(),
+    }
+    self._errno = saved
+    return result
+end
+
+-- ---- making sockets --------------------------------------------------------------------------
+
+local function number_of(names, value)
+    if type(value) == 'number' then
+        return value
+    end
+    return names[value]
+end
+
+local function protocol_number(protocol)
+    if protocol == nil or type(protocol) == 'number' then
+        return protocol or 0
+    end
+    return python.socket_protocol(protocol)
+end
+
+local function open(domain, kind, protocol)
+    local domain_number, kind_number = number_of(constants.DOMAIN, domain), number_of(constants.SO_TYPE, kind)
+    local number = protocol_number(protocol)
+    if domain_number == nil or kind_number == nil or number == nil then
+        errno(errno.EINVAL)
+        return nil
+    end
+    local fd, problem = python.socket_open(domain_number, kind_number, number)
+    if fd == nil then
+        errno(problem)
+        return nil
+    end
+    return adopt(fd)
+end
+
+return {
+    constants = constants, methods = methods, open = open, iowait = iowait, is_unix = is_unix,
+    number_of = number_of, protocol_number = protocol_number, FOREVER = FOREVER, TRANSIENT = TRANSIENT,
+}

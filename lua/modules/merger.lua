@@ -1,0 +1,187 @@
+-- require('merger'): ordered sequences of tuples joined into one. A source gives one tuple after another:
+--     new_source_fromtable(tuples)     new_table_source(gen, param, state): tables of tuples
+--     new_tuple_source(gen, param, state): a tuple each time     new_buffer_source(gen, param, state): MessagePack
+--     new(key_def, sources[, {reverse = true}]): the sources in the order of the key
+-- A source has pairs(), ipairs() and select({limit = n, buffer = ibuf}).
+local ffi = require('ffi')
+local fun = require('fun')
+local msgpack = require('internal.msgpack')
+local decoder = require('internal.msgpack_decode')
+local tuples = require('internal.tuple')
+
+local error, ipairs, pairs, setmetatable, type = error, ipairs, pairs, setmetatable, type
+
+local methods = {}
+local source_mt = {__index = methods}
+
+-- A source of `take()`, which gives a tuple or nil.
+local function new_source(take)
+    return setmetatable({_take = take}, source_mt)
+end
+
+local function as_tuple(value)
+    return tuples.is(value) and value or tuples.new(msgpack.encode_tuple(value))
+end
+
+-- ---- sources ---------------------------------------------------------------------------------
+
+-- A function that calls the generator on, each time with what it gave before.
+local function stepper(generate, param, state)
+    return function()
+        local value
+        state, value = generate(param, state)
+        return state ~= nil and value or nil
+    end
+end
+
+-- A source of lists: `next_list()` gives a table of tuples, or nil at the end.
+local function of_lists(next_list)
+    local list, position = {}, 0
+    return new_source(function()
+        position = position + 1
+        while list[position] == nil do
+            list, position = next_list(), 1
+            if list == nil then
+                list = {}
+                return nil
+            end
+        end
+        return as_tuple(list[position])
+    end)
+end
+
+-- A list from the MessagePack array that begins at the buffer's read position.
+local function take_buffer(buffer)
+    if buffer == nil then
+        return nil
+    end
+    local p = ffi.cast(decoder.byte_pointer, buffer.rpos)
+    local count, pos = decoder.array_header(p, 0)
+    local list = {}
+    for i = 1, count do
+        local after = decoder.skip(p, pos)
+        list[i] = tuples.new(ffi.string(p + pos, after - pos))
+        pos = after
+    end
+    buffer.rpos = buffer.rpos + pos
+    return list
+end
+
+local M = {}
+
+function M.new_source_fromtable(list)
+    return of_lists(stepper(pairs({list})))
+end
+
+function M.new_table_source(generate, param, state)
+    return of_lists(stepper(generate, param, state))
+end
+
+function M.new_tuple_source(generate, param, state)
+    local step = stepper(generate, param, state)
+    return new_source(function()
+        local value = step()
+        return value ~= nil and as_tuple(value) or nil
+    end)
+end
+
+function M.new_buffer_source(generate, param, state)
+    local step = stepper(generate, param, state)
+    return of_lists(function()
+        return take_buffer(step())
+    end)
+end
+
+function M.new_source_frombuffer(buffer)
+    return M.new_buffer_source(pairs({buffer}))
+end
+
+-- ---- merging ---------------------------------------------------------------------------------
+
+-- The position of the head that comes first. Of equal ones that of the earlier source is taken.
+local function first_of(heads, key_def, is_reverse)
+    local best
+    for i, head in pairs(heads) do
+        if best == nil then
+            best = i
+        else
+            local order = key_def:compare(head, heads[best])
+            if is_reverse then
+                order = -order
+            end
+            if order < 0 or (order == 0 and i < best) then
+                best = i
+            end
+        end
+    end
+    return best
+end
+
+function M.new(key_def, sources, options)
+    if type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
+        error('Bad params, use: merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])', 2)
+    end
+    local is_reverse = options ~= nil and options.reverse == true
+    local heads
+    return new_source(function()
+        if heads == nil then
+            heads = {}
+            for i, source in ipairs(sources) do
+                heads[i] = source._take()
+            end
+        end
+        local best = first_of(heads, key_def, is_reverse)
+        if best == nil then
+            return nil
+        end
+        local tuple = heads[best]
+        heads[best] = sources[best]._take()
+        return tuple
+    end)
+end
+
+-- ---- methods of a source ---------------------------------------------------------------------
+
+local function step(source, _)
+    local tuple = source._take()
+    if tuple ~= nil then
+        return box.NULL, tuple
+    end
+end
+
+function methods.ipairs(source)
+    return step, source, nil
+end
+
+function methods.pairs(source)
+    return fun.wrap(step, source, nil)
+end
+
+local function array_header(count)
+    return count < 16 and string.char(0x90 + count) or '\xdd' .. string.char(
+        math.floor(count / 16777216) % 256, math.floor(count / 65536) % 256, math.floor(count / 256) % 256, count % 256)
+end
+
+-- A table of tuples, or into options.buffer the MessagePack array of them.
+function methods.select(source, options)
+    options = options or {}
+    local limit, list = options.limit or math.huge, {}
+    while #list < limit do
+        local tuple = source._take()
+        if tuple == nil then
+            break
+        end
+        list[#list + 1] = tuple
+    end
+    if options.buffer == nil then
+        return list
+    end
+    local parts = {array_header(#list)}
+    for i, tuple in ipairs(list) do
+        parts[i + 1] = tuples.raw(tuple)
+    end
+    local bytes = table.concat(parts)
+    ffi.copy(options.buffer:alloc(#bytes), bytes, #bytes)
+end
+
+return M

@@ -1,0 +1,285 @@
+"""Replication with the peer's executable in the same replica set, both ways."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.iproto.client import IprotoConnection
+from box.iproto.constants import Key, RequestType
+from box.iproto.row import Row
+from test.unit.replication.cluster import SPACE, Cluster, Member, cluster, until
+
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer's executable is not installed"),
+]
+
+SCRIPT = """
+box.cfg{
+    listen = '%(port)d', replication = {%(replication)s}, log = 'peer.log', memtx_memory = 64 * 1024 * 1024,
+    replication_timeout = 0.2, replication_connect_timeout = 10, replication_sync_timeout = 10,
+    replication_synchro_quorum = %(quorum)d, replication_synchro_timeout = 10,
+}
+if box.info.id == 1 and #box.space._priv:select({0, 'universe'}) == 0 then
+    box.schema.user.grant('guest', 'super')
+end
+require('fiber').create(function() io.read("*a") os.exit(0) end)
+"""
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+class Peer:
+    """An instance of the executable, with a console connection."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.port = _free_port()
+        self.uri = f"127.0.0.1:{self.port}"
+        self._process: asyncio.subprocess.Process | None = None
+        self._client: IprotoConnection | None = None
+
+    async def start(self, *sources: str, quorum: int = 1) -> Peer:
+        self.directory.mkdir(exist_ok=True)
+        settings = {"port": self.port, "replication": ", ".join(f"'{uri}'" for uri in sources), "quorum": quorum}
+        (self.directory / "peer.lua").write_text(SCRIPT % settings)
+        self._process = await asyncio.create_subprocess_exec(
+            "tarantool",
+            "peer.lua",
+            cwd=self.directory,
+            stdin=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await self._connect()
+        return self
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 20
+        while True:
+            try:
+                self._client = await IprotoConnection.connect(loop, self.uri, timeout=5)
+                if await self.eval("return box.info.status") == ["running"]:
+                    return
+            except (BoxError, OSError):
+                pass  # not listening yet, or not yet for everybody
+            self._disconnect()
+            assert loop.time() < deadline, f"the peer does not start:\n{self.log}"
+            await asyncio.sleep(0.02)
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "peer.log"
+        return path.read_text() if path.exists() else ""
+
+    async def eval(self, expression: str, *arguments: Any) -> list[Any]:
+        assert self._client is not None
+        body = pack({int(Key.EXPR): expression, int(Key.TUPLE): list(arguments)})
+        answer = await self._client.request(Row(RequestType.EVAL, body=body), timeout=20)
+        result: list[Any] = unpack(answer.body)[Key.DATA]
+        return result
+
+    async def vclock(self) -> dict[int, int]:
+        (answer,) = await self.eval("return setmetatable(box.info.vclock, {__serialize = 'map'})")
+        return {replica_id: lsn for replica_id, lsn in answer.items() if replica_id}
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    async def stop(self) -> None:
+        self._disconnect()
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            await process.communicate()
+
+
+async def _same(peer: Peer, *members: Member) -> None:
+    """Wait until the peer and the members have the same vclock; their rows must be the same then."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 15
+    while True:
+        clock = await peer.vclock()
+        if all(member.node.vclock.without_zero() == clock for member in members):
+            break
+        clocks = [str(member.node.vclock) for member in members]
+        assert loop.time() < deadline, f"peer {clock}, members {clocks}\n{peer.log}\n{members[0].log}"
+        await asyncio.sleep(0.01)
+    (rows,) = await peer.eval("return box.space[...]:select()", SPACE)
+    for member in members:
+        assert member.rows() == rows
+        for space in (272, 280, 288, 304, 312, 320, 296, 330):
+            (theirs,) = await peer.eval("return box.space[...]:select()", space)
+            assert member.rows(space) == theirs, space
+
+
+DDL = """
+local s = box.schema.space.create('ddl', {format = {{'id', 'unsigned'}, {'name', 'string'}}})
+s:create_index('pk', {sequence = true})
+s:create_index('name', {parts = {{'name', 'string', collation = 'unicode_ci'}}, unique = false})
+box.schema.user.create('someone', {password = 'secret'})
+box.schema.user.grant('someone', 'read,write', 'space', 'ddl')
+box.schema.func.create('f', {setuid = true})
+box.schema.sequence.create('seq', {start = 5})
+box.begin() for i = 1, 3 do s:insert{box.NULL, 'name ' .. i} end box.commit()
+s:update(1, {{'=', 2, 'other'}}) s:upsert({7, 'new'}, {{'=', 2, 'old'}}) s:delete(2)
+box.space.test:truncate()
+for i = 1, 10 do box.space.test:replace{i, 'peer', {a = i}, 1.5, -i, true} end
+s:alter({name = 'renamed'})
+"""
+
+
+@asynccontextmanager
+async def _both() -> AsyncIterator[tuple[Cluster, Peer]]:
+    async with cluster() as running:
+        peer = Peer(running.directory / "peer")
+        try:
+            yield running, peer
+        finally:
+            await peer.stop()
+
+
+def test_we_join_the_peer_and_follow() -> None:
+    async def main() -> None:
+        async with _both() as (running, peer):
+            await peer.start()
+            await peer.eval("box.schema.space.create('test', {id = 512}):create_index('pk')")
+            await peer.eval("for i = 1, 100 do box.space.test:replace{i, 'before'} end")
+            member = await running.member().start(peer.uri)
+            await _same(peer, member)
+            await peer.eval(DDL)
+            await _same(peer, member)
+            await peer.stop()
+            await peer.start()
+            await peer.eval("box.space.test:replace{500, 'after the restart'}")
+            await _same(peer, member)
+            await member.stop()
+            await peer.eval("box.space.test:replace{501, 'while it was down'} box.snapshot()")
+            await member.start()
+            await _same(peer, member)
+            assert member.id == 2
+            assert (await peer.eval("return box.info.replication[2].downstream.status")) == ["follow"]
+
+    asyncio.run(main())
+
+
+def test_the_peer_joins_us_and_follows() -> None:
+    async def main() -> None:
+        async with _both() as (running, peer):
+            master = await running.master(listen=f"127.0.0.1:{_free_port()}")
+            address = master.options["listen"]
+            for key in range(100):
+                await master.put([key, "before", {"a": [1, None, True, -5, 1.25]}])
+            await peer.start(address)
+            await _same(peer, master)
+            assert (await peer.eval("return box.info.replication[1].upstream.status")) == ["follow"]
+            await master.make_space(600, "here", group_id=1)
+            await master.put([1], space=600)
+            await master.put([1000, "a"], [1001, "b"])
+            await master.put([5, "x"], operation="replace")
+            await _same(peer, master)
+            await master.restart()
+            await master.put([2000, "after the restart"])
+            await _same(peer, master)
+            await peer.stop()
+            await master.put([2001, "while it was down"])
+            await master.node.snapshot()
+            await peer.start(address)
+            await _same(peer, master)
+            assert (await peer.eval("return box.info.id, box.info.status")) == [2, "running"]
+
+    asyncio.run(main())
+
+
+def test_a_mesh_of_both() -> None:
+    async def main() -> None:
+        async with _both() as (running, peer):
+            one = await running.master(listen=f"127.0.0.1:{_free_port()}")
+            address = one.options["listen"]
+            await peer.start(address)
+            two = await running.member().start(address)
+            await one.replicate(peer.uri, two)
+            await two.replicate(address, peer.uri)
+            for number in range(5):
+                await one.put([number, "one"])
+                await two.put([100 + number, "two"])
+                await peer.eval("box.space.test:replace{...}", 200 + number, "peer")
+            await _same(peer, one, two)
+            await peer.eval(DDL)
+            await _same(peer, one, two)
+            await two.restart()
+            await two.put([300, "two"])
+            await _same(peer, one, two)
+            await peer.stop()
+            await one.put([301, "one"])
+            await peer.start(address)
+            await peer.eval("box.space.test:replace{302, 'peer'}")
+            await _same(peer, one, two)
+
+    asyncio.run(main())
+
+
+def test_synchronous_transactions_of_both() -> None:
+    """The peer acknowledges our transactions and takes our CONFIRM and ROLLBACK, and the other way round."""
+
+    async def main() -> None:
+        async with _both() as (running, peer):
+            settings: dict[str, Any] = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 10}
+            one = await running.master(
+                listen=f"127.0.0.1:{_free_port()}", **(settings | {"replication_synchro_quorum": 1})
+            )
+            await one.make_space(600, "sync", is_sync=True)
+            await peer.start(one.options["listen"], quorum=2)
+            await one.replicate(peer.uri)
+            await one.node.configure({"replication_synchro_quorum": 2})
+            await one.put([1], space=600)
+            await _same(peer, one)
+            assert (await peer.eval("return box.space.sync:select()")) == [[[1]]]
+            await peer.eval("box.space.sync:replace{2}")
+            await _same(peer, one)
+            assert one.keys(600) == [1, 2]
+            await one.node.configure({"replication_synchro_quorum": 3, "replication_synchro_timeout": 0.1})
+            with pytest.raises(BoxError, match="Quorum collection for a synchronous transaction is timed out"):
+                await one.put([3], space=600)
+            await _same(peer, one)
+            await peer.eval("box.cfg{replication_synchro_quorum = 3, replication_synchro_timeout = 0.1}")
+            with pytest.raises(BoxError, match="Quorum collection for a synchronous transaction is timed out"):
+                await peer.eval("box.space.sync:replace{4}")
+            await _same(peer, one)
+            assert one.keys(600) == [1, 2]
+            assert (await peer.eval("return box.space.sync:select()")) == [[[1], [2]]]
+
+    asyncio.run(main())
+
+
+def test_we_are_an_anonymous_replica_of_the_peer() -> None:
+    async def main() -> None:
+        async with _both() as (running, peer):
+            await peer.start()
+            await peer.eval("box.schema.space.create('test', {id = 512}):create_index('pk'):drop()")
+            await peer.eval("box.space.test:create_index('pk') box.space.test:replace{1}")
+            member = await running.member().start(peer.uri, replication_anon=True, read_only=True)
+            await _same(peer, member)
+            await until(lambda: member.node.status == "running")
+            await member.node.configure({"replication_anon": False})
+            assert member.id == 2
+            await peer.eval("box.space.test:replace{2}")
+            await _same(peer, member)
+
+    asyncio.run(main())

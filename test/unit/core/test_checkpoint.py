@@ -1,0 +1,108 @@
+"""The checkpoint daemon of a node: when it makes checkpoints, and how one that is being made ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+from box.journal.storage import MemoryStorage
+from box.node import Node
+from box.schema.ids import SpaceId
+
+DEADLINE = 10.0
+"""Seconds that something may take on a busy machine."""
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+async def write(node: Node, name: str) -> None:
+    ctx = node.new_context()
+    node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb([name, "x" * 500]))
+    if ctx.pending is not None:
+        await ctx.pending.wait()
+
+
+def snapshots(node: Node) -> int:
+    return len([name for name in node.disk.names(".") if name.endswith(".snap")])
+
+
+def test_threshold_may_change() -> None:
+    """`checkpoint_wal_threshold` is obeyed when it is set on a running node."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 1})
+        try:
+            await write(node, "a")
+            assert snapshots(node) == 1
+            await node.configure({"checkpoint_wal_threshold": 1000})
+            await write(node, "b")
+            await write(node, "c")
+            await until(lambda: snapshots(node) == 2)
+        finally:
+            await node.close()
+
+    asyncio.run(run())
+
+
+def test_new_interval_leaves_a_checkpoint_alone() -> None:
+    """A checkpoint that is being made when `checkpoint_interval` changes is finished."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 1})
+        try:
+            await write(node, "a")
+            node.errinj.set("ERRINJ_SNAP_WRITE_DELAY", True)
+            await node.configure({"checkpoint_interval": 0.001})
+            await until(lambda: any(name.endswith(".snap.inprogress") for name in node.disk.names(".")))
+            await node.configure({"checkpoint_interval": 1000})
+            assert node.checkpoints.collector.checkpoint_is_in_progress
+            node.errinj.set("ERRINJ_SNAP_WRITE_DELAY", False)
+            await until(lambda: snapshots(node) == 2)
+        finally:
+            await node.close()
+
+    asyncio.run(run())
+
+
+def test_close_gives_up_a_checkpoint() -> None:
+    """A node that ends does not wait for its snapshot, and leaves no half of it."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 1})
+        await write(node, "a")
+        node.errinj.set("ERRINJ_SNAP_WRITE_DELAY", True)
+        making = asyncio.create_task(node.snapshot())
+        await until(lambda: any(name.endswith(".snap.inprogress") for name in node.disk.names(".")))
+        async with asyncio.timeout(DEADLINE):
+            await node.close()
+            await asyncio.gather(making, return_exceptions=True)
+        assert snapshots(node) == 1
+        assert not any(name.endswith(".inprogress") for name in node.disk.names("."))
+
+    asyncio.run(run())
+
+
+def test_interval() -> None:
+    """One checkpoint follows the other."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 1, "checkpoint_interval": 0.001, "checkpoint_count": 100})
+        try:
+            for count in (2, 3):
+                await write(node, "a")
+                await until(lambda count=count: snapshots(node) == count)  # type: ignore[misc]
+        finally:
+            await node.close()
+
+    asyncio.run(run())

@@ -1,0 +1,120 @@
+"""Files and directories. Error texts were printed by a running peer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+
+def test_a_file_is_written_and_read(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local fio = require('fio')
+        local f = fio.open(..., {'O_CREAT', 'O_RDWR', 'O_TRUNC'}, tonumber('644', 8))
+        local results = {f:write('hello'), f:pwrite('XX', 1), f:seek(0), f:read(2), f:read(), f:pread(2, 1),
+            f:truncate(2), f:stat().size, f:fsync(), f:close()}
+        local ok, problem = f:close()
+        return results, ok, tostring(problem)""",
+        str(tmp_path / "file"),
+    ) == [[True, True, 0, "hX", "Xlo", "XX", True, 2, True, True], False, "fio: Bad file descriptor"]
+    assert (tmp_path / "file").read_bytes() == b"hX"
+
+
+def test_large_writes_and_reads_go_through_a_thread(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local fio = require('fio')
+        local f = fio.open(..., {'O_CREAT', 'O_RDWR'}, tonumber('644', 8))
+        f:write(('x'):rep(1000000))
+        f:seek(0)
+        local size = #f:read()
+        f:close()
+        return size""",
+        str(tmp_path / "file"),
+    ) == [1000000]
+
+
+def test_a_file_that_nobody_closes_is_closed_by_the_collector(lua: Lua, tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    lua(
+        """local fio = require('fio')
+        for _ = 1, 50 do
+            fio.open(..., {'O_CREAT', 'O_RDWR'}, tonumber('644', 8))
+        end
+        collectgarbage() collectgarbage()""",
+        str(tmp_path / "file"),
+    )
+    after = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert after - before < 50
+
+
+def test_directories_and_trees(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local fio, root = require('fio'), ...
+        local made = fio.mktree(root .. '/a/b')
+        local f = fio.open(root .. '/a/x.txt', {'O_CREAT', 'O_WRONLY'}, tonumber('644', 8))
+        f:write('x') f:close()
+        fio.symlink('x.txt', root .. '/a/link')
+        local copied = fio.copytree(root .. '/a', root .. '/c')
+        local names = fio.listdir(root .. '/c')
+        table.sort(names)
+        local copy = fio.copyfile(root .. '/a/x.txt', root .. '/copy')
+        local facts = {fio.path.is_dir(root .. '/c/b'), fio.path.is_file(root .. '/copy'),
+            fio.path.is_link(root .. '/c/link'), fio.path.exists(root .. '/no'), fio.path.lexists(root .. '/c/link')}
+        local removed = fio.rmtree(root .. '/c')
+        return made, copied, names, copy, facts, removed, fio.path.exists(root .. '/c'), #fio.glob(root .. '/*')""",
+        str(tmp_path),
+    ) == [True, True, ["b", "link", "x.txt"], True, [True, True, True, False, True], True, False, 2]
+
+
+def test_failures_are_values(lua: Lua) -> None:
+    assert lua(
+        """local fio = require('fio')
+        local function text(...) local r = {...} return {r[1] == nil and 'nil' or r[1], tostring(r[2])} end
+        return text(fio.open('/nonexist/x')), text(fio.unlink('/nonexist')), text(fio.stat('/nonexist')),
+            text(fio.listdir('/nonexist')), text(fio.rmtree('/nonexist')), text(fio.copyfile('/nonexist', '/x')),
+            text(fio.copytree('/nonexist', '/x')), select(2, fio.unlink('/nonexist')).errno"""
+    ) == [
+        ["nil", "fio: No such file or directory"],
+        [False, "fio: No such file or directory"],
+        ["nil", "fio: No such file or directory"],
+        ["nil", "can't listdir /nonexist: fio: No such file or directory"],
+        ["nil", "can't listdir /nonexist: fio: No such file or directory"],
+        [False, "failed to copy /nonexist to /x: fio: No such file or directory"],
+        [False, "Directory /nonexist does not exist"],
+        2,
+    ]
+
+
+def test_paths(lua: Lua) -> None:
+    assert lua(
+        """local fio = require('fio')
+        return fio.pathjoin('/', 'a', '/b', '..', 'c'), fio.pathjoin('a', '', 'b/'), fio.basename('/a/b.lua', '.lua'),
+            fio.dirname('/a/b/'), fio.dirname('a'), fio.dirname('/'), fio.abspath('/a/../b//./c')"""
+    ) == ["/a/b/../c", "a/b", "b", "/a", ".", "/", "/b/c"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("fio.open()", r"Usage: fio.open\(path"),
+        ("fio.open('x', {'O_XX'})", "unknown flag: O_XX"),
+        ("fio.pathjoin(nil)", "undefined path part 1"),
+        ("fio.symlink('a')", "Usage: fio.symlink"),
+    ],
+)
+def test_wrong_arguments_are_raised(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua(f"local fio = require('fio') {call}")
+
+
+def test_accounts(lua: Lua) -> None:
+    name, workdir, nothing, group = lua(
+        """local pwd = require('pwd')
+        return pwd.getpw(0).name, pwd.getpw('root').workdir, pwd.getpw('no such user') == nil, pwd.getgr(0).id"""
+    )
+    assert (name, bool(workdir), nothing, group) == ("root", True, True, 0)

@@ -1,0 +1,89 @@
+"""What the peer adds to Lua's own libraries. Expected values were printed by a running peer."""
+
+from __future__ import annotations
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+
+def test_split_cuts_at_separators_or_at_runs_of_whitespace(lua: Lua) -> None:
+    assert lua("return ('a,b,,c'):split(','), (' a  b c '):split(), ('a,b,c'):split(',', 1), (''):split(',')") == [
+        ["a", "b", "", "c"],
+        ["a", "b", "c"],
+        ["a", "b,c"],
+        [""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("string.split()", "bad argument #1 to 'string.split' (string expected, got nil)"),
+        ("string.split('a', '')", "bad argument #2 to 'string.split' (non-empty string expected, got empty string)"),
+        ("string.ljust('a')", "bad argument #2 to 'string.ljust' (positive integer expected, got nil)"),
+        ("string.ljust('a', 3, 'xx')", "bad argument #3 to 'string.ljust' (char expected, got string)"),
+        (
+            "string.fromhex('616')",
+            "bad argument #1 to 'string.fromhex' (even amount of chars expected, got odd amount)",
+        ),
+        ("string.fromhex('6g')", "bad argument #1 to 'string.fromhex' (hex string expected, got non hex chars)"),
+        ("string.startswith('abc')", "bad argument #2 to 'string.startswith' (string expected, got nil)"),
+    ],
+)
+def test_string_functions_check_their_arguments(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError) as caught:
+        lua(f"local value = {call} return value")
+    assert caught.value.message == f"test.lua:1: {message}"
+
+
+def test_padding_stripping_and_affixes(lua: Lua) -> None:
+    assert lua(
+        """return ('a'):ljust(3, '*'), ('a'):rjust(3), ('ab'):center(7, '-'), ('  a \\n'):strip(), ('xaxx'):strip('x'),
+            (' a '):lstrip(), (' a '):rstrip(), ('abc'):startswith('b', 2, 3), ('abc'):startswith('bc', -2),
+            ('abc'):endswith('b', 1, -2), ('ab\\255'):hex(), ('6162'):fromhex()"""
+    ) == ["a**", "  a", "--ab---", "a", "a", "a ", " a", True, True, True, "6162ff", "ab"]
+
+
+def test_tables_are_copied_with_their_metatables(lua: Lua) -> None:
+    assert lua(
+        """local meta = {}
+        local source = setmetatable({1, {2}}, meta)
+        source.itself = source
+        local shallow, deep = table.copy(source), table.deepcopy(source)
+        return getmetatable(shallow) == meta, shallow[2] == source[2], deep[2] == source[2], deep.itself == deep,
+            table.copy(setmetatable({}, {__copy = function() return 'own' end})), table.copy(5)"""
+    ) == [True, True, False, True, "own", 5]
+
+
+def test_equality_of_tables_is_by_contents(lua: Lua) -> None:
+    assert lua(
+        """return table.equals({1, {2}}, {1, {2}}), table.equals({1}, {1, 2}), table.equals({a = box.NULL}, {}),
+            table.equals(1, '1')"""
+    ) == [True, False, False, False]
+
+
+def test_environment(lua: Lua) -> None:
+    assert lua(
+        """os.setenv('LUNABOX_TEST', 'x')
+        local set = os.getenv('LUNABOX_TEST')
+        local listed = os.environ().LUNABOX_TEST
+        os.setenv('LUNABOX_TEST')
+        return set, listed, os.getenv('LUNABOX_TEST') == nil"""
+    ) == ["x", "x", True]
+
+
+def test_utf8_counts_code_points(lua: Lua) -> None:
+    assert lua(
+        """return utf8.len('привет'), utf8.sub('привет', 2, -2), utf8.upper('привет'), utf8.char(1087, 65),
+            {utf8.next('привет')}, {utf8.len('a\\255')}, utf8.isalpha('п'), utf8.isdigit('5'), utf8.isupper('a'),
+            utf8.cmp('a', 'B'), utf8.casecmp('a', 'A')"""
+    ) == [6, "риве", "ПРИВЕТ", "пA", [3, 1087], [None, 2], True, True, False, -1, 0]
+
+
+def test_utf8_next_makes_a_loop(lua: Lua) -> None:
+    assert lua("local r = {} for p, c in utf8.next, 'пa' do table.insert(r, {p, c}) end return r") == [
+        [[3, 1087], [4, 97]]
+    ]

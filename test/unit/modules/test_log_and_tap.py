@@ -1,0 +1,92 @@
+"""Messages of Lua in the node's log, and the reports of tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+
+def logged(tmp_path: Path) -> list[str]:
+    """Lines of Lua code, from the letter of the level on, with the place where one is shown."""
+    text = (tmp_path / "x.log").read_text()
+    return re.findall(r"main/\d+/\S+ ((?:test\.lua:\d+ )?[A-Z!]> .*)", text)
+
+
+def test_messages_have_their_level_and_place(lua: Lua, tmp_path: Path) -> None:
+    lua(
+        """local log = require('log')
+        log.info('a %d %s', 1, 'x')
+        log.info('100%')
+        log.warn({a = 1})
+        log.error('bad')
+        log.verbose('not shown')
+        log.level('debug')
+        log.debug('shown')""",
+        configure={"log": str(tmp_path / "x.log"), "log_level": 5},
+    )
+    lines = logged(tmp_path)
+    at = lines.index("I> a 1 x")
+    assert lines[at : at + 5] == ["I> a 1 x", "I> 100%", 'test.lua:4 W> {"a":1}', "test.lua:5 E> bad", "D> shown"]
+
+
+def test_settings_are_those_of_box_cfg(lua: Lua) -> None:
+    assert lua(
+        """local log = require('log')
+        log.level(3)
+        local level = box.cfg.log_level
+        log.cfg{level = 'error', format = 'json'}
+        return level, log.cfg.level, log.cfg.format, box.cfg.log_level, log.pid()""",
+        configure={},
+    ) == [3, 2, "json", "error", 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("log.level()", "must be a number or a string"),
+        ("log.level('xx')", "expected .*crit.*"),
+        ("log.log_format('xx')", "expected json,plain|expected plain,json"),
+        ("log.cfg{format = 'xx'}", "log.cfg: 'format' expected"),
+        ("log.cfg{nonblock = 'a'}", "log.cfg: 'nonblock' option must be 'true' or 'false'"),
+    ],
+)
+def test_settings_are_checked(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua(f"local log = require('log') {call}")
+
+
+def test_reports(lua: Lua, printed: list[str]) -> None:
+    assert lua(
+        """local t = require('tap').test('root')
+        t:plan(4)
+        t:ok(true, 'fine')
+        t:is_deeply({a = {1}}, {a = {1}}, 'deep')
+        t:test('inner', function(t) t:plan(1) t:like('abc', 'b', 'like') end)
+        t:is(box.NULL, nil, 'nothing')
+        return t:check()"""
+    ) == [True]
+    assert "".join(printed).splitlines() == [
+        "TAP version 13", "1..4", "ok - fine", "ok - deep", "    # inner", "    1..1", "    ok - like",
+        "    # inner: end", "ok - inner", "ok - nothing",
+    ]  # fmt: skip
+
+
+def test_reports_of_failures_tell_what_and_where(lua: Lua, printed: list[str]) -> None:
+    assert lua(
+        """local t = require('tap').test('root')
+        t:plan(2)
+        t:is(1, 2, 'one')
+        return t:check()"""
+    ) == [False]
+    text = "".join(printed)
+    assert "not ok - one\n  ---\n" in text
+    assert "  got: 1\n" in text
+    assert "  expected: 2\n" in text
+    assert "  filename: test.lua\n" in text
+    assert text.endswith("# bad plan: planned 2 run 1\n")

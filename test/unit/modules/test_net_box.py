@@ -1,0 +1,191 @@
+"""Requests to a node over the binary protocol, from the same node's Lua. Texts were printed by a running peer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Lua
+
+SETUP = """
+local net_box, fiber = require('net.box'), require('fiber')
+local address = ...
+local space = box.schema.space.create('tst', {format = {{'id', 'unsigned'}, {'name', 'string'}}})
+space:create_index('pk')
+space:create_index('nm', {parts = {2, 'string'}, unique = false})
+box.schema.user.grant('guest', 'super')
+space:insert{1, 'a'}
+space:insert{2, 'b'}
+function slow() fiber.sleep(0.05) return 'slow' end
+function pusher() box.session.push(1) box.session.push({2}) return 'end' end
+local conn = net_box.connect(address)
+"""
+
+
+@pytest.fixture
+def remote(lua: Lua, tmp_path: Path) -> Any:
+    """Run a source after SETUP."""
+    address = f"unix/:{tmp_path}/n.sock"
+
+    def run(source: str) -> Any:
+        return lua(SETUP + source, address, configure={"listen": address, "wal_mode": "none"})
+
+    return run
+
+
+def test_connection_shows_its_state(remote: Any) -> None:
+    assert remote(
+        """return conn.state, conn:is_connected(), conn:ping(), conn.protocol, #conn.peer_uuid, conn:wait_connected(),
+            conn.error == nil, conn.space.tst.index.nm.type"""
+    ) == ["active", True, True, "Binary", 36, True, True, "TREE"]
+
+
+def test_operations_on_spaces(remote: Any) -> None:
+    assert remote(
+        """local s = conn.space.tst
+        local named = s:get{1}
+        return s:select(), named.name, box.tuple.is(named), s:get(9) == nil, s:insert{3, 'c'}, s:replace{3, 'd'},
+            s:update(3, {{'=', 'name', 'e'}}), s:upsert({4, 'x'}, {{'=', 2, 'y'}}) == nil, s:delete{3},
+            s.index.nm:count('a'), s.index.pk:min(), s.index.pk:max(), s.index.nm:select('a'),
+            s:select({1}, {iterator = 'GT', limit = 1}), s:format()"""
+    ) == [
+        [[1, "a"], [2, "b"]], "a", True, True, [3, "c"], [3, "d"], [3, "e"], True, [3, "e"], 1, [1, "a"], [4, "x"],
+        [[1, "a"]], [[2, "b"]], [{"name": "id", "type": "unsigned"}, {"name": "name", "type": "string"}],
+    ]  # fmt: skip
+
+
+def test_errors_of_the_server_are_raised(remote: Any) -> None:
+    assert remote(
+        """local function text(...) local ok, e = pcall(...) return {ok, tostring(e), e.code} end
+        return text(conn.call, conn, 'nope'), text(conn.eval, conn, 'box.error{code = 5, reason = "rr"}'),
+            text(conn.space.tst.insert, conn.space.tst, {1, 'x'})[3]"""
+    ) == [[False, "Procedure 'nope' is not defined", 33], [False, "rr", 5], 3]
+
+
+def test_call_and_eval(remote: Any) -> None:
+    assert remote(
+        """return conn:call('math.max', {1, 5}), {conn:eval('return ...', {1, {a = 1}})},
+            {conn:eval('return box.space.tst:get(1), {1, {2}}')}, select('#', conn:eval('return'))"""
+    ) == [5, [1, {"a": 1}], [[1, "a"], [1, [2]]], 0]
+
+
+def test_timeouts(remote: Any) -> None:
+    assert remote(
+        """local _, problem = pcall(conn.call, conn, 'slow', {}, {timeout = 0.001})
+        return tostring(problem), conn:call('slow', {}, {timeout = 5})"""
+    ) == ["Timeout exceeded", "slow"]
+
+
+def test_futures(remote: Any) -> None:
+    assert remote(
+        """local f = conn:call('slow', {}, {is_async = true})
+        local _, early = f:result()
+        local _, late = f:wait_result(0.001)
+        local value = f:wait_result(10)
+        local d = conn:call('slow', {}, {is_async = true})
+        d:discard()
+        local _, discarded = d:result()
+        return tostring(early), tostring(late), value, f:is_ready(), f:result(), tostring(discarded),
+            conn.space.tst:select({1}, {is_async = true}):wait_result(5)"""
+    ) == [
+        "Response is not ready", "Timeout exceeded", ["slow"], True, ["slow"], "Response is discarded", [[1, "a"]],
+    ]  # fmt: skip
+
+
+def test_messages_before_the_reply(remote: Any) -> None:
+    assert remote(
+        """local seen, looped = {}, {}
+        local value = conn:call('pusher', {}, {on_push = table.insert, on_push_ctx = seen})
+        for i, message in conn:call('pusher', {}, {is_async = true}):pairs() do
+            table.insert(looped, {i, message})
+        end
+        return seen, value, looped"""
+    ) == [[1, [2]], "end", [[1, 1], [2, [2]], [3, ["end"]]]]
+
+
+def test_the_schema_follows_the_server(remote: Any) -> None:
+    assert remote(
+        """local events = {}
+        conn:on_schema_reload(function() table.insert(events, 'schema') end)
+        box.schema.space.create('t2'):create_index('pk')
+        local before = conn.space.t2 == nil
+        conn:reload_schema()
+        return before, conn.space.t2 ~= nil, #events > 0"""
+    ) == [True, True, True]
+
+
+def test_close_is_final(remote: Any) -> None:
+    assert remote(
+        """local events = {}
+        conn:on_disconnect(function() table.insert(events, 'disconnect') end)
+        conn:close()
+        local _, problem = pcall(conn.call, conn, 'slow')
+        return conn.state, conn.error, events, tostring(problem), conn:ping(), conn:wait_connected(1)"""
+    ) == ["closed", "Connection closed", ["disconnect"], "Connection closed", False, False]
+
+
+def test_close_ends_requests_that_wait(remote: Any) -> None:
+    assert remote(
+        """local f = conn:call('slow', {}, {is_async = true})
+        conn:close()
+        local _, problem = f:wait_result(5)
+        return tostring(problem)"""
+    ) == ["Connection closed"]
+
+
+def test_failures_to_connect(remote: Any) -> None:
+    assert remote(
+        """box.schema.user.create('u', {password = 'p'})
+        local function state(...) local c = net_box.connect(...) return {c.state, c.error} end
+        return state('unix/:/no/such.sock'), state(address, {user = 'nosuch', password = 'x'}),
+            state(address, {user = 'u', password = 'q'}), (pcall(net_box.connect, address, {password = 'x'})),
+            state(address, {user = 'u', password = 'p'})[1]"""
+    ) == [
+        ["error", "No such file or directory"],
+        ["error", "User 'nosuch' is not found"],
+        ["error", "Incorrect password supplied for user 'u'"],
+        False,
+        "active",
+    ]
+
+
+def test_reconnection(remote: Any) -> None:
+    assert remote(
+        """local c, events = net_box.connect(address, {reconnect_after = 0.01}), {}
+        c:on_disconnect(function() table.insert(events, 'down') end)
+        c:on_connect(function() table.insert(events, 'up') end)
+        local missing = net_box.connect('unix/:/no/such.sock', {reconnect_after = 0.01, wait_connected = 0.03})
+        local state = missing.state
+        missing:close()
+        require('internal.python').netbox_close(c._transport.id)
+        c:wait_state('error_reconnect', 5)
+        c:wait_connected(5)
+        return state, missing.state, events, c:ping()"""
+    ) == ["error_reconnect", "closed", ["down", "up"], True]
+
+
+def test_without_waiting_for_the_connection(remote: Any) -> None:
+    assert remote(
+        """local c = net_box.connect(address, {wait_connected = false})
+        local state = c.state
+        return state, c:wait_connected(5), c.state"""
+    ) == ["initial", True, "active"]
+
+
+def test_this_instance(remote: Any) -> None:
+    assert remote(
+        """local me = net_box.self
+        local _, problem = pcall(me.call, me, 'nope')
+        return me:ping(), me:is_connected(), me:call('math.max', {3, 4}), me:eval('return 1'), me:eval('1'),
+            me:eval('return box.space.tst:get(1)'), me.space.tst:get(1), tostring(problem)"""
+    ) == [True, True, 4, 1, 1, [1, "a"], [1, "a"], "Procedure 'nope' is not defined"]
+
+
+def test_replies_in_a_buffer(remote: Any) -> None:
+    assert remote(
+        """local buffer, msgpack = require('buffer').ibuf(), require('msgpack')
+        local size = conn.space.tst:select({1}, {buffer = buffer, skip_header = true})
+        return size, (msgpack.decode(buffer.rpos, buffer:size()))"""
+    ) == [9, [[1, "a"]]]

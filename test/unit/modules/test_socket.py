@@ -1,0 +1,154 @@
+"""Sockets for fibers, against each other and against a Python server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+PAIR = """
+local socket, fiber, errno = require('socket'), require('fiber'), require('errno')
+local server = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+server:setsockopt('SOL_SOCKET', 'SO_REUSEADDR', true)
+server:bind('127.0.0.1', 0)
+server:listen(5)
+local client = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+client:sysconnect('127.0.0.1', server:name().port)
+server:readable(5)
+local peer = server:accept()
+"""
+
+
+def test_reads_by_size_delimiter_and_end(lua: Lua) -> None:
+    assert lua(
+        PAIR
+        + """
+        local results = {peer:write('hello\\nworld;x'), client:read('\\n'), client:read(3),
+            client:read({chunk = 10, delimiter = {';', 'x'}})}
+        local late = client:read(100, 0.01)
+        local reason = client:errno() == errno.EAGAIN or client:errno() == errno.ETIMEDOUT
+        peer:shutdown('W')
+        return results, late == nil and reason, client:read(100), client:read('\\n')"""
+    ) == [[13, "hello\n", "wor", "ld;"], True, "x", ""]
+
+
+def test_a_fiber_waits_for_data_while_another_sends_it(lua: Lua) -> None:
+    assert lua(
+        PAIR
+        + """
+        local got
+        local reader = fiber.new(function() got = client:read('\\n') end)
+        reader:set_joinable(true)
+        fiber.yield()
+        peer:write('late\\n')
+        reader:join()
+        return got"""
+    ) == ["late\n"]
+
+
+def test_closing_wakes_the_fiber_that_waits(lua: Lua) -> None:
+    assert lua(
+        PAIR
+        + """
+        local reader = fiber.new(function() return client:readable() end)
+        reader:set_joinable(true)
+        fiber.yield()
+        client:close()
+        return reader:join(), pcall(client.read, client, 1)"""
+    ) == [True, False, "attempt to use closed socket"]
+
+
+def test_a_cancelled_fiber_leaves_its_wait(lua: Lua) -> None:
+    assert lua(
+        PAIR
+        + """
+        local reader = fiber.new(function() client:readable() end)
+        reader:set_joinable(true)
+        fiber.yield()
+        reader:cancel()
+        local ok, problem = reader:join()
+        return ok, tostring(problem)"""
+    ) == [False, "fiber is cancelled"]
+
+
+def test_names_options_and_errors(lua: Lua) -> None:
+    name, option, unknown, missing, closed = lua(
+        PAIR
+        + """
+        local name = client:peer() name.port = nil
+        local _, problem = pcall(client.setsockopt, client, 'SOL_SOCKET', 'SO_NONE', 1)
+        client:close()
+        return name, server:getsockopt('SOL_SOCKET', 'SO_REUSEADDR'), problem, server:peer() == nil and server:error(),
+            tostring(client)"""
+    )
+    assert name == {"host": "127.0.0.1", "family": "AF_INET", "type": "SOCK_STREAM", "protocol": "tcp"}
+    assert option == 1
+    assert unknown.endswith("Unknown socket option name: SO_NONE")
+    assert missing == "Transport endpoint is not connected"
+    assert closed == "fd -1"
+
+
+def test_server_and_client_on_tcp_and_unix_sockets(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local socket = require('socket')
+        local function talk(host, port)
+            local server = socket.tcp_server(host, port, function(s) s:write('hi ' .. s:read('\\n')) end)
+            local client = socket.tcp_connect(host, server:name().port)
+            client:write('me\\n')
+            local answer = client:read(100)
+            server:close()
+            return answer
+        end
+        return talk('127.0.0.1', 0), talk('unix/', ...)""",
+        str(tmp_path / "s.sock"),
+    ) == ["hi me\n", "hi me\n"]
+
+
+def test_a_socket_file_without_a_server_is_replaced(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        """local socket = require('socket')
+        local first = socket.tcp_server('unix/', ..., function() end)
+        first:close()
+        local second = socket.tcp_server('unix/', ..., function() end)
+        local third, reason = socket.tcp_server('unix/', ..., function() end)
+        return second ~= nil, third == nil, reason""",
+        str(tmp_path / "s.sock"),
+    ) == [True, True, "Address already in use"]
+
+
+def test_nobody_listens(lua: Lua, tmp_path: Path) -> None:
+    assert lua(
+        "local s, reason = require('socket').tcp_connect('unix/', ...) return s == nil, reason", str(tmp_path / "no")
+    ) == [True, "No such file or directory"]
+
+
+def test_datagrams(lua: Lua) -> None:
+    assert lua(
+        """local socket = require('socket')
+        local a, b = socket('AF_INET', 'SOCK_DGRAM', 'udp'), socket('AF_INET', 'SOCK_DGRAM', 'udp')
+        a:bind('127.0.0.1', 0)
+        local sent = b:sendto('127.0.0.1', a:name().port, 'dgram')
+        a:readable(5)
+        local data, from = a:recvfrom(100)
+        return sent, data, from.host"""
+    ) == [5, "dgram", "127.0.0.1"]
+
+
+def test_addresses_are_looked_up(lua: Lua) -> None:
+    found, nothing = lua(
+        """local socket = require('socket')
+        return socket.getaddrinfo('127.0.0.1', '80', {type = 'SOCK_STREAM'}),
+            socket.getaddrinfo('no such host', '80') == nil"""
+    )
+    assert found == [{"host": "127.0.0.1", "family": "AF_INET", "type": "SOCK_STREAM", "protocol": "tcp", "port": 80}]
+    assert nothing
+
+
+def test_waiting_for_any_descriptor(lua: Lua) -> None:
+    with pytest.raises(BoxError, match="Usage: iowait"):
+        lua("require('socket').iowait(-1, 'R', 0)")
+    assert lua("return require('socket').iowait(nil, nil, 0.001) == nil") == [True]

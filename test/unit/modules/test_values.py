@@ -1,0 +1,147 @@
+"""Decimals, key definitions, buffers, log files. Expected values were printed by a running peer."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+
+def test_decimals_compute_with_38_digits(lua: Lua) -> None:
+    assert lua(
+        """local d = require('decimal')
+        local a = d.new('1.50')
+        local t = tostring
+        return t(a + 1), t('3' * a), t(d.new(1) / 3), t(-a), t(a ^ 2), t(a % d.new(1)), a == 1.5, a < 2, a <= '1.5',
+            t(d.new('1e20')), t(d.new(1 / 3)), t(d.new(18446744073709551615ULL)), t(d.ln(10)), t(d.sqrt(2)),
+            t(d.round(d.new('1.555'), 2)), t(d.rescale(a, 4)), t(d.trim(d.new('1.500'))), d.scale(a), d.precision(a),
+            d.is_decimal(a), d.is_decimal(1), a == nil"""
+    ) == [
+        "2.50", "4.50", "0.33333333333333333333333333333333333333", "-1.50", "2.2500", "0.50", True, True, True,
+        "100000000000000000000", "0.333333333333333", "18446744073709551615", "2.3025850929940456840179914546843642076",
+        "1.4142135623730950488016887242096980786", "1.56", "1.5000", "1.5", 2, 3, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("d.new('abc')", "incorrect value to convert to decimal as 1 argument"),
+        ("d.new('1e38')", "incorrect value to convert to decimal as 1 argument"),
+        ("d.new({})", "expected decimal, number or string as 1 argument"),
+        ("d.new(1) + {}", "expected decimal, number or string as 2 argument"),
+        ("d.new(1) / 0", "decimal operation failed"),
+        ("d.ln(0)", "decimal operation failed"),
+    ],
+)
+def test_decimals_refuse(lua: Lua, expression: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua(f"local d = require('decimal') local value = {expression} return value")
+
+
+def test_decimals_travel_in_messagepack(lua: Lua) -> None:
+    assert lua("return require('decimal').new('-12.50'), tostring(...), ...", Decimal("1.5")) == [
+        Decimal("-12.50"),
+        "1.5",
+        Decimal("1.5"),
+    ]
+
+
+def test_key_definitions_compare_tuples(lua: Lua) -> None:
+    assert lua(
+        """local key_def = require('key_def')
+        local k = key_def.new({{fieldno = 3, type = 'unsigned'}, {field = 1, type = 'string'}})
+        local t = box.tuple.new{'a', 5, 7}
+        return k:extract_key(t), k:compare(t, {'b', 5, 7}), k:compare(t, t), k:compare_with_key(t, {7}),
+            k:compare_with_key(t, {1}), k:totable(), k:merge(key_def.new({{fieldno = 2, type = 'any'}})):totable()[3],
+            tostring(k), type(k)"""
+    ) == [
+        [7, "a"], -1, 0, 0, 1,
+        [{"type": "unsigned", "fieldno": 3, "is_nullable": False},
+         {"type": "string", "fieldno": 1, "is_nullable": False}],
+        {"type": "any", "fieldno": 2, "is_nullable": False}, "<struct key_def &>", "cdata",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("key_def.new({})", "Key definition can only be constructed by using at least 1 key_part"),
+        ("key_def.new({{type = 'unsigned'}})", "fieldno or field must not be nil"),
+        ("key_def.new({{fieldno = 1, type = 'xx'}})", "Unknown field type: xx"),
+        ("key_def.new({{fieldno = 1, type = 'string', collation = 'xx'}})", 'Unknown collation: "xx"'),
+        ("k:extract_key({'a'})", r"Tuple field \[3\] required by space format is missing"),
+        ("k:extract_key({1, 2, 'x'})", "Supplied key type of part 0 does not match index part type: expected unsigned"),
+    ],
+)
+def test_key_definitions_refuse(lua: Lua, source: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua(
+            f"local key_def = require('key_def') local k = key_def.new({{{{fieldno = 3, type = 'unsigned'}}}}) {source}"
+        )
+
+
+def test_buffers_grow_and_are_read(lua: Lua) -> None:
+    assert lua(
+        """local ffi, b = require('ffi'), require('buffer').ibuf()
+        ffi.copy(b:alloc(5), 'hello')
+        b:reserve(100000)
+        local text, first = ffi.string(b.rpos, b:size()), ffi.string(b:read(2), 2)
+        local _, problem = pcall(b.checksize, b, 100)
+        local facts = {text, first, b:size(), b:pos(), b:capacity(), problem}
+        b:recycle()
+        return facts, b:size(), b:capacity(), tostring(b)"""
+    ) == [
+        ["hello", "he", 3, 2, 131024, "Attempt to read out of range bytes: needed=100 size=3"], 0, 0, "<ibuf>",
+    ]  # fmt: skip
+
+
+def test_log_files_are_read_row_by_row(lua: Lua, tmp_path: Path) -> None:
+    (rows,) = lua(
+        """local s = box.schema.space.create('q')
+        s:create_index('pk')
+        s:insert{1, 'a'}
+        s:update(1, {{'=', 2, 'b'}})
+        box.begin() s:insert{5} s:insert{6} box.commit()
+        local rows = {}
+        for lsn, row in require('xlog').pairs(require('fio').glob(... .. '/*.xlog')[1]) do
+            row.HEADER.timestamp = nil
+            table.insert(rows, {lsn, row})
+        end
+        return rows""",
+        str(tmp_path),
+        configure={},
+        directory=True,
+    )
+    first, second, third, fourth = rows[-4:]
+    assert first[1] == {
+        "HEADER": {"type": "INSERT", "lsn": first[0], "replica_id": 1},
+        "BODY": {"space_id": 512, "tuple": [1, "a"]},
+    }
+    assert second[1]["BODY"] == {"space_id": 512, "index_base": 1, "key": [1], "tuple": [["=", 2, "b"]]}
+    assert third[1]["HEADER"]["tsn"] == third[0]
+    assert fourth[1]["HEADER"]["tsn"] == third[0]
+    assert fourth[1]["HEADER"]["commit"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "message"), [("nosuch", "failed to open 'nosuch' file"), (__file__, "xlog type string|end of file")]
+)
+def test_what_is_no_log_file_is_refused(lua: Lua, path: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua("require('xlog').pairs(...)", path)
+
+
+def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
+    assert lua(
+        """local merger = require('merger')
+        local k = require('key_def').new({{fieldno = 1, type = 'unsigned'}})
+        local function source(...) return merger.new_source_fromtable({...}) end
+        return merger.new(k, {source({1}, {3}), source({2}, {9})}):select(),
+            merger.new(k, {source({3}, {1}), source({2})}, {reverse = true}):select({limit = 2})"""
+    ) == [[[1], [2], [3], [9]], [[3], [2]]]
