@@ -307,7 +307,7 @@ def _check_replication(values: Values) -> None:
 
 
 def _check_sizes(values: Values) -> None:
-    _require(values, "readahead", "specified value is out of bounds", lambda size: 128 <= _int32(size))
+    _require(values, "readahead", "specified value is out of bounds", lambda size: _int32(size) >= 128)
     _require(values, "checkpoint_count", "the value must not be less than one", lambda count: _int32(count) >= 1)
     _require(values, "wal_max_size", "the value must be greater than one", lambda size: _int64(size) > 1)
     if values["wal_mode"] not in ("none", "write", "fsync"):

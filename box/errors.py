@@ -6,6 +6,7 @@ client as an IPROTO error packet, Python as this exception. `prev` chains the ca
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from box.error_codes import ErrorCode
@@ -24,6 +25,8 @@ __all__ = [
 
 _MESSAGE_SIZE = 511
 _CODES = frozenset(int(code) for code in ErrorCode)
+_CLIENT_ERRORS = frozenset({"ClientError", "AccessDeniedError"})
+_SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemory"})
 
 
 class BoxError(Exception):
@@ -67,6 +70,15 @@ class BoxError(Exception):
     def name(self) -> str:
         """The code's name with the peer's prefix: `ER_TUPLE_FOUND`."""
         return f"ER_{ErrorCode(self.code).name}" if self.code in _CODES else "ER_UNKNOWN"
+
+    @property
+    def log_text(self) -> str:
+        """As the peer's log has it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
+        if self.custom_type is not None:
+            return f"Custom type {self.custom_type}: {self.message}"
+        if self.type in _SYSTEM_ERRORS:
+            return f"SystemError {self.message}" + (f": {os.strerror(self.errno)}" if self.errno else "")
+        return f"{self.name if self.type in _CLIENT_ERRORS else self.type}: {self.message}"
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.name}: {self.message}>"

@@ -21,6 +21,9 @@ from typing import Protocol
 
 from box.errors import ErrorCode, client_error, system_error
 
+BARE = "bare"
+"""The format before `box.cfg`, as in the peer: the text alone."""
+
 
 class Level(IntEnum):
     """Numbers of `log_level`."""
@@ -191,6 +194,9 @@ class Log:
     def say(self, level: Level, text: str, *, where: str = "", cord: str = "main", fiber: str | None = None) -> None:
         """Write one message. `fiber` overrides the running fiber's `id/name`."""
         if level > self.level:
+            return
+        if self.format == BARE:
+            self._sink.write(f"{text}\n", level)
             return
         now = datetime.fromtimestamp(self._clock())
         if fiber is None:

@@ -33,7 +33,7 @@ from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.storage import FileStorage, MemoryStorage, Storage
-from box.log import Level, Log, log_level
+from box.log import BARE, Level, Log, log_level
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
@@ -81,6 +81,7 @@ class Node:
         self.directory = None if directory is None else Path(fspath(directory)).absolute()
         self.disk: Storage = disk or self._default_disk()
         self.log = Log(clock)
+        self.log.format = BARE
         self.config = Config()
         self.errinj = ErrorInjections()
         self.sessions = Sessions()

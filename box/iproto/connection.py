@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         try:
             await self._server.node.sessions.close(self.session)
         except BoxError as error:
-            self._server.node.log.error(f"{error.type} {error.message}")
+            self._server.node.log.error(error.log_text)
         except Exception as bug:
             self._server.dispatcher.unexpected(bug)
 
@@ -196,7 +196,7 @@ class Connection(asyncio.Protocol):
         try:
             pos, need = self._serve_packets(data)
         except BoxError as error:
-            self._server.node.log.error(f"{error.type} {error.message}")
+            self._server.node.log.error(error.log_text)
             self.reply_error(0, error)
             self.close()
             return
@@ -354,7 +354,7 @@ class Connection(asyncio.Protocol):
         try:
             await node.replication.handle(self, row)
         except BoxError as error:
-            node.log.error(f"{error.type} {error.message}")
+            node.log.error(error.log_text)
             if not self._detached:
                 self.reply_error(row.sync, error)
         finally:

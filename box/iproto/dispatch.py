@@ -92,7 +92,7 @@ class Dispatcher:
         try:
             row, body_at = decode_header(packet)
         except BoxError as error:
-            self._node.log.error(f"{error.type} {error.message}")
+            self._node.log.error(error.log_text)
             connection.reply_error(0, error)
             return
         row.body = packet[body_at:]
@@ -115,7 +115,7 @@ class Dispatcher:
             handler(connection, row)
         except BoxError as error:
             if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
-                self._node.log.error(f"{error.type} {error.message}")
+                self._node.log.error(error.log_text)
             connection.reply_error(row.sync, error)
         except Exception as bug:
             connection.reply_error(row.sync, self.unexpected(bug))

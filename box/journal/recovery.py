@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from box.errors import BoxError, ErrorCode
 from box.iproto.row import Row
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
 from box.journal.errors import XlogError
@@ -12,6 +13,7 @@ from box.journal.reader import BlockReader, LogReader
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage
 from box.replication.vclock import VClock
+from box.txn.request import request_text
 
 
 def find_snapshots(
@@ -53,7 +55,7 @@ class Recovery:
         self._force = force_recovery
 
     def scan(self) -> None:
-        """List the files and look for the last row. Raises SystemError, XlogError."""
+        """List the files and look for the last row. Raises SystemError, XlogError, BoxError of `follow`."""
         self._directory.scan()
         files = self._directory.files
         if not files or self.vclock.compare(files[-1].vclock) == 1:
@@ -64,8 +66,7 @@ class Recovery:
         try:
             while (block := blocks.next_block()) is not None:
                 for row in decode_rows(block):
-                    if row.lsn > self.end_vclock[row.replica_id]:
-                        self.end_vclock[row.replica_id] = row.lsn
+                    follow(self.end_vclock, row)
         except XlogError as error:
             self._log.error(error.message)
         finally:
@@ -99,6 +100,18 @@ class Recovery:
             if not self._force:
                 raise
             self._log.error(error.message)
+
+
+def follow(vclock: VClock, row: Row) -> None:
+    """Move `vclock` to a row; raises BoxError if its origin has got as far already: history cannot be trusted."""
+    known = vclock[row.replica_id]
+    if row.lsn <= known:
+        raise BoxError(
+            ErrorCode.UNKNOWN,
+            f"LSN for {row.replica_id} is used twice or COMMIT order is broken: "
+            f"confirmed: {known}, new: {row.lsn}, req: {request_text(row)}",
+        )
+    vclock[row.replica_id] = row.lsn
 
 
 def group_transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:

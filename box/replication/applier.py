@@ -303,7 +303,7 @@ class Applier:
         log = self.host.log
         if self.state in _WHILE:
             log.info(_WHILE[self.state])
-        log.error(f"{error.name}: {error.message}")
+        log.error(error.log_text)
         if error.code in _LOADING_ERRORS | _RECONNECT_ERRORS:
             log.info(f"will retry every {self.host.replication_timeout:.2f} second")
 

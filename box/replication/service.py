@@ -85,7 +85,7 @@ class ReplicationService:
         except BoxError as error:
             if stream.is_closed:
                 return False
-            self._node.log.error(f"{error.name}: {error.message}")
+            self._node.log.error(error.log_text)
             stream.write_rows([error_row(error, row.sync)])
             return row.type != RequestType.SUBSCRIBE
         return True

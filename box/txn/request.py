@@ -18,7 +18,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, read_container, skip, unpack
-from box.errors import ErrorCode, client_error
+from box.data.show import tuple_str, value_str
+from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import KEY_NAMES, Key, RequestType
 
 if TYPE_CHECKING:
@@ -117,6 +118,31 @@ def decode_request(row: Row) -> Request:
         if Key.OPS in values:
             request.ops = unpack(values[Key.OPS])
     return request
+
+
+def request_text(row: Row) -> str:
+    """A row as the log names it: `{type: 'REPLACE', replica_id: 1, lsn: 7, space_id: 512, index_id: 0, tuple: [1]}`;
+    `n/a` for a row that is no change."""
+    try:
+        request = decode_request(row)
+        parts = [
+            f"type: '{RequestType(row.type).name}'",
+            f"replica_id: {row.replica_id}",
+            f"lsn: {row.lsn}",
+            f"space_id: {request.space_id}",
+            f"index_id: {request.index_id}",
+        ]
+    except (BoxError, ValueError):
+        return "n/a"
+    if request.key:
+        parts.append(f"key: {value_str(request.key)}")
+    if row.type == RequestType.UPDATE:
+        parts.append(f"tuple: {value_str(request.ops)}")
+    elif request.tuple:
+        parts.append(f"tuple: {tuple_str(request.tuple)}")
+    if row.type == RequestType.UPSERT:
+        parts.append(f"ops: {value_str(request.ops)}")
+    return "{" + ", ".join(parts) + "}"
 
 
 def _body_values(body: bytes) -> dict[int, Any]:

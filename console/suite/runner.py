@@ -26,7 +26,7 @@ SUFFIX = ".test.lua"
 PYTHON_SUFFIX = ".test.py"
 START_TIMEOUT = 60.0  # seconds until a node is ready
 DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
-TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "test_run.lua"
+TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "suite" / "test_run.lua"
 
 
 class Outcome(Enum):

@@ -25,7 +25,7 @@ READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
 POLL = 0.02  # seconds between two looks at a log or a status
-STARTER = Path(lua.__file__).parent / "modules" / "test_instance.lua"
+STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
 
 class ServerError(Exception):

@@ -20,6 +20,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
+from lua.bindings.look_up import IS_LAYOUT_KNOWN, locator
 
 if TYPE_CHECKING:
     from box.node import Node
@@ -76,22 +77,24 @@ class DataBinding(Binding):
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
-        """'number' or 'string' and the look-up of the index's container, where a key of one such value is its key.
+        """'number' or 'string' and a `locator` of the index's container, where a key of one such value is its key.
 
-        The look-up is the one object of Python that Lua holds. It never raises for a key of its kind.
+        It never raises for a key of its kind.
         """
         space = self.node.schema.spaces.get(space_id)
         index = None if space is None else space.indexes.get(iid)
         if space is None or index is None or not space.is_plain or self.node.tuples.allows_yield:
+            return None
+        if not IS_LAYOUT_KNOWN:
             return None
         parts = index.definition.parts
         part = parts[0]
         if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
             return None
         if part.type in _NUMBERS:
-            return b"number", index.find
+            return b"number", locator(index.find)
         if part.type is FieldType.STRING and is_binary(part.collation_id):
-            return b"string", index.find
+            return b"string", locator(index.find)
         return None
 
     @exported("count_reads")

@@ -53,6 +53,16 @@ local function from_memory(p, size, format)
     return tuple
 end
 
+local object_address = ffi.typeof('const int64_t *')
+
+-- A copy of the tuple in the Python `bytes` object at this address, nothing for address 0: see lua/bindings/look_up.py.
+function M.at_address(address, format)
+    if address ~= 0 then
+        local object = ffi.cast(object_address, address)
+        return from_memory(object + 4, tonumber(object[2]), format)
+    end
+end
+
 -- Tuples that stand one after another in `blob`. `sizes`: their sizes as native uint32_t, or nil.
 function M.many(blob, sizes, format)
     local p, result = ffi.cast(byte_pointer, blob), {}

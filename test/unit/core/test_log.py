@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from box.errors import BoxError
-from box.log import Level, Log, log_level
+from box.log import BARE, Level, Log, log_level
 
 
 def test_a_line_has_time_pid_fiber_level_and_text(tmp_path: Path) -> None:
@@ -67,3 +67,10 @@ def test_levels_have_names() -> None:
     assert log_level(4) == 4
     with pytest.raises(BoxError, match="Incorrect value for option 'log_level'"):
         log_level("loud")
+
+
+def test_before_the_configuration_the_text_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log(lambda: 0.0)
+    log.format = BARE
+    log.warn("early")
+    assert capsys.readouterr().err == "early\n"

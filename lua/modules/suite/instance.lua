@@ -1,4 +1,4 @@
--- How the suite runner starts an instance script: `EXE test_instance.lua SCRIPT ARGUMENTS...`.
+-- How the suite runner starts an instance script: `EXE instance.lua SCRIPT ARGUMENTS...`.
 --
 -- All instances of a test share a working directory, so that a script can tell where the sockets of the
 -- others are. What an instance keeps goes to a directory of its own below it, named TEST_INSTANCE, unless its

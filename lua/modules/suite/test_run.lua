@@ -161,12 +161,15 @@ function methods:wait_lsn(waiter, master)
 end
 
 function methods:wait_vclock(node, target)
+    local vclock
     local reached = poll(function()
-        return vclock_reached(self:get_vclock(node), target)
+        vclock = self:get_vclock(node)
+        return vclock_reached(vclock, target)
     end)
     if not reached then
         error(('%s has not reached the vclock'):format(node), 0)
     end
+    return vclock
 end
 
 function methods:get_cluster_vclock(nodes)
@@ -185,6 +188,7 @@ function methods:wait_cluster_vclock(nodes, target)
     for _, node in pairs(nodes) do
         self:wait_vclock(node, target)
     end
+    return self:get_cluster_vclock(nodes)
 end
 
 -- ---- methods: conditions --------------------------------------------------------------------
