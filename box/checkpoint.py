@@ -98,7 +98,11 @@ class Checkpoints:
             SnapshotSpace(space.id, self.tuples_of(space), space.definition.opts.group_id)
             for space in node.schema.snapshot_spaces()
         ]
+        rollback_count = node.limbo.rollback_count
         start = await node.journal.begin_checkpoint()
+        if node.limbo.rollback_count != rollback_count:
+            # The views show what was undone meanwhile, and the row that tells so comes after the checkpoint.
+            raise client_error(ErrorCode.SYNC_ROLLBACK)
         await node.synchro.wait_confirm()
         self._writer = writer = SnapshotWriter(
             node.disk,

@@ -427,7 +427,12 @@ def synchro_quorum(value: Value, replica_count: int) -> int:
     if not isinstance(value, str):
         return int(value)
     try:
-        quorum = int(_evaluate(ast.parse(value.strip(), mode="eval"), replica_count))
+        formula = ast.parse(value.strip(), mode="eval")
+        if isinstance(formula.body, ast.Name) and formula.body.id != "N":
+            # The peer evaluates Lua, where an unknown name is nil, and says where in its own script it sees that.
+            text = f'[string "local expr = [[{value}]]..."]:7: Expression should return a number'
+            raise _bad("replication_synchro_quorum", text)
+        quorum = int(_evaluate(formula, replica_count))
     except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise _bad("replication_synchro_quorum", f"failed to evaluate the formula '{value}': {error}") from None
     if not 0 < quorum < REPLICA_MAX:
@@ -441,7 +446,7 @@ def check_synchro_quorum(value: Value) -> None:
     if isinstance(value, str):
         for count in range(1, REPLICA_MAX):
             synchro_quorum(value, count)
-    elif not 0 < _int32(value) < REPLICA_MAX:
+    elif not 0 < _int64(value) < REPLICA_MAX:
         text = "the value must be greater than zero and less than maximal number of replicas"
         raise _bad("replication_synchro_quorum", text)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.node import Node
     from box.schema.space import Space
+    from box.txn.context import Context
+    from box.txn.dml import Dml
 
 
 _INSERT_HEADER = bytes((0x81, 0x00, RequestType.INSERT))
@@ -42,7 +44,7 @@ class SnapshotLoader:
             self._flush()
             space = self._node.schema.space(space_id)
             for raw in tuples:
-                self._node.dml.run_unchecked(self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
+                run_at_once(self._node.dml, self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
             return
         if self._space is None or self._space.id != space_id:
             self._flush()
@@ -62,7 +64,7 @@ class SnapshotLoader:
         for raw in run.tuples:
             try:
                 space = node.schema.space(run.space_id)
-                node.dml.run_unchecked(self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
+                run_at_once(node.dml, self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
             except BoxError as error:
                 node.log.error(f"can't apply row: {error.message}")
 
@@ -81,6 +83,21 @@ class SnapshotLoader:
         tuples, self._tuples = self._tuples, []
         if space is not None and tuples and space.is_plain:
             load_space(space, tuples)
+
+
+def run_at_once(dml: Dml, ctx: Context, space: Space, request: Request) -> None:
+    """Execute a request while the instance starts. The user may have set triggers on system spaces already
+    (`box.ctl.on_schema_init`); they run, but TRANSACTION_YIELD is raised if they wait."""
+    if not space.has_triggers:
+        dml.run_unchecked(ctx, space, request)
+        return
+    running = dml.run_waiting(ctx, space, request, check_writable=False)
+    try:
+        running.send(None)
+    except StopIteration:
+        return
+    running.close()
+    raise client_error(ErrorCode.TRANSACTION_YIELD)
 
 
 def load_space(space: Space, tuples: list[bytes]) -> None:

@@ -34,6 +34,7 @@ from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
+from box.pidfile import PidFile
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
@@ -95,6 +96,7 @@ class Node:
         """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
         self.on_shutdown: list[Callable[[], Any]] = []
         self._mode_waiters: list[tuple[bool, asyncio.Future[None]]] = []
+        self._pid_file: PidFile | None = None
         self._make_parts()
         self._reconfiguration = Reconfiguration(self)
 
@@ -236,8 +238,17 @@ class Node:
         except OSError as error:
             raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
 
+    def _take_pid_file(self) -> None:
+        """SystemError if an instance with the same file runs; the log is not open yet, so that it goes to standard
+        error."""
+        path = self.config["pid_file"]
+        if path:
+            self._pid_file = PidFile(self.resolve(path))
+            self._pid_file.write()
+
     async def _start(self) -> None:
         self._check_work_dir()
+        self._take_pid_file()
         self._open_log()
         if self.config["memtx_use_mvcc_engine"]:
             self._build(MvccStorage())
@@ -364,3 +375,6 @@ class Node:
         if self.journal is not self._startup_journal:
             await self.journal.stop()
         self.checkpoints.unlock()
+        if self._pid_file is not None:
+            self._pid_file.remove()
+            self._pid_file = None

@@ -20,7 +20,7 @@ from box.iproto.row import Row
 from box.journal.entry import JournalEntry
 from box.journal.recovery import Recovery
 from box.journal.snapshot import SnapshotReader
-from box.loader import SnapshotLoader
+from box.loader import SnapshotLoader, run_at_once
 from box.replication.applier import Applier
 from box.replication.vclock import VClock
 from box.schema.bootstrap import bootstrap_rows
@@ -223,7 +223,7 @@ def apply_recovered(node: Node, ctx: Context, rows: list[Row]) -> None:
                 node.dml.run_nop(ctx, row)
             elif row.type in DML_TYPES:
                 request = decode_request(row)
-                node.dml.run_unchecked(ctx, node.schema.space(request.space_id), request)
+                run_at_once(node.dml, ctx, node.schema.space(request.space_id), request)
     except BoxError:
         node.txns.rollback_open(ctx, txn)
         raise

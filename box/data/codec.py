@@ -110,13 +110,20 @@ def encode_decimal(value: Decimal) -> bytes:
 
 def decode_decimal(data: bytes) -> Decimal:
     """A decimal from the body of its extension; raises ValueError when it is malformed."""
-    end = skip(data, 0)
+    try:
+        end = skip(data, 0)
+    except BoxError:
+        raise ValueError("decimal without a scale") from None
     scale = unpackb(data[:end])
     nibbles = data[end:].hex()
     digits, sign = nibbles[:-1], nibbles[-1:]
     if type(scale) is not int or not digits.isdecimal() or sign not in set("abcdef"):
         raise ValueError("malformed decimal")
-    return Decimal((int(sign in "bd"), tuple(map(int, digits.lstrip("0") or "0")), -scale))
+    digits = digits.lstrip("0") or "0"
+    # A scale of 2^31 would be a number of two gigabytes when it is shown.
+    if abs(scale) > MAX_DECIMAL_DIGITS or len(digits) > MAX_DECIMAL_DIGITS:
+        raise ValueError("decimal out of range")
+    return Decimal((int(sign in "bd"), tuple(map(int, digits)), -scale))
 
 
 def decode_ext(code: int, data: bytes) -> Any:

@@ -23,6 +23,7 @@ from box.iproto.request import (
     check_sql,
     decode_auth,
     decode_call,
+    decode_change,
     decode_dml,
     results_as_tuples,
 )
@@ -175,6 +176,16 @@ class Dispatcher:
         self._learn(row, Key.TUPLE, request.tuple, Plan(space))
 
     def _change(self, connection: Connection, row: Row) -> None:
+        change = None if row.type == RequestType.UPSERT else decode_change(row.type, row.body)
+        if change is not None:
+            self._check(row)
+            space_id, index_id, key, ops, index_base = change
+            space = self._schema.space(space_id)
+            if row.type == RequestType.DELETE:
+                self._write(connection, row, "delete", space, index_id, key)
+            else:
+                self._write(connection, row, "update", space, index_id, key, ops, index_base)
+            return
         request = decode_dml(row.type, row.body)
         self._check(row)
         space = self._schema.space(request.space_id)

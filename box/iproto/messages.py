@@ -38,7 +38,8 @@ def _invalid(what: str) -> BoxError:
 def _map_of(row: Row, what: str = "request body") -> dict[Any, Any]:
     try:
         value = msgpack.unpackb(row.body, strict_map_key=False, unicode_errors="surrogateescape")
-    except (ValueError, msgpack.exceptions.UnpackException):
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException):
+        # TypeError: a map with a container as a key.
         value = None
     if not isinstance(value, dict):
         raise _invalid(what)

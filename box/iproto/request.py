@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgpack
 
+from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import KEY_NAMES, Key, RequestType
 from box.iproto.row import value_type
@@ -39,6 +40,7 @@ _MANDATORY: Final[dict[int, tuple[Key, ...]]] = {
 _UINT_KEYS: Final = frozenset({Key.SPACE_ID, Key.INDEX_ID, Key.LIMIT, Key.OFFSET, Key.ITERATOR, Key.INDEX_BASE})
 _RAW_KEYS: Final = frozenset({Key.KEY, Key.TUPLE, Key.OPS, Key.TUPLE_META})
 _EMPTY_ARRAY: Final = b"\x90"
+_STR8: Final = 0xD9
 
 
 @dataclass(slots=True)
@@ -90,21 +92,31 @@ def _is_uint(mark: int) -> bool:
     return mark < 0x80 or 0xCC <= mark <= 0xCF
 
 
+def _may_be_integer(mark: int) -> bool:
+    return mark < 0x80 or 0xCC <= mark <= 0xD3 or mark >= 0xE0
+
+
 def _is_str(mark: int) -> bool:
     return 0xA0 <= mark <= 0xBF or 0xD9 <= mark <= 0xDB
 
 
 def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
-    """The pairs of a body: decoded key, raw value. Raises INVALID_MSGPACK (`packet body`)."""
+    """The pairs of a body: decoded key, raw value. A key that is no integer means nothing to anyone: it is None.
+
+    Raises INVALID_MSGPACK (`packet body`).
+    """
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(body)
     try:
         for _ in range(unpacker.read_map_header()):
-            key = unpacker.unpack()
+            if _may_be_integer(body[unpacker.tell()]):
+                key = unpacker.unpack()
+            else:
+                key = unpacker.skip()
             start = unpacker.tell()
             unpacker.skip()
             yield key, body[start : unpacker.tell()]
-    except (ValueError, msgpack.exceptions.UnpackException):
+    except (ValueError, IndexError, msgpack.exceptions.UnpackException):
         raise _invalid("packet body") from None
     if unpacker.tell() != len(body):
         raise _invalid("packet body")
@@ -130,6 +142,25 @@ def decode_dml(request_type: int, body: bytes) -> DmlRequest:
     return request
 
 
+def decode_change(request_type: int, body: bytes) -> tuple[int, int, list[Any], list[Any], int] | None:
+    """Space, index, key, operations and index base of an UPDATE or a DELETE, all decoded in one call.
+
+    None for any other body: `decode_dml` tells what is wrong with it.
+    """
+    try:
+        values = unpack(body)
+    except BoxError:
+        return None
+    if type(values) is not dict:
+        return None
+    get = values.get
+    space_id, index_id, index_base = get(Key.SPACE_ID), get(Key.INDEX_ID, 0), get(Key.INDEX_BASE, 0)
+    key, ops = get(Key.KEY), get(Key.TUPLE, None if request_type == RequestType.UPDATE else [])
+    if not (type(space_id) is type(index_id) is type(index_base) is int and type(key) is type(ops) is list):
+        return None
+    return (space_id, index_id, key, ops, index_base) if min(space_id, index_id, index_base) >= 0 else None
+
+
 @dataclass(slots=True)
 class CallRequest:
     """CALL, CALL_16 or EVAL: `text` is the function's name or the expression, `args` one encoded array."""
@@ -141,6 +172,9 @@ class CallRequest:
 
 def decode_call(request_type: int, body: bytes) -> CallRequest:
     """Raises INVALID_MSGPACK (`missing request body`, `packet body`) or MISSING_REQUEST_FIELD."""
+    request = _decode_usual_call(request_type, body)
+    if request is not None:
+        return request
     texts: dict[int, str] = {}
     args = _EMPTY_ARRAY
     for key, raw in _pairs(body):
@@ -154,6 +188,22 @@ def decode_call(request_type: int, body: bytes) -> CallRequest:
     if wanted not in texts:
         raise _missing(wanted)
     return CallRequest(request_type, texts[wanted], args)
+
+
+def _decode_usual_call(request_type: int, body: bytes) -> CallRequest | None:
+    """A body with a short text followed by the arguments, as clients send it: `82 22 <text> 21 <array>`."""
+    wanted = Key.EXPR if request_type == RequestType.EVAL else Key.FUNCTION_NAME
+    try:
+        start = 4 if body[2] == _STR8 else 3
+        end = start + (body[3] if start == 4 else body[2] & 0x1F)
+        if not (body[0] == 0x82 and body[1] == wanted and _is_str(body[2]) and body[2] <= _STR8):
+            return None
+        if body[end] != Key.TUPLE or not _is_array(body[end + 1]):
+            return None
+        msgpack.unpackb(body, raw=True, strict_map_key=False)  # whether all of it is well-formed
+    except (IndexError, ValueError, TypeError, msgpack.exceptions.UnpackException):
+        return None
+    return CallRequest(request_type, body[start:end].decode("utf-8", "surrogateescape"), body[end + 1 :])
 
 
 @dataclass(slots=True)
@@ -174,12 +224,21 @@ def decode_auth(body: bytes) -> AuthRequest:
         elif key == Key.TUPLE:
             if not _is_array(raw[0]):
                 raise _invalid("packet body")
-            proof = msgpack.unpackb(raw, raw=True, strict_map_key=False)
+            proof = _proof(raw)
     if user is None:
         raise _missing(Key.USER_NAME)
     if proof is None:
         raise _missing(Key.TUPLE)
     return AuthRequest(user, proof)
+
+
+def _proof(raw: bytes) -> list[Any]:
+    try:
+        proof: list[Any] = msgpack.unpackb(raw, raw=True, strict_map_key=False)
+    except (ValueError, TypeError):
+        # TypeError: a map whose key is a container.
+        raise _invalid("packet body") from None
+    return proof
 
 
 def check_sql(body: bytes) -> None:

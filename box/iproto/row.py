@@ -181,7 +181,8 @@ def _decode_long_header(
             if not _is_header_field(key, value):
                 raise _invalid("packet header")
             fields[key] = value
-    except (ValueError, msgpack.exceptions.UnpackException, OverflowError):
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException, OverflowError):
+        # TypeError: a value that is a map with a container as a key.
         raise _invalid("packet header") from None
     return row_of_fields(fields), pos + unpacker.tell()
 

@@ -47,6 +47,7 @@ _Message = list[JournalEntry] | Callable[[], None] | None
 
 _SLOW_WRITE: Final = 0.001
 _SLOW_PAUSE: Final = 1.0
+_AVERAGED: Final = 16
 _READERS: Final = 4
 _NO_THRESHOLD: Final = 10**18
 
@@ -124,6 +125,7 @@ class Journal:
         self._rollback: list[JournalEntry] = []
         self._busy = 0
         self._inline_after = 0.0
+        self._inline_cost = 0.0
         self._threshold_reached = False
         self._space_waiters: list[asyncio.Future[None]] = []
         # wal thread, except where said
@@ -238,13 +240,18 @@ class Journal:
         return not self._delay_armed() and time.perf_counter() >= self._inline_after
 
     def _write_inline(self, batch: list[JournalEntry]) -> None:
-        """The wal thread is idle and waits: its writer can be used here. A slow disk ends this for a while."""
+        """The wal thread is idle and waits: its writer can be used here.
+
+        A slow disk ends this for a while: one whose writes take long on the average, because any single one may be
+        long when other processes take the CPU.
+        """
         start = time.perf_counter()
         self._busy += 1
         result = self._write(batch, 1)
         end = time.perf_counter()
-        if end - start > _SLOW_WRITE:
-            self._inline_after = end + _SLOW_PAUSE
+        self._inline_cost += (end - start - self._inline_cost) / _AVERAGED
+        if self._inline_cost > _SLOW_WRITE:
+            self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
         self._complete(result)
 
     def _complete(self, batch: _Batch) -> None:

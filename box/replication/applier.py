@@ -22,6 +22,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.iproto import messages
 from box.iproto.constants import DML_TYPES, TYPE_ERROR, RequestType
 from box.iproto.row import Row
+from box.journal.recovery import follow
 from box.log import Log
 from box.replication.ballot import Ballot
 from box.replication.handshake import Peer, address_of, connect
@@ -97,6 +98,9 @@ class ApplierHost(Protocol):
 
     @property
     def replication_timeout(self) -> float: ...
+
+    @property
+    def connect_timeout(self) -> float: ...
 
     @property
     def sync_lag(self) -> float: ...
@@ -317,7 +321,7 @@ class Applier:
 
     async def _connect(self) -> None:
         self._set_state(ApplierState.CONNECT)
-        self._stream, peer = await connect(self._loop, self.uri, self._silence)
+        self._stream, peer = await connect(self._loop, self.uri, self._patience)
         self._touch()
         if self._peer is None or self._peer.version != peer.version:
             text = f"remote master {peer.uuid} at {self.address} running Tarantool {peer.version_text}"
@@ -356,7 +360,7 @@ class Applier:
         self.last_row_time = self._loop.time()
 
     async def _read_row(self) -> Row:
-        row = await self._connection.read_row(self._silence)
+        row = await self._connection.read_row(self._patience)
         self._touch()
         return row
 
@@ -365,6 +369,11 @@ class Applier:
         if self._stream is None:
             raise AssertionError("the applier is not connected")
         return self._stream
+
+    @property
+    def _patience(self) -> float:
+        """Seconds that the peer may take for an answer before it sends rows: it may be busy with other things then."""
+        return max(self._silence, self.host.connect_timeout)
 
     @property
     def _silence(self) -> float:
@@ -428,6 +437,7 @@ class Applier:
 
     async def _receive_final_rows(self) -> None:
         transaction: list[Row] = []
+        reached = self.host.vclock.copy()
         while True:
             row = await self._connection.read_row()
             self._touch()
@@ -436,6 +446,7 @@ class Applier:
                 return
             transaction.append(row)
             if row.is_commit:
+                follow(reached, row)
                 await self.host.apply(self.ctx, transaction)
                 transaction = []
 

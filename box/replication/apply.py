@@ -21,7 +21,7 @@ from box.iproto.constants import SYNCHRO_TYPES, RequestType
 from box.iproto.row import Row
 from box.replication.vclock import VCLOCK_MAX, VClock
 from box.txn.context import Context
-from box.txn.request import decode_request
+from box.txn.request import decode_request, request_text
 from box.txn.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -149,6 +149,7 @@ class RowSink:
 
     def _skip_conflict(self, ctx: Context, row: Row, error: BoxError) -> None:
         """With `replication_skip_conflict`, a row that is here already becomes a NOP; otherwise raise the error."""
+        self._node.log.error(f"error applying row: {request_text(row)}")
         if error.code != ErrorCode.TUPLE_FOUND or not self._node.config["replication_skip_conflict"]:
             raise error
         nop = Row(
@@ -160,6 +161,8 @@ class RowSink:
         """Hand the transaction over to the journal."""
         if len(txn.statements) != len(rows) and txn.is_distributed:
             raise client_error(ErrorCode.UNSUPPORTED, "Replication", "distributed transactions")
+        if self._node.errinj.values["ERRINJ_TXN_COMMIT_ASYNC"]:
+            raise client_error(ErrorCode.INJECTION, "txn commit async injection")
         txn.on_wal_write.append(self._on_wal_write)
         txn.on_done(self._on_done)
         self._node.txns.commit_open(ctx, txn, waits=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from dataclasses import dataclass
 from uuid import UUID
@@ -47,10 +48,10 @@ async def connect(loop: asyncio.AbstractEventLoop, address: str, timeout: float)
             greeting = decode_greeting(await stream.read_prologue())
     except TimeoutError:
         stream.close()
-        raise socket_error("timed out") from None
+        raise socket_error("timed out", errno.ETIMEDOUT) from None
     except OSError as error:
         stream.close()
-        raise socket_error(f"connect to {address_of(address)}: {error.strerror or error}") from error
+        raise socket_error(f"connect to {address_of(address)}", error.errno or errno.ECONNREFUSED) from error
     except BaseException:
         stream.close()
         raise

@@ -210,7 +210,7 @@ def _packet(header: bytes, prefix: bytes, raw: bytes) -> bytes:
     return b"\xce" + size.to_bytes(4, "big") + header + prefix + raw
 
 
-async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: VClock) -> None:
+async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: VClock, errinj: ErrorInjections) -> None:
     """The rows of a final join: those after `start` up to `stop`."""
     row_filter = RowFilter(0, VClock(), frozenset())
     reached = start.copy()
@@ -218,7 +218,10 @@ async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: V
         return
     async with aclosing(journal.follow(start)) as follower:
         async for rows in follower:
+            await errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
             wanted = [row for row in rows if row.lsn <= stop[row.replica_id]]
+            if errinj.values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
+                wanted = _break_lsn(wanted, int(errinj.values["ERRINJ_RELAY_BREAK_LSN"]))
             stream.write_rows(row_filter.select(wanted))
             await stream.drain()
             for row in rows:

@@ -85,6 +85,10 @@ class Replication:
         return float(self.node.config["replication_timeout"])
 
     @property
+    def connect_timeout(self) -> float:
+        return float(self.node.config["replication_connect_timeout"])
+
+    @property
     def sync_lag(self) -> float:
         return float(self.node.config["replication_sync_lag"])
 
@@ -313,7 +317,7 @@ class Replication:
         node = self.node
         ctx = node.new_context("relay")
         try:
-            node.dml.insert(ctx, node.schema.space(SpaceId.CLUSTER), pack([replica_id, str(uuid)]))
+            await node.dml.execute(ctx, "insert", node.schema.space(SpaceId.CLUSTER), pack([replica_id, str(uuid)]))
             pending = ctx.take_pending()
             if pending is not None:
                 await pending.wait()

@@ -7,6 +7,7 @@ arrived at once, because one wake-up of the event loop usually brings many.
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections import deque
 from collections.abc import Iterable
 from typing import cast
@@ -21,9 +22,9 @@ _HIGH_WATER = 4 * 1024 * 1024
 """Bytes of unprocessed input at which the peer is asked to wait."""
 
 
-def socket_error(text: str) -> BoxError:
-    """A failure of the connection; appliers try again after it."""
-    return BoxError(ErrorCode.SYSTEM, text, type="SocketError")
+def socket_error(text: str, number: int = errno.EPIPE) -> BoxError:
+    """A failure of the connection; appliers try again after it. `number` is what the system calls it."""
+    return BoxError(ErrorCode.SYSTEM, text, type="SocketError", errno=number)
 
 
 def error_row(error: BoxError, sync: int = 0) -> Row:
@@ -81,7 +82,8 @@ class RowStream(asyncio.Protocol):
             self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(socket_error("unexpected EOF when reading from socket" if exc is None else str(exc)))
+        number = exc.errno if isinstance(exc, OSError) and exc.errno else errno.EPIPE
+        self._fail(socket_error("unexpected EOF when reading from socket", number))
 
     def pause_writing(self) -> None:
         self._drained = self._loop.create_future()
@@ -193,7 +195,7 @@ class RowStream(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         if self._transport is None or self._transport.is_closing():
-            raise socket_error("Broken pipe")
+            raise socket_error("the connection is closing")
         self._transport.write(data)
 
     async def drain(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shlex
+import signal
 import sys
 import time
 from collections import Counter
@@ -14,9 +15,11 @@ from pathlib import Path
 from console.suite.config import SuiteError
 from console.suite.runner import Outcome, Report, Settings, TestCase, discover, is_debug, run_case
 
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run."""
+    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
         cases = [case for path in options.paths for case in discover(path)]
@@ -31,7 +34,11 @@ def main(arguments: list[str] | None = None) -> int:
     settings = Settings(timeout=options.timeout, long=options.long, keep=options.keep)
     if options.executable:
         settings = replace(settings, executable=tuple(shlex.split(options.executable)))
-    return asyncio.run(_run_all(cases, settings, options.jobs))
+    try:
+        return asyncio.run(_run_until_signal(cases, settings, options.jobs))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("lunabox-test: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -44,6 +51,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--long", action="store_true", help="run the tests that a suite marks as long too")
     parser.add_argument("--keep", action="store_true", help="keep the directories of the nodes")
     return parser
+
+
+async def _run_until_signal(cases: list[TestCase], settings: Settings, jobs: int) -> int:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does: the nodes of the running tests are stopped first."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await _run_all(cases, settings, jobs)
 
 
 async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:

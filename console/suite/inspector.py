@@ -1,6 +1,6 @@
 """The TCP service that nodes of a test send their `test_run:cmd` commands to.
 
-One line in, one YAML document out (until `...`); `- error: text` reports a failure. Commands are
+One line in, one YAML document out (until `...`); `error: text` reports a failure. Commands are
 carried out one at a time, in the order in which they arrive.
 """
 

@@ -137,7 +137,7 @@ def _read_options(words: list[str]) -> dict[str, Option]:
         pair = [word for word in rest[:3] if word != "="] if rest[1:2] == ["="] else rest[:2]
         if len(pair) < 2 or "," in pair:
             raise CommandError(f"expected name=value, got: {' '.join(rest)}")
-        options[pair[0]] = _option_value(pair[1])
+        options[pair[0]] = _option_value(*pair)
         rest = rest[3 if rest[1] == "=" else 2 :]
         if rest and rest[0] != ",":
             raise CommandError(f"expected a comma, got: {rest[0]}")
@@ -145,6 +145,7 @@ def _read_options(words: list[str]) -> dict[str, Option]:
     return options
 
 
-def _option_value(text: str) -> Option:
+def _option_value(name: str, text: str) -> Option:
+    """Truth values are for the runner; `args` go to the script as they are."""
     lowered = text.lower()
-    return lowered == "true" if lowered in ("true", "false") else text
+    return lowered == "true" if name != "args" and lowered in ("true", "false") else text

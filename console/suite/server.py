@@ -18,6 +18,7 @@ import yaml
 
 import lua
 from console.suite.config import Suite
+from console.suite.process import spawn
 from console.suite.wire import Address, ConsoleClient, WireError
 
 READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
@@ -99,6 +100,11 @@ class Server:
         return State.RUNNING if running else State.STOPPED
 
     @property
+    def is_started(self) -> bool:
+        """Started and not stopped since then, even if it has ended by itself."""
+        return self._process is not None
+
+    @property
     def admin_uri(self) -> str:
         return _uri(self.admin)
 
@@ -121,37 +127,24 @@ class Server:
             log.write(f"Starting instance {self.instance}...\n".encode())
             log.flush()
             self._log_start = log.tell()
-            self._process = await asyncio.create_subprocess_exec(
-                *self._around.executable,
-                str(STARTER),
-                str(self.script),
-                *options.arguments,
-                cwd=self.directory,
-                env=self._environment(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            command = (*self._around.executable, str(STARTER), str(self.script), *options.arguments)
+            self._process = await spawn(command, cwd=self.directory, env=self._environment(), stdout=log, stderr=log)
         if options.wait:
             await self._wait_ready(options)
 
     async def run_to_end(self, timeout: float) -> tuple[int, str, str]:
         """Run the script as a program: exit code, standard output, standard error. Raises TimeoutError."""
-        process = await asyncio.create_subprocess_exec(
-            *self._around.executable,
-            str(self.script),
+        process = await spawn(
+            (*self._around.executable, str(self.script)),
             cwd=self.directory,
             env=self._environment(),
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
         )
         try:
             async with asyncio.timeout(timeout):
                 stdout, stderr = await process.communicate()
-        except TimeoutError:
+        except BaseException:  # an interrupt too leaves nothing behind
             process.kill()
             await process.wait()
             raise

@@ -22,6 +22,7 @@ from console.suite.wire import ConsoleClient, WireError
 
 DEFAULT = "default"
 DYING_TIME = 1.0  # seconds from the end of a connection to the end of its process
+_NO_VALUES = "---\n...\n"
 _MAKE_TEST_RUN = "env = require('test_run') test_run = env.new()"
 _Handler = Callable[[Command], Awaitable[Any]]
 
@@ -157,8 +158,11 @@ class TestSession:
 
     async def _create_connection(self, command: Command) -> bool:
         name, server = command.names
+        target = self._server(server, "Can't create connection to")
+        if name in self._connections:
+            raise CommandError(f"Connection {name!r} already exists")
         try:
-            await self._connect(name, self._server(server))
+            await self._connect(name, target)
         except (OSError, WireError) as error:
             raise CommandError(f"cannot connect to {server}: {error}") from error
         return True
@@ -166,22 +170,22 @@ class TestSession:
     async def _drop_connection(self, command: Command) -> bool:
         (name,) = command.names
         if name not in self._connections:
-            raise CommandError(f"no connection {name}")
+            raise CommandError(f"Can't drop nonexistent connection {name!r}")
         self._connections.pop(name).close()
         self._server_of.pop(name, None)
         return True
 
     # -- servers -----------------------------------------------------------------------------------
 
-    def _server(self, name: str) -> Server:
+    def _server(self, name: str, purpose: str = "Can't find") -> Server:
         if name not in self.servers:
-            raise CommandError(f"no server {name}")
+            raise CommandError(f"{purpose} nonexistent server {name!r}")
         return self.servers[name]
 
     async def _create(self, command: Command) -> Any:
         (name,) = command.names
         if name in self.servers:
-            raise CommandError(f"server {name} exists already")
+            raise CommandError(f"Server {name!r} already exists")
         options = command.options
         suite = self._around.suite
         script = options.get("script")
@@ -202,7 +206,7 @@ class TestSession:
 
     async def _start(self, command: Command) -> bool:
         (name,) = command.names
-        server = self._server(name)
+        server = self._server(name, "Can't start")
         options = _start_options(command.options)
         try:
             await server.start(options)
@@ -216,7 +220,9 @@ class TestSession:
 
     async def _stop(self, command: Command) -> bool:
         (name,) = command.names
-        server = self._server(name)
+        server = self._server(name, "Can't stop")
+        if not server.is_started:
+            raise CommandError(f"Attempt to stop already stopped server {name!r}")
         self._note_crash(server)
         await server.stop(str(command.options.get("signal", "TERM")))
         self._note_crash(server)
@@ -240,12 +246,12 @@ class TestSession:
         return True
 
     async def _cleanup(self, command: Command) -> bool:
-        self._server(command.names[0]).cleanup()
+        self._server(command.names[0], "Can't cleanup").cleanup()
         return True
 
     async def _delete(self, command: Command) -> bool:
         (name,) = command.names
-        server = self._server(name)
+        server = self._server(name, "Can't cleanup")
         if server.state is State.RUNNING:
             raise CommandError(f"server {name} is running")
         server.cleanup()
@@ -258,10 +264,11 @@ class TestSession:
 
     async def _eval(self, command: Command) -> RawReply:
         name, expression = command.names
-        reply = await self._server(name).evaluate(expression, patient=True)
+        server = self._server(name, "Attempt to evaluate a command on the")
+        reply = await server.evaluate(expression, patient=True)
         if not reply:
             raise CommandError(f"no answer from {name}")
-        return RawReply(reply)
+        return RawReply("[]\n...\n" if reply == _NO_VALUES else reply)
 
     async def _get_iproto_uri(self, command: Command) -> str:
         return self._server(command.names[0]).listen_uri
@@ -330,10 +337,10 @@ def _lua_string(text: str) -> str:
 
 
 def reply_text(value: Any) -> str:
-    """An inspector reply as YAML: one document with one value, or the raw reply of a node."""
+    """An inspector reply as one YAML document: a value, or the raw reply of a node (a list of values)."""
     if isinstance(value, RawReply):
         return str(value)
-    text: str = yaml.safe_dump([value], explicit_start=True, explicit_end=True, default_flow_style=False, width=1 << 20)
+    text: str = yaml.safe_dump(value, explicit_start=True, explicit_end=True, default_flow_style=False, width=1 << 20)
     return text
 
 

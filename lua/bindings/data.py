@@ -2,12 +2,14 @@
 
 Keys of one number or string arrive as they are, other keys as a MessagePack array; tuples are MessagePack.
 A write returns None when the tuple that is stored is the one that was sent, so that Lua keeps its own bytes, and
-True when there is no tuple to return.
+True when there is no tuple to return. Tuples of the hottest calls carry salt (`lua.salt`): what a write sends and
+returns, and what a direct look-up finds.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from box.data.codec import pack, unpack
@@ -20,7 +22,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
-from lua.bindings.look_up import IS_LAYOUT_KNOWN, locator
+from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
     from box.node import Node
@@ -42,6 +44,16 @@ def _key_values(key: Any) -> list[Any]:
     return values
 
 
+def _look_up(find: Callable[[Any], bytes | None], salt: Callable[[], bytes]) -> Callable[[Any], bytes | None]:
+    """The salted tuple of a key."""
+
+    def look_up(key: Any) -> bytes | None:
+        raw = find(key)
+        return None if raw is None else raw + salt()
+
+    return look_up
+
+
 def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
     """Tuples as one blob and their sizes as native uint32."""
     return b"".join(rows), array("I", map(len, rows)).tobytes()
@@ -54,6 +66,7 @@ class DataBinding(Binding):
         super().__init__(runtime, node)
         self._cursors: dict[int, ReadAhead | OneByOne] = {}
         self._last_cursor = 0
+        self._salt = salter()
 
     # Reads
 
@@ -77,7 +90,7 @@ class DataBinding(Binding):
 
     @exported("index_finder")
     def finder(self, space_id: int, iid: int) -> Outcome:
-        """'number' or 'string' and a `locator` of the index's container, where a key of one such value is its key.
+        """'number' or 'string' and a look-up in the index's container, where a key of one such value is its key.
 
         It never raises for a key of its kind.
         """
@@ -85,16 +98,14 @@ class DataBinding(Binding):
         index = None if space is None else space.indexes.get(iid)
         if space is None or index is None or not space.is_plain or self.node.tuples.allows_yield:
             return None
-        if not IS_LAYOUT_KNOWN:
-            return None
         parts = index.definition.parts
         part = parts[0]
         if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
             return None
         if part.type in _NUMBERS:
-            return b"number", locator(index.find)
+            return b"number", _look_up(index.find, self._salt)
         if part.type is FieldType.STRING and is_binary(part.collation_id):
-            return b"string", locator(index.find)
+            return b"string", _look_up(index.find, self._salt)
         return None
 
     @exported("count_reads")
@@ -187,93 +198,78 @@ class DataBinding(Binding):
     # Writes
 
     @exported("space_replace")
-    def replace(self, space_id: int, raw: bytes) -> Outcome:
+    def replace(self, space_id: int, salted: bytes) -> Outcome:
         """See the module's text."""
         try:
-            node = self.node
+            node, raw = self.node, salted[:-SALT_SIZE]
             space = node.schema.spaces[space_id]
             if space.has_triggers:
                 return self._execute("replace", space, raw, sent=raw)
             ctx = self.runtime.ctx
             stored = node.dml.replace(ctx, space, raw)
-            result = None if stored is raw else stored
+            result = None if stored is raw else stored + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
-        except BoxError as error:
-            return self.failure(error)
-        except KeyError:
-            return self._no_space(space_id)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
 
     @exported("space_insert")
-    def insert(self, space_id: int, raw: bytes) -> Outcome:
+    def insert(self, space_id: int, salted: bytes) -> Outcome:
         """See the module's text."""
         try:
-            node = self.node
+            node, raw = self.node, salted[:-SALT_SIZE]
             space = node.schema.spaces[space_id]
             if space.has_triggers:
                 return self._execute("insert", space, raw, sent=raw)
             ctx = self.runtime.ctx
             stored = node.dml.insert(ctx, space, raw)
-            result = None if stored is raw else stored
+            result = None if stored is raw else stored + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
-        except BoxError as error:
-            return self.failure(error)
-        except KeyError:
-            return self._no_space(space_id)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
 
     @exported("index_update")
     def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
         """The new tuple, or True."""
         try:
-            node = self.node
+            node, values, operations = self.node, _key_values(key), unpack(ops)
             space = node.schema.spaces[space_id]
-            values, operations = _key_values(key), unpack(ops)
             if space.has_triggers:
                 return self._execute("update", space, iid, values, operations)
             ctx = self.runtime.ctx
-            result: Outcome = node.dml.update(ctx, space, iid, values, operations)
-            if result is None:
-                result = _NO_TUPLE
+            new = node.dml.update(ctx, space, iid, values, operations)
+            result = _NO_TUPLE if new is None else new + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
-        except BoxError as error:
-            return self.failure(error)
-        except KeyError:
-            return self._no_space(space_id)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
 
     @exported("index_delete")
     def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
         """The deleted tuple, or True."""
         try:
-            node = self.node
+            node, values = self.node, _key_values(key)
             space = node.schema.spaces[space_id]
-            values = _key_values(key)
             if space.has_triggers:
                 return self._execute("delete", space, iid, values)
             ctx = self.runtime.ctx
-            result: Outcome = node.dml.delete(ctx, space, iid, values)
-            if result is None:
-                result = _NO_TUPLE
+            old = node.dml.delete(ctx, space, iid, values)
+            result = _NO_TUPLE if old is None else old + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
-        except BoxError as error:
-            return self.failure(error)
-        except KeyError:
-            return self._no_space(space_id)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
 
     @exported("space_upsert")
-    def upsert(self, space_id: int, raw: bytes, ops: bytes) -> Outcome:
+    def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
         """Always True."""
         try:
-            node = self.node
+            node, raw, operations = self.node, salted[:-SALT_SIZE], unpack(ops)
             space = node.schema.spaces[space_id]
-            operations = unpack(ops)
             if space.has_triggers:
                 return self._execute("upsert", space, raw, operations)
             ctx = self.runtime.ctx
             node.dml.upsert(ctx, space, raw, operations)
             return _NO_TUPLE if ctx.pending is None else self.after_commit(ctx, _NO_TUPLE)
-        except BoxError as error:
-            return self.failure(error)
-        except KeyError:
-            return self._no_space(space_id)
+        except (BoxError, KeyError) as error:
+            return self._refused(error, space_id)
 
     def _execute(self, operation: str, space: Any, *args: Any, sent: bytes | None = None) -> Outcome:
         """With user triggers, which may wait."""
@@ -285,9 +281,12 @@ class DataBinding(Binding):
                 await commit.wait()
             if result is None:
                 return _NO_TUPLE
-            return None if sent is not None and result == sent else result
+            return None if sent is not None and result == sent else result + self._salt()
 
         return self.runtime.drive(run(self.runtime.ctx))
+
+    def _refused(self, error: BoxError | KeyError, space_id: int) -> Outcome:
+        return self.failure(error) if isinstance(error, BoxError) else self._no_space(space_id)
 
     def _no_space(self, space_id: int) -> Outcome:
         try:

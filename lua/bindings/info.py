@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.node import PACKAGE_VERSION
+from box.replication.handshake import address_of
 from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 _PACKAGE = "Tarantool"
 """The package that this node is compatible with: scripts compare it."""
-_PASSWORD = re.compile(r"^([^:/@]*):[^@]*@")
 
 
 def peer_name(uri: str) -> str:
-    """The address as `box.info` shows it, without the password."""
-    return _PASSWORD.sub(r"\1@", uri)
+    """The address of a source as `box.info` shows it: `user@unix/:/path`, without the password."""
+    login, at, _ = uri.rpartition("@")
+    return login.split(":", 1)[0] + at + address_of(uri)
 
 
 def _with_error(described: dict[str, Any], error: BoxError | None) -> dict[str, Any]:

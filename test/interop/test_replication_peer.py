@@ -30,10 +30,9 @@ box.cfg{
     replication_timeout = 0.2, replication_connect_timeout = 10, replication_sync_timeout = 10,
     replication_synchro_quorum = %(quorum)d, replication_synchro_timeout = 10,
 }
-if box.info.id == 1 and #box.space._priv:select({0, 'universe'}) == 0 then
-    box.schema.user.grant('guest', 'super')
+if box.info.id == 1 then
+    box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
 end
-require('fiber').create(function() io.read("*a") os.exit(0) end)
 """
 
 
@@ -61,7 +60,7 @@ class Peer:
             "tarantool",
             "peer.lua",
             cwd=self.directory,
-            stdin=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
         await self._connect()
@@ -73,7 +72,7 @@ class Peer:
         while True:
             try:
                 self._client = await IprotoConnection.connect(loop, self.uri, timeout=5)
-                if await self.eval("return box.info.status") == ["running"]:
+                if await self.eval("return box.info.status, box.info.ro") == ["running", False]:
                     return
             except (BoxError, OSError):
                 pass  # not listening yet, or not yet for everybody
@@ -93,6 +92,14 @@ class Peer:
         result: list[Any] = unpack(answer.body)[Key.DATA]
         return result
 
+    async def becomes(self, expression: str, value: Any) -> None:
+        """Wait until an expression has this value."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + 10
+        while (result := await self.eval(expression)) != [value]:
+            assert loop.time() < deadline, f"{expression}: {result}\n{self.log}"
+            await asyncio.sleep(0.01)
+
     async def vclock(self) -> dict[int, int]:
         (answer,) = await self.eval("return setmetatable(box.info.vclock, {__serialize = 'map'})")
         return {replica_id: lsn for replica_id, lsn in answer.items() if replica_id}
@@ -107,7 +114,12 @@ class Peer:
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
-            await process.communicate()
+            try:
+                async with asyncio.timeout(10):
+                    await process.communicate()
+            except TimeoutError:
+                process.kill()
+                raise
 
 
 async def _same(peer: Peer, *members: Member) -> None:
@@ -130,7 +142,7 @@ async def _same(peer: Peer, *members: Member) -> None:
 
 
 DDL = """
-local s = box.schema.space.create('ddl', {format = {{'id', 'unsigned'}, {'name', 'string'}}})
+local s = box.schema.space.create('ddl', {id = 700, format = {{'id', 'unsigned'}, {'name', 'string'}}})
 s:create_index('pk', {sequence = true})
 s:create_index('name', {parts = {{'name', 'string', collation = 'unicode_ci'}}, unique = false})
 box.schema.user.create('someone', {password = 'secret'})
@@ -141,7 +153,7 @@ box.begin() for i = 1, 3 do s:insert{box.NULL, 'name ' .. i} end box.commit()
 s:update(1, {{'=', 2, 'other'}}) s:upsert({7, 'new'}, {{'=', 2, 'old'}}) s:delete(2)
 box.space.test:truncate()
 for i = 1, 10 do box.space.test:replace{i, 'peer', {a = i}, 1.5, -i, true} end
-s:alter({name = 'renamed'})
+s:rename('renamed')
 """
 
 
@@ -174,7 +186,7 @@ def test_we_join_the_peer_and_follow() -> None:
             await member.start()
             await _same(peer, member)
             assert member.id == 2
-            assert (await peer.eval("return box.info.replication[2].downstream.status")) == ["follow"]
+            await peer.becomes("return box.info.replication[2].downstream.status", "follow")
 
     asyncio.run(main())
 
@@ -188,7 +200,7 @@ def test_the_peer_joins_us_and_follows() -> None:
                 await master.put([key, "before", {"a": [1, None, True, -5, 1.25]}])
             await peer.start(address)
             await _same(peer, master)
-            assert (await peer.eval("return box.info.replication[1].upstream.status")) == ["follow"]
+            await peer.becomes("return box.info.replication[1].upstream.status", "follow")
             await master.make_space(600, "here", group_id=1)
             await master.put([1], space=600)
             await master.put([1000, "a"], [1001, "b"])
@@ -202,7 +214,8 @@ def test_the_peer_joins_us_and_follows() -> None:
             await master.node.snapshot()
             await peer.start(address)
             await _same(peer, master)
-            assert (await peer.eval("return box.info.id, box.info.status")) == [2, "running"]
+            await peer.becomes("return box.info.status", "running")
+            assert (await peer.eval("return box.info.id")) == [2]
 
     asyncio.run(main())
 

@@ -29,7 +29,7 @@ box.snapshot()
 s:insert{202, 'after snapshot'}
 
 -- A killed server loses nothing that it has acknowledged.
-test_run:cmd('create server victim with script="replication/master.lua"')
+test_run:cmd('create server victim with script="replication/victim.lua"')
 test_run:cmd('start server victim')
 test_run:switch('victim')
 v = box.schema.space.create('v')

@@ -6,7 +6,7 @@ _ = s:create_index('pk')
 for i = 1, 10 do s:insert{i, 'before join'} end
 test_run:cmd('create server one with rpl_master=default, script="replication/member.lua"')
 test_run:cmd('start server one')
-test_run:cmd('create server two with rpl_master=default, script="replication/member.lua"')
+test_run:cmd('create server two with rpl_master=default, script="replication/member2.lua"')
 test_run:cmd('start server two')
 test_run:wait_lsn('one', 'default')
 test_run:eval('one', 'return box.space.shared:len(), box.info.id, box.info.ro')
@@ -15,7 +15,7 @@ for i = 11, 20 do s:insert{i, 'after join'} end
 box.begin() s:replace{21, 'one'} s:replace{22, 'transaction'} box.commit()
 test_run:wait_lsn('one', 'default')
 test_run:wait_lsn('two', 'default')
-test_run:eval('two', 'return box.space.shared:select({20}, {iterator = "GT"})')
+test_run:eval('two', "return box.space.shared:select({20}, {iterator = 'GT'})")
 test_run:wait_downstream(test_run:get_server_id('one'), {status = 'follow'})
 test_run:wait_downstream(test_run:get_server_id('two'), {status = 'follow'})
 
@@ -33,8 +33,8 @@ mesh = {box.cfg.replication[1], box.cfg.listen, test_run:eval('one', 'return box
 box.cfg{replication = mesh}
 test_run:switch('default')
 test_run:wait_fullmesh({'default', 'one', 'two'})
-test_run:eval('one', 'box.space.shared:insert{101, "from one"}')
-test_run:eval('two', 'box.space.shared:insert{102, "from two"}')
+test_run:eval('one', "box.space.shared:insert{101, 'from one'}")
+test_run:eval('two', "box.space.shared:insert{102, 'from two'}")
 s:insert{103, 'from the master'}
 vclock = test_run:get_cluster_vclock({'default', 'one', 'two'})
 _ = test_run:wait_cluster_vclock({'default', 'one', 'two'}, vclock)
@@ -49,7 +49,7 @@ box.snapshot()
 for i = 211, 220 do s:insert{i} end
 test_run:cmd('start server one')
 test_run:wait_lsn('one', 'default')
-test_run:eval('one', 'return box.space.shared:count({200}, {iterator = "GT"})')
+test_run:eval('one', "return box.space.shared:count({200}, {iterator = 'GT'})")
 
 -- Without replication nothing arrives; with it again everything does.
 test_run:switch('two')

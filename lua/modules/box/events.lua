@@ -13,12 +13,16 @@ local function list_of(name)
     return lists[name]
 end
 
+-- Passes on what the change of the list has returned: nothing for a removal.
+local function enable(name, list, ...)
+    python.event_enable(name, #list)
+    return ...
+end
+
 -- See box.trigger_list; Python learns whether there is anything to fire.
 function M.reset(name, ...)
     local list = list_of(name)
-    local result = trigger_list.reset(list, ...)
-    python.event_enable(name, #list)
-    return result
+    return enable(name, list, trigger_list.reset(list, ...))
 end
 
 -- From Python.

@@ -16,7 +16,7 @@ local wait = require('internal.wait')
 
 local type = type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
-local tuple_at = tuples.at_address
+local new_salted = tuples.new_salted
 local encode, encode_args = msgpack.encode, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
 local index_update, index_delete = python.index_update, python.index_delete
@@ -71,7 +71,7 @@ local function single_part(key)
     return key, kind
 end
 
--- Whether the short way could be taken, and the address of the tuple that it found, 0 for none.
+-- Whether the short way could be taken, and the salted bytes of the tuple that it found.
 local function find_directly(index, key)
     local value, kind = single_part(key)
     local find
@@ -108,11 +108,12 @@ local function get_checked(index, key)
 end
 
 function methods.get(index, key)
-    local is_found, address = find_directly(index, key)
-    if is_found then
-        return tuple_at(address, index.space_id)
+    local is_found, raw = find_directly(index, key)
+    if not is_found then
+        return get_checked(index, key)
+    elseif raw ~= nil then
+        return new_salted(raw, index.space_id)
     end
-    return get_checked(index, key)
 end
 
 local function select_options(options, key_is_empty)
@@ -134,9 +135,9 @@ end
 
 function methods.select(index, key, options)
     if options == nil then
-        local is_found, address = find_directly(index, key)
+        local is_found, raw = find_directly(index, key)
         if is_found then
-            return {tuple_at(address, index.space_id)}
+            return {raw and new_salted(raw, index.space_id)}
         end
     end
     check_index(index, 'select')
@@ -196,14 +197,14 @@ end
 -- The tuple that a change returned. nil stands for the tuple that was sent, `true` for none at all.
 local function changed_tuple(space_id, result, problem, sent)
     if type(result) == 'string' then
-        return tuple_new(result, space_id)
+        return new_salted(result, space_id)
     end
     result = wait(result, problem)
     if result == nil then
         result = sent
     end
     if result ~= nil and result ~= true then
-        return tuple_new(result, space_id)
+        return new_salted(result, space_id)
     end
 end
 

@@ -54,9 +54,20 @@ local function show_values(values)
     end
 end
 
+-- Without the tables that box.cfg itself holds: they are as they were even if somebody has changed what is in them.
+local function changed(options)
+    local result = {}
+    for name, value in pairs(options == nil and {} or options) do
+        if type(value) ~= 'table' or value ~= rawget(box.cfg, name) then
+            result[name] = value
+        end
+    end
+    return result
+end
+
 -- Options that were applied before one failed stay applied, and are shown.
 local function configure_again(_, options)
-    local packed = encode_options(options)
+    local packed = encode_options(changed(options))
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
     show_values(finish.value(python.box_config_values()))
     if not ok then

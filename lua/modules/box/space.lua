@@ -10,7 +10,7 @@ local python = require('internal.python')
 local triggers = require('box.space_triggers')
 local tuples = require('internal.tuple')
 
-local tuple_new, is_tuple = tuples.new, tuples.is
+local tuple_new, new_salted, is_tuple = tuples.new, tuples.new_salted, tuples.is
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
 local space_insert, space_replace = python.space_insert, python.space_replace
 local type = type
@@ -32,14 +32,14 @@ local function check_exists(space)
     end
 end
 
-local encode, tuple_raw = msgpack.encode, tuples.raw
+local encode_salted, salted_raw = msgpack.encode_salted, tuples.salted_raw
 
 -- Python refuses a map.
 local function encode_tuple(tuple)
     if type(tuple) == 'table' then
-        return encode(tuple)
+        return encode_salted(tuple)
     elseif is_tuple(tuple) then
-        return tuple_raw(tuple)
+        return salted_raw(tuple)
     end
     box_error(box_error.TUPLE_NOT_ARRAY)
 end
@@ -51,7 +51,7 @@ function methods.insert(space, tuple)
     changes.count = changes.count + 1
     local result, problem = space_insert(space.id, raw)
     if result == nil then
-        return tuple_new(raw, space.id)
+        return new_salted(raw, space.id)
     end
     return changed_tuple(space.id, result, problem, raw)
 end
@@ -62,7 +62,7 @@ function methods.replace(space, tuple)
     changes.count = changes.count + 1
     local result, problem = space_replace(space.id, raw)
     if result == nil then
-        return tuple_new(raw, space.id)
+        return new_salted(raw, space.id)
     end
     return changed_tuple(space.id, result, problem, raw)
 end
@@ -155,7 +155,7 @@ function methods.frommap(space, map, options)
         end
         fields[number] = value
     end
-    local raw = encode_tuple(fields)
+    local raw = msgpack.encode(fields)
     local result, problem = python.space_validate(space.id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))

@@ -87,6 +87,13 @@ end
 python.entry('box.run_on_replace', registry.ref(in_transaction(run_on_replace)))
 python.entry('box.run_before_replace', registry.ref(in_transaction(run_before_replace)))
 
+-- Passes on what the change of the list has returned: nothing for a removal.
+local function store(kind, space_id, list, ...)
+    lists[kind][space_id] = list
+    finish.nothing(python.space_trigger_enable(space_id, kind, #list))
+    return ...
+end
+
 local function reset(kind)
     return function(...)
         local space, new, old = ...
@@ -95,10 +102,7 @@ local function reset(kind)
         end
         finish.nothing(python.space_check(space.id))
         local list = lists[kind][space.id] or {}
-        local result = trigger_list.reset(list, new, old)
-        lists[kind][space.id] = list
-        finish.nothing(python.space_trigger_enable(space.id, kind, #list))
-        return result
+        return store(kind, space.id, list, trigger_list.reset(list, new, old))
     end
 end
 

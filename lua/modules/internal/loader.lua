@@ -4,7 +4,7 @@ local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
 local loadlib, raw_loadfile = package.loadlib, loadfile
-local error, type, pcall, ipairs, tostring = error, type, pcall, ipairs, tostring
+local error, type, pcall, pairs, ipairs, tostring = error, type, pcall, pairs, ipairs, tostring
 local concat, insert = table.concat, table.insert
 
 local LUA_PATTERNS = {'?.lua', '?/init.lua'}
@@ -13,7 +13,29 @@ local ROCKS_LUA, ROCKS_C = '/.rocks/share/tarantool/', '/.rocks/lib/tarantool/'
 -- Value of package.loaded while a module's body runs.
 local LOADING = newproxy()
 
-local builtin_loader = package.loaders[2]
+local load_builtin = package.loaders[2]
+-- There is one of each built-in module: they find each other even after a script has emptied package.loaded.
+local builtins = {}
+for name, value in pairs(loaded) do
+    builtins[name] = value
+end
+
+local function builtin_loader(name)
+    local value = builtins[name]
+    if value ~= nil then
+        return function() return value end
+    end
+    local chunk = load_builtin(name)
+    if type(chunk) ~= 'function' then
+        return chunk
+    end
+    return function(...)
+        local result = chunk(...)
+        builtins[name] = result
+        return result
+    end
+end
+
 local search_root
 
 local function root()

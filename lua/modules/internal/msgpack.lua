@@ -1,6 +1,7 @@
 -- MessagePack for the project's own Lua modules: the default options, no argument checks.
 --
 --   encode(value) -> bytes             encode_args(...) -> bytes of the array of all arguments
+--   encode_salted(value) -> bytes that cross to Python
 --   decode(bytes[, offset]) -> value, next offset (1-based)
 --   decode_args(bytes) -> the elements of an array, as several results
 --   encode_tuple(table | tuple) -> bytes of an array; the peer's error for anything else
@@ -21,10 +22,15 @@ local DEFAULTS = {
 
 local M = {NULL = encoder.NULL, array_mt = decoder.array_mt, map_mt = decoder.map_mt, DEFAULTS = DEFAULTS}
 
-local encode, encode_array = encoder.encode, encoder.encode_array
+local encode, encode_salted, encode_array = encoder.encode, encoder.encode_salted, encoder.encode_array
 
 function M.encode(value)
     return encode(DEFAULTS, value)
+end
+
+-- With salt, for a tuple that crosses to Python: see lua/salt.py.
+function M.encode_salted(value)
+    return encode_salted(DEFAULTS, value)
 end
 
 function M.encode_args(...)

@@ -435,6 +435,19 @@ function encoder.encode(cfg, value)
     return taken(put(cfg, value, 0, 0))
 end
 
+local last_salt = 0
+
+local function put_salt(pos)
+    last_salt = last_salt + 1
+    put_be32(pos, last_salt)
+    return pos + 4
+end
+
+-- The same with salt, see lua/salt.py.
+function encoder.encode_salted(cfg, value)
+    return taken(put_salt(put(cfg, value, 0, 0)))
+end
+
 -- An array of the values in `list[1 .. count]`, nil included.
 function encoder.encode_array(cfg, list, count)
     return taken(put_array(cfg, list, count, 0, 0))

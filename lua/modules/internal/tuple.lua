@@ -31,36 +31,35 @@ local function is(value)
 end
 M.is = is
 
+local function from_memory(p, size, format)
+    local tuple = tuple_type(size, size, format)
+    ffi.copy(tuple._data, p, size)
+    return tuple
+end
+
 -- A tuple with these bytes, which must be one MessagePack array.
 local function new(raw, format)
-    local size = #raw
-    local tuple = ffi.new(tuple_type, size)
-    tuple._size, tuple._format = size, format or 0
+    return from_memory(raw, #raw, format or 0)
+end
+M.new = new
+
+-- Bytes of a tuple that cross from or to Python have salt behind them: see lua/salt.py.
+local SALT_SIZE, ANY_SALT = 4, '\0\0\0\0'
+
+function M.new_salted(raw, format)
+    local size = #raw - SALT_SIZE
+    local tuple = tuple_type(size, size, format)
     ffi.copy(tuple._data, raw, size)
     return tuple
 end
-M.new = new
 
 local function raw(tuple)
     return ffi.string(tuple._data, tuple._size)
 end
 M.raw = raw
 
-local function from_memory(p, size, format)
-    local tuple = ffi.new(tuple_type, size)
-    tuple._size, tuple._format = size, format
-    ffi.copy(tuple._data, p, size)
-    return tuple
-end
-
-local object_address = ffi.typeof('const int64_t *')
-
--- A copy of the tuple in the Python `bytes` object at this address, nothing for address 0: see lua/bindings/look_up.py.
-function M.at_address(address, format)
-    if address ~= 0 then
-        local object = ffi.cast(object_address, address)
-        return from_memory(object + 4, tonumber(object[2]), format)
-    end
+function M.salted_raw(tuple)
+    return raw(tuple) .. ANY_SALT
 end
 
 -- Tuples that stand one after another in `blob`. `sizes`: their sizes as native uint32_t, or nil.

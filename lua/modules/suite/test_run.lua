@@ -54,26 +54,15 @@ local methods = {}
 -- The reply's value; a failure is raised as a string.
 function methods:cmd(text)
     local result = command(text)
-    if type(result) == 'table' then
-        if result.error then
-            error(result.error, 0)
-        end
-        result = result[1]
-        if type(result) == 'table' and result.error then
-            error(result.error, 0)
-        end
+    if type(result) == 'table' and result.error ~= nil then
+        error(result.error, 0)
     end
     return result
 end
 
--- All values of `expression` on a node, in a list.
+-- All values of `expression` on a node, in a list; an error that it raises is `{{error = text}}`.
 function methods:eval(node, expression)
-    local result = command(('eval %s %s'):format(node, quote(expression)))
-    local first = type(result) == 'table' and result[1]
-    if type(first) == 'table' and first.error then
-        error(first.error, 0)
-    end
-    return result
+    return self:cmd(('eval %s %s'):format(node, quote(expression)))
 end
 
 local function eval_one(self, node, expression)
@@ -161,15 +150,12 @@ function methods:wait_lsn(waiter, master)
 end
 
 function methods:wait_vclock(node, target)
-    local vclock
     local reached = poll(function()
-        vclock = self:get_vclock(node)
-        return vclock_reached(vclock, target)
+        return vclock_reached(self:get_vclock(node), target)
     end)
     if not reached then
         error(('%s has not reached the vclock'):format(node), 0)
     end
-    return vclock
 end
 
 function methods:get_cluster_vclock(nodes)
@@ -256,20 +242,30 @@ end
 
 -- ---- methods: clusters ----------------------------------------------------------------------
 
+-- All are created before the first is started; with `return_listen_uri`, gives their addresses.
 function methods:create_cluster(nodes, suite, options)
     options = options or {}
     local arguments = options.args and (', args="%s"'):format(options.args) or ''
+    local create = 'create server %s with script="%s/%s.lua"' ..
+        (options.return_listen_uri and ', return_listen_uri=True' or '')
+    local addresses = {}
+    for i, node in ipairs(nodes) do
+        addresses[i] = self:cmd(create:format(node, suite or 'replication', node))
+    end
     for _, node in ipairs(nodes) do
-        self:cmd(('create server %s with script="%s/%s.lua"'):format(node, suite or 'replication', node))
         self:cmd(('start server %s with wait_load=False, wait=False%s'):format(node, arguments))
+    end
+    if options.return_listen_uri then
+        return addresses
     end
 end
 
 methods.deploy_cluster = methods.create_cluster
 
+-- Those that are stopped already are no problem.
 function methods:drop_cluster(nodes)
     for _, node in ipairs(nodes) do
-        self:cmd(('stop server %s'):format(node))
+        pcall(self.cmd, self, ('stop server %s'):format(node))
         self:cmd(('cleanup server %s'):format(node))
         self:cmd(('delete server %s'):format(node))
     end

@@ -127,7 +127,17 @@ def test_the_quorum_may_be_a_formula(formula: object, replicas: int, quorum: int
     assert synchro_quorum(formula, replicas) == quorum
 
 
-@pytest.mark.parametrize("formula", ["N +", "os.exit()", "__import__('os')", "M", "N / 0"])
+def test_a_formula_that_is_no_number() -> None:
+    text = r"""option 'replication_synchro_quorum': \[string "local expr = \[\[M\]\]..."\]:7: """
+    with pytest.raises(BoxError, match=text + "Expression should return a number"):
+        synchro_quorum("M", 3)
+
+
+def test_a_big_quorum_is_not_cut_to_32_bits() -> None:
+    assert "less than maximal number of replicas" in message(replication_synchro_quorum=2**32 + 1)
+
+
+@pytest.mark.parametrize("formula", ["N +", "os.exit()", "__import__('os')", "M + 1", "N / 0"])
 def test_a_formula_is_arithmetic_only(formula: str) -> None:
     with pytest.raises(BoxError, match="failed to evaluate the formula"):
         synchro_quorum(formula, 3)

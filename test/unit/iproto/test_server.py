@@ -527,7 +527,7 @@ def test_session_hooks() -> None:
             await raw.close()
             await eventually(lambda: len(events) == 2 and not node.sessions.by_id)
             assert events == ["connect 1", "disconnect 1"]
-            assert node.log.lines[-1] == "ClientError ignored"
+            assert node.log.lines[-1] == "ER_PROC_LUA: ignored"
 
             async def refuse(ctx: Any) -> None:
                 raise client_error(ErrorCode.PROC_LUA, "not you")

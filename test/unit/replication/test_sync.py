@@ -60,7 +60,7 @@ def repeat(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], rounds: int
 
     async def burn() -> None:
         while True:
-            sum(range(10_000))
+            sum(range(5_000))
             await asyncio.sleep(0)
 
     async def main() -> None:

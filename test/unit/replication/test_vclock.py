@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgpack
 import pytest
 
@@ -90,7 +92,8 @@ def test_wire() -> None:
     """Component 0 does not travel, and is not believed when it comes."""
     assert VClock({2: 7, 0: 4, 1: 300}).encode() == bytes.fromhex("82 01cd012c 0207")
     assert VClock.decode(msgpack.packb({0: 5, 1: 0, 2: 7})) == {2: 7}
-    for value in ([], {1: "x"}, {"a": 1}, {1: True}, {40: 1}):
+    wrong: tuple[Any, ...] = ([], {1: "x"}, {"a": 1}, {1: True}, {40: 1})
+    for value in wrong:
         with pytest.raises(BoxError, match="invalid VCLOCK"):
             VClock.decode(msgpack.packb(value))
     with pytest.raises(BoxError, match="invalid VCLOCK"):

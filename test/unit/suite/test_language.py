@@ -21,6 +21,11 @@ from console.suite.language import Command, CommandError, parse
             'start server r with wait=False, wait_load=True, args="a b"',
             Command("start", ("r",), {"wait": False, "wait_load": True, "args": "a b"}),
         ),
+        (
+            "create server r with rpl_master=m, script 's'",
+            Command("create", ("r",), {"rpl_master": "m", "script": "s"}),
+        ),
+        ("start server r with args='true'", Command("start", ("r",), {"args": "true"})),
         ("stop server r with signal=KILL", Command("stop", ("r",), {"signal": "KILL"})),
         ("restart server default with cleanup=1", Command("restart", ("default",), {"cleanup": "1"})),
         ("cleanup server r", Command("cleanup", ("r",))),

@@ -99,7 +99,7 @@ def test_failing_commands_are_raised(tmp_path: Path) -> None:
     source = NEW + "test_run:cmd('start server nobody')\ntest_run:cmd('pop filter')\n"
     assert run(make_suite(tmp_path, source)).outcome is Outcome.NEW
     result = (tmp_path / "s" / "t.result").read_text()
-    assert " | - error: no server nobody\n" in result
+    assert " | - error: Can't start nonexistent server 'nobody'\n" in result
     assert " | - error: no filter to pop\n" in result
 
 

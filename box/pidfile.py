@@ -1,0 +1,49 @@
+"""The file that tells the process of a running instance, `box.cfg.pid_file`.
+
+Its owner holds a lock on it (flock), which a child of a fork inherits; the number inside is decimal, with nothing
+around it. Facts of a running peer: mode 0644, removed at the end, a second instance is refused by the lock alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+
+from box.errors import system_error
+
+
+class PidFile:
+    """Locked from the constructor on. SystemError if another process holds it, or if it cannot be created."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = _open_locked(path)
+
+    def write(self) -> None:
+        """Note the number of this process: once more after a fork. SystemError."""
+        try:
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            raise system_error(f"failed to update pid file '{self._path}'", error.errno or 0) from error
+
+    def remove(self) -> None:
+        """The instance has ended: unlink the file and let go of the lock."""
+        with suppress(OSError):
+            os.unlink(self._path)
+        os.close(self._descriptor)
+
+
+def _open_locked(path: str) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise system_error(f"failed to create pid file '{path}'", error.errno or 0) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(descriptor, 32, 0).decode("ascii", "replace")
+        os.close(descriptor)
+        raise system_error(f"the daemon is already running: PID {owner}") from None
+    return descriptor

@@ -1,0 +1,46 @@
+-- Functions of the C library that the peer's own modules declare, so that scripts call them by ffi.C as they are.
+-- Types as on Linux; what a module of ours declares itself is not here.
+local ffi = require('ffi')
+
+ffi.cdef([[
+    typedef int uid_t;
+    typedef int gid_t;
+    typedef int pid_t;
+    typedef long time_t;
+    typedef long ssize_t;
+    typedef unsigned int socklen_t;
+
+    struct passwd {
+        char *pw_name;
+        char *pw_passwd;
+        int pw_uid;
+        int pw_gid;
+        char *pw_gecos;
+        char *pw_dir;
+        char *pw_shell;
+    };
+    struct passwd *getpwuid(uid_t uid);
+    struct passwd *getpwnam(const char *name);
+    struct passwd *getpwent(void);
+    void setpwent(void);
+    void endpwent(void);
+
+    struct group {
+        char *gr_name;
+        char *gr_passwd;
+        gid_t gr_gid;
+        char **gr_mem;
+    };
+    struct group *getgrgid(gid_t gid);
+    struct group *getgrnam(const char *name);
+    struct group *getgrent(void);
+    void setgrent(void);
+    void endgrent(void);
+
+    uid_t getuid(void);
+    gid_t getgid(void);
+    pid_t getpid(void);
+    ssize_t read(int fd, void *buffer, size_t size);
+    ssize_t write(int fd, const void *buffer, size_t size);
+    unsigned int umask(unsigned int mask);
+]])

@@ -1,0 +1,191 @@
+"""An instance is killed (SIGKILL) in the middle of its work: every acknowledged row is there afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box.data.codec import unpack
+from box.journal.storage import FileStorage
+from box.node import Node
+from test.unit.replication.cluster import cluster, equal
+
+from .instance import SPACE
+
+ROOT = Path(__file__).parents[2]
+
+
+class Instance:
+    """A process that runs `test.crash.instance`; `lines` is what it has said."""
+
+    def __init__(self, directory: Path, mode: str, **options: Any) -> None:
+        self.directory = directory
+        self.lines: list[str] = []
+        self._arguments = [str(directory), mode, json.dumps(options)]
+
+    async def run_until(self, condition: Callable[[list[str]], bool], seconds: float = 30) -> list[str]:
+        """Start, kill when the condition holds; returns all that was said before the end."""
+        self.directory.mkdir(exist_ok=True)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "test.crash.instance", *self._arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition(self.lines):
+                    line = await process.stdout.readline()
+                    assert line, f"the instance ended by itself:\n{self.log}"
+                    self.lines.append(line.decode().strip())
+        finally:
+            if process.returncode is None:
+                process.kill()
+            rest = await process.stdout.read()
+            await process.wait()
+        # A line that was cut off was not told.
+        self.lines += rest.decode().split("\n")[:-1]
+        return self.lines
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "node.log"
+        return path.read_text() if path.exists() else ""
+
+
+def acknowledged(lines: list[str]) -> list[list[int]]:
+    """The transactions that were told."""
+    return [list(map(int, line.split())) for line in lines if line[:1].isdigit()]
+
+
+async def recovered(directory: Path) -> list[Any]:
+    """All rows after a restart; both indexes must agree."""
+    node = Node(directory)
+    node.log.open(str(directory / "recovery.log"))
+    try:
+        await node.configure({})
+        ctx, space = node.new_context(), node.schema.space(SPACE)
+        by_key, by_value = (
+            [unpack(raw) for raw in node.dml.select(ctx, space, index, 2, 0, 2**32 - 1, [])] for index in (0, 1)
+        )
+        assert sorted(by_value) == by_key
+        return by_key
+    finally:
+        await node.close()
+
+
+def check(rows: list[Any], transactions: list[list[int]]) -> None:
+    keys = {row[0] for row in rows}
+    assert transactions
+    for transaction in transactions:
+        assert keys.issuperset(transaction), transaction
+    assert all(row[1] == f"value {row[0]}" * 10 for row in rows)
+
+
+@pytest.mark.parametrize("transactions", [1, 300, 3000])
+def test_killed_while_writing(tmp_path: Path, transactions: int) -> None:
+    """Recovery has every acknowledged transaction, and none in part."""
+
+    async def main() -> None:
+        lines = await Instance(tmp_path, "write").run_until(lambda lines: len(acknowledged(lines)) >= transactions)
+        rows = await recovered(tmp_path)
+        check(rows, acknowledged(lines))
+        keys = {row[0] for row in rows}
+        for number in range(max(keys) // 12 + 1):
+            for fiber in range(4):
+                whole = {(number * 3 + i) * 4 + fiber for i in range(1 + number % 3)}
+                assert whole <= keys or not whole & keys
+
+    asyncio.run(main())
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    """A log file without an end marker is followed by others; what was there stays."""
+
+    async def main() -> None:
+        known: list[list[int]] = []
+        for _ in range(4):
+            lines = await Instance(tmp_path, "write").run_until(lambda lines: len(acknowledged(lines)) >= 50)
+            known += acknowledged(lines)
+        check(await recovered(tmp_path), known)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("snapshots", [1, 4])
+def test_killed_while_a_snapshot_is_written(tmp_path: Path, snapshots: int) -> None:
+    """A half-written snapshot is no snapshot, and the collector removes no row that is needed."""
+
+    async def main() -> None:
+        instance = Instance(tmp_path, "snapshot", checkpoint_count=1, snap_io_rate_limit=1)
+        lines = await instance.run_until(
+            lambda lines: lines.count("snapshot") >= snapshots and len(acknowledged(lines)) > 100
+        )
+        assert not [line for line in lines if line.startswith("error")]
+        check(await recovered(tmp_path), acknowledged(lines))
+
+    asyncio.run(main())
+    assert not list(tmp_path.glob("*.inprogress"))
+
+
+def test_killed_while_joining() -> None:
+    """The half-joined directory has no snapshot, so that the next start joins anew."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            for start in range(0, 20_000, 1000):
+                await master.put(*([key, "x" * 100] for key in range(start, start + 1000)))
+            proxy = await running.proxy(master, fragment=4096, delay=0.002)
+            directory = running.directory / "replica"
+            options = {"replication": [proxy.uri], "replication_timeout": 1}
+            instance = Instance(directory, "follow", **options)
+            killing = asyncio.ensure_future(instance.run_until(lambda lines: "ready" in lines))
+            while proxy.forwarded < 50:
+                assert not killing.done(), instance.log
+                await asyncio.sleep(0.001)
+            killing.cancel()
+            await asyncio.gather(killing, return_exceptions=True)
+            assert not list(directory.glob("*.snap"))
+            proxy.delay = 0
+            replica = Node(directory)
+            replica.log.open(str(directory / "again.log"))
+            await replica.configure({"replication": [proxy.uri], "replication_timeout": 0.1})
+            assert len(replica.schema.space(SPACE).primary or []) == 20_000
+            assert replica.vclock.without_zero() == master.node.vclock
+            await replica.close()
+
+    asyncio.run(main())
+
+
+def test_a_replica_killed_while_it_follows() -> None:
+    """It goes on from what it has in its log, without a row twice or a row less."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            directory = running.directory / "replica"
+
+            async def fill() -> None:
+                for key in count():
+                    await master.put([key, "x" * 20])
+                    await asyncio.sleep(0.001)
+
+            filling = asyncio.ensure_future(fill())
+            for _ in range(3):
+                instance = Instance(directory, "follow", replication=[master.uri], replication_timeout=0.2)
+                await instance.run_until(lambda lines: sum(line.startswith("rows") for line in lines) > 3)
+            filling.cancel()
+            await asyncio.gather(filling, return_exceptions=True)
+            replica = running.member("replica-again")
+            replica.disk = FileStorage(str(directory))
+            await replica.start(master)
+            await equal([master, replica])
+            assert replica.id == 2
+
+    asyncio.run(main())

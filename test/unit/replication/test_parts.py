@@ -1,0 +1,464 @@
+"""The parts of replication that need no node: the replica set, filters, streams, and an applier before a script."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterable
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.codec import encode_greeting
+from box.iproto.constants import GROUP_LOCAL, RequestType
+from box.iproto.messages import heartbeat_row, subscribe_response_row
+from box.iproto.row import Row, decode_row, encode_packet
+from box.log import Log
+from box.replication.applier import Applier, check_next_row
+from box.replication.ballot import Ballot
+from box.replication.handshake import address_of
+from box.replication.relay import RowFilter
+from box.replication.replicaset import ReplicaSet
+from box.replication.state import ApplierState, SyncState
+from box.replication.stream import RowStream, error_row
+from box.replication.vclock import VClock
+from box.txn.context import Context
+
+from .cluster import fails, until
+
+UUIDS = [UUID(int=n) for n in range(1, 6)]
+
+
+# -- the replica set ----------------------------------------------------------------------------------------
+
+
+class FakeApplier:
+    """What the replica set looks at."""
+
+    def __init__(self, number: int, *, is_connected: bool = True, ballot: Ballot | None = None) -> None:
+        self.uuid = UUIDS[number] if is_connected else None
+        self.is_connected = is_connected
+        self.is_self = False
+        self.state = ApplierState.CONNECTED if is_connected else ApplierState.DISCONNECTED
+        self.ballot = ballot or Ballot()
+        self.replica: Any = None
+
+
+def attach(replicaset: ReplicaSet, *fakes: FakeApplier) -> None:
+    appliers = cast(list[Applier], list(fakes))
+    replicaset.check_unique(appliers)
+    replicaset.attach_appliers(appliers)
+
+
+def change(replicaset: ReplicaSet, fake: FakeApplier, state: ApplierState) -> None:
+    fake.state = state
+    replicaset.on_state(cast(Applier, fake))
+
+
+def test_registration() -> None:
+    replicaset = ReplicaSet()
+    assert replicaset.free_id() == 1
+    for replica_id, uuid in ((1, UUIDS[0]), (3, UUIDS[1])):
+        replicaset.register(replica_id, uuid)
+    assert replicaset.free_id() == 2
+    assert [replica.id for replica in replicaset.registered] == [1, 3]
+    replicaset.unregister(1)
+    assert UUIDS[0] not in replicaset.by_uuid
+    replicaset.unregister(9)
+    assert replicaset.free_id() == 1
+
+
+def test_a_replica_stays_while_it_has_an_applier() -> None:
+    replicaset = ReplicaSet()
+    fake = FakeApplier(0)
+    replicaset.register(1, UUIDS[0])
+    attach(replicaset, fake)
+    replicaset.unregister(1)
+    assert UUIDS[0] in replicaset.by_uuid
+    replicaset.detach_appliers()
+    assert not replicaset.by_uuid
+
+
+def test_counters_follow_the_appliers() -> None:
+    replicaset = ReplicaSet()
+    fakes = [FakeApplier(0), FakeApplier(1), FakeApplier(2, is_connected=False)]
+    attach(replicaset, *fakes)
+    assert (replicaset.connected, replicaset.synced, replicaset.loading) == (2, 0, 0)
+    assert (replicaset.quorum(None), replicaset.quorum(2), replicaset.quorum(31)) == (3, 2, 3)
+    change(replicaset, fakes[0], ApplierState.FOLLOW)
+    change(replicaset, fakes[1], ApplierState.LOADING)
+    assert (replicaset.connected, replicaset.synced, replicaset.loading) == (1, 1, 1)
+    change(replicaset, fakes[0], ApplierState.DISCONNECTED)
+    assert (replicaset.connected, replicaset.synced) == (0, 0)
+    fakes[2].uuid, fakes[2].is_connected = UUIDS[2], True
+    replicaset.on_connect(cast(Applier, fakes[2]))
+    assert replicaset.connected == 1
+    assert replicaset.unconnected == []
+    assert replicaset.by_uuid[UUIDS[2]].sync_state is SyncState.CONNECTED
+
+
+def test_duplicates_are_refused() -> None:
+    replicaset = ReplicaSet()
+    with pytest.raises(BoxError, match="duplicate connection to the same replica"):
+        attach(replicaset, FakeApplier(0), FakeApplier(0))
+    late = FakeApplier(1, is_connected=False)
+    attach(replicaset, FakeApplier(0), late)
+    late.uuid = UUIDS[0]
+    with pytest.raises(BoxError, match="duplicate connection to the same replica"):
+        replicaset.on_connect(cast(Applier, late))
+
+
+def test_an_applier_whose_peer_is_another_instance_now() -> None:
+    replicaset = ReplicaSet()
+    fake = FakeApplier(0)
+    attach(replicaset, fake)
+    fake.uuid = UUIDS[1]
+    replicaset.on_connect(cast(Applier, fake))
+    assert list(replicaset.by_uuid) == [UUIDS[1]]
+
+
+@pytest.mark.parametrize(
+    ("ballots", "leader"),
+    [
+        ([Ballot(), Ballot()], 0),  # the smallest uuid
+        ([Ballot(vclock=VClock({1: 1})), Ballot(vclock=VClock({1: 2}))], 1),  # the latest vclock
+        ([Ballot(), Ballot(is_loading=True, vclock=VClock({1: 9}))], 0),  # one that has loaded
+        ([Ballot(is_ro=True, vclock=VClock({1: 9})), Ballot()], 1),  # one that takes changes
+        ([Ballot(is_ro=True), Ballot(is_ro=True)], 0),  # better than nobody
+    ],
+)
+def test_choice_of_a_leader(ballots: list[Ballot], leader: int) -> None:
+    replicaset = ReplicaSet()
+    attach(replicaset, *(FakeApplier(number, ballot=ballot) for number, ballot in enumerate(ballots)))
+    chosen = replicaset.leader()
+    assert chosen is not None
+    assert chosen.uuid == UUIDS[leader]
+
+
+# -- rows -------------------------------------------------------------------------------------------------------
+
+
+def row(lsn: int, replica_id: int = 1, **fields: Any) -> Row:
+    return Row(RequestType.REPLACE, replica_id, lsn, 1.0, body=b"\x80", **fields)
+
+
+def selected(row_filter: RowFilter, rows: Iterable[Row]) -> list[tuple[int, int, int]]:
+    return [(r.type, r.replica_id, r.lsn) for r in row_filter.select(rows)]
+
+
+def test_row_filter() -> None:
+    """Local rows stay, own rows do not come back unless they were lost, filtered origins are left out."""
+    row_filter = RowFilter(2, VClock({2: 5}), frozenset({4}))
+    rows = [row(1), row(5, 2), row(6, 2), row(1, 4), row(7, 0, group_id=GROUP_LOCAL), row(2, 3, group_id=GROUP_LOCAL)]
+    assert selected(row_filter, rows) == [
+        (RequestType.REPLACE, 1, 1),
+        (RequestType.REPLACE, 2, 5),
+        (RequestType.NOP, 3, 2),
+    ]
+    assert rows[-1].type == RequestType.REPLACE, "rows are shared and must not change"
+
+
+def test_a_final_join_brings_own_rows_too() -> None:
+    assert len(selected(RowFilter(0, VClock(), frozenset()), [row(5, 2), row(1, 1)])) == 2
+
+
+def test_rows_of_a_transaction() -> None:
+    uuid = UUIDS[0]
+    first = row(5, tsn=5, is_commit=False)
+    check_next_row([], first, uuid)
+    check_next_row([first], row(6, tsn=5), uuid)
+    with pytest.raises(BoxError, match="replication does not support interleaving transactions"):
+        check_next_row([first], row(6), uuid)
+    with pytest.raises(BoxError, match="Transaction id must be equal to LSN of the first row in the transaction"):
+        check_next_row([], row(6, tsn=5), uuid)
+    with pytest.raises(BoxError, match="Replica 32 is not registered"):
+        check_next_row([], row(1, 32), uuid)
+    with pytest.raises(BoxError, match="read-only"):
+        check_next_row([], error_row(client_error(ErrorCode.READONLY)), uuid)
+
+
+def test_addresses_for_the_log() -> None:
+    assert address_of("user:secret@host:3301") == "host:3301"
+    assert address_of("3301") == "localhost:3301"
+    assert address_of("user:secret@unix/:/tmp/x.sock") == "unix/:/tmp/x.sock"
+
+
+# -- streams ------------------------------------------------------------------------------------------------------
+
+
+class FakeTransport(asyncio.Transport):
+    def __init__(self) -> None:
+        self.sent = b""
+        self.is_reading_paused = False
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        self.sent += data
+
+    def pause_reading(self) -> None:
+        self.is_reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_reading_paused = False
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_packets_in_pieces(size: int) -> None:
+    async def main() -> None:
+        stream = RowStream(asyncio.get_running_loop(), prologue=4)
+        stream.connection_made(FakeTransport())
+        rows = [row(lsn, lsn % 3) for lsn in range(1, 40)]
+        data = b"HELO" + b"".join(map(encode_packet, rows))
+        for start in range(0, len(data), size):
+            stream.data_received(data[start : start + size])
+        assert await stream.read_prologue() == b"HELO"
+        assert await stream.read_row() == decode_row(encode_packet(rows[0])[5:])
+        rest = await stream.read_rows()
+        assert [r.lsn for r in rest] == list(range(2, 40))
+        stream.put_back(rest[-2:])
+        assert [r.lsn for r in await stream.read_rows()] == [38, 39]
+
+    asyncio.run(main())
+
+
+def test_end_of_a_stream() -> None:
+    """Rows that came before the end are read; then comes the error, also for a writer."""
+
+    async def main() -> None:
+        stream = RowStream(asyncio.get_running_loop())
+        stream.connection_made(FakeTransport())
+        stream.data_received(encode_packet(row(1)))
+        stream.connection_lost(None)
+        assert (await stream.read_row()).lsn == 1
+        error = await fails(stream.read_row())
+        assert (error.type, error.message) == ("SocketError", "unexpected EOF when reading from socket")
+        with pytest.raises(BoxError):
+            stream.write_rows([row(1)])
+
+    asyncio.run(main())
+
+
+def test_silence_and_garbage() -> None:
+    async def main() -> None:
+        stream = RowStream(asyncio.get_running_loop())
+        stream.connection_made(FakeTransport())
+        assert (await fails(stream.read_row(0.01))).type == "TimedOut"
+        stream.data_received(b"\xc1 this is no packet")
+        assert (await fails(stream.read_row())).message == "Invalid MsgPack - packet length"
+
+    asyncio.run(main())
+
+
+def test_a_fast_writer_is_held() -> None:
+    """More rows than the reader can take pause the transport until they are read."""
+
+    async def main() -> None:
+        stream, transport = RowStream(asyncio.get_running_loop()), FakeTransport()
+        stream.connection_made(transport)
+        stream.data_received(encode_packet(row(1)) * 70_000)
+        assert transport.is_reading_paused
+        assert len(await stream.read_rows()) == 70_000
+        assert not transport.is_reading_paused
+
+    asyncio.run(main())
+
+
+# -- an applier before a script -----------------------------------------------------------------------------------
+
+
+class Script:
+    """A master that answers VOTE, and then each request with the next entry of a list."""
+
+    def __init__(self, path: str, answers: list[list[Row]]) -> None:
+        self.path = path
+        self.answers = answers
+        self.requests: list[int] = []
+        self.ballot = Ballot(vclock=VClock({1: 3}))
+
+    async def __aenter__(self) -> Script:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(encode_greeting(UUIDS[0], b"s" * 32))
+        try:
+            while True:
+                prefix = await reader.readexactly(5)
+                request = decode_row(await reader.readexactly(int.from_bytes(prefix[1:], "big")))
+                if request.type == RequestType.VOTE:
+                    writer.write(encode_packet(Row(RequestType.OK, body=self.ballot.encode())))
+                    continue
+                self.requests.append(request.type)
+                if request.type != RequestType.OK and self.answers:
+                    writer.write(b"".join(map(encode_packet, self.answers.pop(0))))
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+
+class Host:
+    """An instance for one applier; applied transactions are kept."""
+
+    def __init__(self) -> None:
+        self.log = Log(lambda: 0.0)
+        self.log.level = -1  # silence
+        self.errinj = ErrorInjections()
+        self.instance_uuid = UUIDS[1]
+        self.instance_id = 2
+        self.replicaset_uuid = UUIDS[4]
+        self.vclock = VClock()
+        self.is_orphan = False
+        self.is_anonymous = False
+        self.replication_timeout = 0.02
+        self.connect_timeout = 5.0
+        self.sync_lag = 10.0
+        self.states: list[ApplierState] = []
+        self.applied: list[list[int]] = []
+        self.queue_size, self.queue_max_size = 0, 1
+
+    @property
+    def journal(self) -> Any:
+        return self
+
+    def now(self) -> float:
+        return 1.0
+
+    def applier_context(self) -> Context:
+        return cast(Context, None)
+
+    async def close_context(self, ctx: Context) -> None:
+        pass
+
+    def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
+        self.applied.append([r.lsn for r in rows])
+        self.vclock.follow(rows[-1].replica_id, rows[-1].lsn)
+        return True
+
+    async def apply(self, ctx: Context, rows: list[Row]) -> None:
+        self.apply_now(ctx, rows)
+
+    async def registered(self) -> None:
+        self.instance_id = 2
+
+    def on_applier_connect(self, applier: Applier) -> None:
+        pass
+
+    def on_applier_state(self, applier: Applier) -> None:
+        self.states.append(applier.state)
+
+
+async def follow(tmp_path: Any, answers: list[list[Row]], host: Host, end: ApplierState) -> tuple[Applier, Script]:
+    """Run an applier against a script until it is in a state; then stop it."""
+    async with Script(f"{tmp_path}/s", answers) as script:
+        applier = Applier(host, f"unix/:{tmp_path}/s", asyncio.get_running_loop())
+        applier.resume()
+        await until(lambda: end in host.states, f"{end} after {host.states}")
+        error = applier.error
+        await applier.close()
+        applier.error = error
+        return applier, script
+
+
+SUBSCRIBED = subscribe_response_row(UUIDS[4], VClock({1: 3}))
+SUBSCRIBED.replica_id = 1
+
+
+def test_states_of_a_subscription(tmp_path: Any) -> None:
+    """SYNC until everything is here that the master had; transactions of several rows are applied as one."""
+    host = Host()
+    rows = [
+        heartbeat_row(1, 1.0),
+        row(1),
+        row(2, tsn=2, is_commit=False),
+        row(3, tsn=2),
+        heartbeat_row(1, 1.0),
+    ]
+    applier, script = asyncio.run(follow(tmp_path, [[SUBSCRIBED, *rows]], host, ApplierState.FOLLOW))
+    assert [state.name for state in host.states] == [
+        *("CONNECT", "CONNECTED", "READY", "SYNC", "FOLLOW", "OFF"),
+    ]
+    assert host.applied == [[1], [2, 3]]
+    assert (applier.peer_id, applier.lag, applier.uuid) == (1, 0.0, UUIDS[0])
+    assert script.requests[0] == RequestType.SUBSCRIBE
+    assert applier.ballot.vclock == {1: 3}
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "tries_again"),
+    [
+        (ErrorCode.LOADING, ApplierState.LOADING, True),
+        (ErrorCode.TOO_EARLY_SUBSCRIBE, ApplierState.LOADING, True),
+        (ErrorCode.ACCESS_DENIED, ApplierState.LOADING, True),
+        (ErrorCode.XLOG_GAP, ApplierState.LOADING, True),
+        (ErrorCode.CFG, ApplierState.LOADING, True),
+        (ErrorCode.SYSTEM, ApplierState.DISCONNECTED, True),
+        (ErrorCode.READONLY, ApplierState.STOPPED, False),
+        (ErrorCode.UNKNOWN_REPLICA, ApplierState.STOPPED, False),
+    ],
+)
+def test_what_an_error_does(tmp_path: Any, code: ErrorCode, state: ApplierState, tries_again: bool) -> None:
+    host = Host()
+    answers = [[error_row(BoxError(code, "because"))], [SUBSCRIBED]]
+    end = ApplierState.SYNC if tries_again else state
+    applier, _ = asyncio.run(follow(tmp_path, answers, host, end))
+    assert state in host.states
+    assert (applier.error is None) == tries_again
+
+
+def test_another_cluster(tmp_path: Any) -> None:
+    host = Host()
+    applier, _ = asyncio.run(
+        follow(tmp_path, [[subscribe_response_row(UUIDS[3], VClock())]], host, ApplierState.STOPPED)
+    )
+    assert applier.error is not None
+    assert applier.error.code == ErrorCode.REPLICASET_UUID_MISMATCH
+
+
+def test_an_anonymous_instance_registers_first(tmp_path: Any) -> None:
+    host = Host()
+    host.instance_id = 0
+    _, script = asyncio.run(follow(tmp_path, [[row(1), Row(RequestType.OK)], [SUBSCRIBED]], host, ApplierState.SYNC))
+    assert script.requests == [RequestType.REGISTER, RequestType.SUBSCRIBE]
+    assert [state.name for state in host.states][3:6] == ["REGISTER", "REGISTERED", "READY"]
+
+
+def test_a_connection_to_itself(tmp_path: Any) -> None:
+    async def main() -> None:
+        host = Host()
+        host.instance_uuid = UUIDS[0]
+        async with Script(f"{tmp_path}/s", []):
+            applier = Applier(host, f"unix/:{tmp_path}/s", asyncio.get_running_loop())
+            applier.start()
+            await applier.wait_connected()
+            assert (applier.state, applier.is_connected, applier.is_running) == (ApplierState.OFF, True, False)
+            await applier.close()
+
+    asyncio.run(main())
+
+
+def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
+    """It tries again and again, and says what is wrong once."""
+
+    async def main() -> None:
+        host = Host()
+        applier = Applier(host, f"unix/:{tmp_path}/nobody", asyncio.get_running_loop())
+        applier.start()
+        await until(lambda: host.states.count(ApplierState.DISCONNECTED) >= 3)
+        assert applier.error is not None
+        assert applier.error.message == f"connect to unix/:{tmp_path}/nobody"
+        assert applier.error.errno == errno.ENOENT
+        await applier.close()
+        assert applier.state is ApplierState.OFF
+
+    asyncio.run(main())
