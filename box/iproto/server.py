@@ -81,16 +81,21 @@ class Server:
         self.node.log.info(f"binary: bound to {self.bound_address}")
 
     async def _resolve(self, uri: uris.Uri) -> list[tuple[int, Any]]:
+        flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
+        host = host_of(uri)
         try:
-            found = await self.loop.getaddrinfo(
-                host_of(uri),
-                uri.service,
-                type=socket.SOCK_STREAM,
-                flags=socket.AI_PASSIVE | socket.AI_ADDRCONFIG,
-            )
+            # An address in digits needs no look-up, and so no thread.
+            numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+            found = socket.getaddrinfo(host, uri.service, type=socket.SOCK_STREAM, flags=numeric)
+        except OSError:
+            found = await self._look_up(host, uri.service, flags)
+        return [(family, address) for family, _, _, _, address in found]
+
+    async def _look_up(self, host: str | None, service: str | None, flags: int) -> list[Any]:
+        try:
+            return list(await self.loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags))
         except OSError as error:
             raise uris.socket_error("can't resolve uri for bind", "fd -1") from error
-        return [(family, address) for family, _, _, _, address in found]
 
     def _accept(self) -> Connection:
         return Connection(self)

@@ -122,8 +122,8 @@ class Replication:
         self.replicaset.on_state(applier)
 
     def on_ack(self, replica: Replica, vclock: VClock) -> None:
-        if replica.id:
-            self.node.synchro.on_ack(replica.id, vclock)
+        # Of anonymous replicas, too: they share id 0, and so count as one.
+        self.node.synchro.on_ack(replica.id, vclock)
         if replica.consumer is not None:
             replica.consumer.advance(vclock)
 

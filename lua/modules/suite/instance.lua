@@ -2,7 +2,7 @@
 --
 -- All instances of a test share a working directory, so that a script can tell where the sockets of the
 -- others are. What an instance keeps goes to a directory of its own below it, named TEST_INSTANCE, unless its
--- script says otherwise. The script finds its own file name in arg[0], as if it had been started by itself.
+-- script says otherwise, and its process id to the file of that name with `.pid`. The script finds its own file name in arg[0], as if it had been started by itself.
 local directory = os.getenv('TEST_WORKDIR') .. '/' .. os.getenv('TEST_INSTANCE')
 local defaults = {wal_dir = directory, memtx_dir = directory, vinyl_dir = directory}
 
@@ -23,6 +23,7 @@ box.cfg = function(options)
             complete[name] = value
         end
     end
+    complete.pid_file = directory .. '.pid'
     return configure(complete)
 end
 

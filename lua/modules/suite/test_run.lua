@@ -194,10 +194,12 @@ local function matches(info, options)
         return false
     elseif options.status and info.status ~= options.status then
         return false
-    elseif options.message_re and not (info.message and tostring(info.message):match(options.message_re)) then
-        return false
+    elseif type(options.message_re) == 'nil' then
+        return true
+    elseif options.message_re == nil then -- box.NULL: no message at all
+        return info.message == nil
     end
-    return true
+    return info.message ~= nil and tostring(info.message):match(options.message_re) ~= nil
 end
 
 local function wait_side(side, absent)

@@ -103,6 +103,40 @@ def test_failing_commands_are_raised(tmp_path: Path) -> None:
     assert " | - error: no filter to pop\n" in result
 
 
+def test_eval_gives_a_list(tmp_path: Path) -> None:
+    """Of all values, empty without one; what the expression raises is a value too."""
+    source = NEW + (
+        "test_run:eval('default', 'return 1, nil, {2}')\n"
+        "test_run:eval('default', 'x = 1')\n"
+        "test_run:eval('default', 'error([[no]])')\n"
+        "test_run:eval('nobody', '1')\n"
+    )
+    assert run(make_suite(tmp_path, source)).outcome is Outcome.NEW
+    result = (tmp_path / "s" / "t.result").read_text()
+    assert "{2}')\n | ---\n | - [1, null, [2]]\n" in result
+    assert "'x = 1')\n | ---\n | - []\n" in result
+    assert " | - [{'error': 'no'}]\n" in result
+    assert " | - error: Attempt to evaluate a command on the nonexistent server 'nobody'\n" in result
+
+
+def test_clusters(tmp_path: Path) -> None:
+    """All nodes exist before the first starts; dropping takes those too that are stopped already."""
+    source = NEW + (
+        "uris = test_run:create_cluster({'one', 'two'}, 's', {args = 'x', return_listen_uri = true})\n"
+        "#uris, uris[1]:match('one.i$'), uris[2]:match('two.i$')\n"
+        "test_run:wait_cond(function() return test_run:eval('two', 'return arg[1]')[1] == 'x' end)\n"
+        "test_run:cmd('stop server one')\n"
+        "test_run:cmd('stop server one')\n"
+        "test_run:drop_cluster({'one', 'two'})\n"
+        "test_run:cmd('start server two')\n"
+    )
+    assert run(make_suite(tmp_path, source, one__lua=BOX, two__lua=BOX)).outcome is Outcome.NEW
+    result = (tmp_path / "s" / "t.result").read_text()
+    assert " | - 2\n | - one.i\n | - two.i\n" in result
+    assert " | - error: Attempt to stop already stopped server 'one'\n" in result
+    assert " | - error: Can't start nonexistent server 'two'\n" in result
+
+
 def test_tcp_sockets(tmp_path: Path) -> None:
     """Suites without unix sockets get free ports."""
     path = make_suite(tmp_path, "box.info.status\n", ini="use_unix_sockets = False\n")

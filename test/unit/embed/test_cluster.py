@@ -1,0 +1,94 @@
+"""Three nodes, Lua included, in one process and on one loop: they replicate all ways over TCP and leave nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import threading
+from pathlib import Path
+
+from box import Node
+
+
+def free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+def descriptors() -> dict[str, str]:
+    """Open descriptors and what they lead to; the one of the listing itself is gone when it is looked at."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+    return found
+
+
+async def until_equal(nodes: list[Node], count: int) -> None:
+    async with asyncio.timeout(20):
+        while [await node.space["s"].len() for node in nodes] != [count] * len(nodes):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def replicate_all_ways(root: Path) -> None:
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+    nodes = []
+    for number, address in enumerate(addresses):
+        directory = root / str(number)
+        directory.mkdir()
+        node = Node(
+            directory,
+            listen=address,
+            replication=addresses[: number + 1] if number else None,
+            replication_timeout=0.2,
+            log=str(directory / "log"),
+        )
+        await node.start()
+        nodes.append(node)
+        if number == 0:
+            await node.eval("box.schema.user.grant('guest', 'super')")
+            await node.eval("box.schema.space.create('s'):create_index('pk')")
+        else:
+            await asyncio.gather(*(member.configure(replication=addresses[: number + 1]) for member in nodes))
+    for number, node in enumerate(nodes):
+        for key in range(50):
+            await node.space["s"].insert([number * 100 + key, f"from {number}"])
+    await until_equal(nodes, 150)
+    vclocks = [node.info["vclock"] for node in nodes]
+    assert vclocks[0] == vclocks[1] == vclocks[2]
+    for node in nodes:
+        status = await node.eval(
+            """
+            local found = {}
+            for _, replica in pairs(box.info.replication) do
+                if replica.upstream then table.insert(found, replica.upstream.status) end
+            end
+            return found
+            """
+        )
+        assert status == ["follow", "follow"]
+    for node in nodes:
+        await node.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path) -> None:
+    async def run() -> None:
+        threads, before = set(threading.enumerate()), descriptors()
+        await replicate_all_ways(tmp_path)
+        gc.collect()
+        assert set(threading.enumerate()) == threads
+        async with asyncio.timeout(5):
+            while descriptors() != before:
+                await asyncio.sleep(0.01)
+
+    asyncio.run(run())

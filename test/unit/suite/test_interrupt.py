@@ -1,0 +1,67 @@
+"""However a run ends, its nodes end too."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from console.suite.cli import INTERRUPTED
+
+DEADLINE = 30.0
+INI = "[default]\ncore = {core}\nscript = box.lua\nuse_unix_sockets_iproto = 1\n"
+NOTE_PID = "local file = io.open({path!r}, 'w') file:write(require('tarantool').pid()) file:close()\n"
+LISTEN = "require('console').listen(os.getenv('ADMIN')) box.cfg{}\n"
+HANG = "require('fiber').sleep(1000)\n"
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """A killed child whose new parent has not collected it yet is as good as gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, and PR_SET_PDEATHSIG for SIGKILL")
+@pytest.mark.parametrize("core", ["tarantool", "app"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)],
+)
+def test_nodes_end_with_the_runner(tmp_path: Path, core: str, number: signal.Signals, code: int) -> None:
+    """Ctrl-C and SIGTERM stop them, a SIGKILL of the runner kills them."""
+    suite = tmp_path / "s"
+    suite.mkdir()
+    note = NOTE_PID.format(path=str(tmp_path / "pid"))
+    (suite / "suite.ini").write_text(INI.format(core=core))
+    (suite / "box.lua").write_text(note + LISTEN)
+    (suite / "t.test.lua").write_text(HANG if core == "tarantool" else note + HANG)
+    runner = subprocess.Popen(
+        [sys.executable, "-m", "console.suite.cli", str(suite)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        pid = int((tmp_path / "pid").read_text())
+        runner.send_signal(number)
+        assert runner.wait(DEADLINE) == code
+        wait_for(lambda: not is_alive(pid))
+    finally:
+        runner.kill()
+        runner.wait()
