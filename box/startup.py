@@ -20,7 +20,7 @@ from box.iproto.row import Row
 from box.journal.entry import JournalEntry
 from box.journal.recovery import Recovery
 from box.journal.snapshot import SnapshotReader
-from box.loader import SnapshotLoader, run_at_once
+from box.loader import SnapshotLoader, paused_collector, run_at_once
 from box.replication.applier import Applier
 from box.replication.vclock import VClock
 from box.schema.bootstrap import bootstrap_rows
@@ -107,7 +107,7 @@ class Startup:
     def _read_snapshot(self, path: str, force: bool) -> None:
         node = self._node
         node.log.info(f"recovering from `{path}'")
-        with SnapshotReader(node.disk, path, force_recovery=force, log=node.log) as reader:
+        with paused_collector(), SnapshotReader(node.disk, path, force_recovery=force, log=node.log) as reader:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
             for runs, others in reader.tuples():
@@ -116,7 +116,7 @@ class Startup:
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
                     node.log.verbose(f"skipping a row of type {row.type}")
-        self._loader.finish()
+            self._loader.finish()
 
     def _read_log(self, recovery: Recovery, force: bool) -> None:
         node = self._node

@@ -300,7 +300,7 @@ class Runtime:
             self._log_failure(error)
 
     def _log_failure(self, error: BoxError) -> None:
-        self.log("error", f"{error.type}: {error.message}")
+        self.log("error", error.log_text)
 
     def entry(self, name: bytes, handle: int) -> None:
         """From Lua: the handle of a function that Python starts by name."""

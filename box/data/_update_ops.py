@@ -200,8 +200,11 @@ class Operation:
         else:
             if type(value) is not int or value < 0:
                 raise self.argument_error("a positive integer")
-            if self.opcode == "#" and value == 0:
-                raise self.error("cannot delete 0 fields")
+            if self.opcode == "#":
+                # The peer counts fields in 32 bits.
+                value &= 0xFFFFFFFF
+                if value == 0:
+                    raise self.error("cannot delete 0 fields")
             self.argument = value
 
     def _read_splice(self, arguments: Sequence[Any], index_base: int) -> None:

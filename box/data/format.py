@@ -19,7 +19,7 @@ from msgpack import unpackb
 from box.data.codec import decode_ext, split_array, unpack
 from box.data.json_path import Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
-from box.data.types import TYPE_SETS, FieldType, check_expression, checker, type_name_of
+from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
 
 
@@ -267,6 +267,6 @@ def validate(raw):
         "ext_hook": decode_ext,
         "check": form.check,
     }
-    exec(source, names)
+    exec(compiled_source(source), names)
     compiled: Callable[[bytes], list[Any]] = names["validate"]
     return compiled

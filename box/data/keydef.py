@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from box.data.collation import is_binary, sort_key_function
 from box.data.json_path import ANY_INDEX, Path, follow, parse_path
-from box.data.types import TYPE_SETS, FieldType, check_expression, checker
+from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source
 from box.errors import ErrorCode, client_error, unsupported
 
 SortKey = Any
@@ -278,7 +278,7 @@ def extract(f):
     except UnicodeEncodeError:
         return slow(f)
 """
-    exec(source, names)
+    exec(compiled_source(source), names)
     compiled: Callable[[list[Any]], SortKey] = names["extract"]
     return compiled
 
@@ -305,6 +305,6 @@ def parse(values, exact=True):
         pass
     return slow(values, exact)
 """
-    exec(source, names)
+    exec(compiled_source(source), names)
     compiled: Callable[..., SortKey] = names["parse"]
     return compiled

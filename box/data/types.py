@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
+from types import CodeType
 from typing import Any, Final
 from uuid import UUID
 
@@ -91,6 +93,12 @@ def check_expression(kind: FieldType, nullable: bool, variable: str) -> str | No
         return None
     test = _EXPRESSIONS[kind].format(variable)
     return f"({variable} is None or {test})" if nullable else f"({test})"
+
+
+@lru_cache(1024)
+def compiled_source(source: str) -> CodeType:
+    """Formats and keys with the same types have the same source; compiling it costs more than all else about them."""
+    return compile(source, "<compiled>", "exec")
 
 
 def _checker(kind: FieldType, nullable: bool) -> Callable[[Any], bool]:

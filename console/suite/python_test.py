@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import io
 import re
+import time
 import traceback
 from collections.abc import Coroutine
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 
 from console.suite.filters import Filters
-from console.suite.server import Server, StartOptions
+from console.suite.server import POLL, Server, StartOptions
 from console.suite.wire import Address, ConsoleClient
 
 _Result = TypeVar("_Result")
@@ -53,9 +54,9 @@ class Admin:
             print(reply, end="")
         return reply
 
-    def execute(self, command: str, silent: bool = True) -> Any:
-        """The reply as Python values."""
-        return yaml.safe_load(self(command, silent=silent))
+    def execute(self, command: str, silent: bool = True) -> str:
+        """The same without printing, unless it is asked to."""
+        return self(command, silent=silent)
 
     execute_no_reconnect = execute
 
@@ -128,6 +129,22 @@ class ServerFace:
 
     def cleanup(self, **_ignored: Any) -> None:
         self._server.cleanup()
+
+    def get_param(self, name: str | None = None) -> Any:
+        """`box.info`, or a member of it."""
+        return yaml.safe_load(self.admin.execute(f"box.info.{name}" if name else "box.info"))[0]
+
+    def get_lsn(self, instance_id: int) -> int:
+        """How far the server is with the rows of an instance; -1 if it has none."""
+        vclock = self.get_param("vclock")
+        if isinstance(vclock, list):
+            vclock = dict(enumerate(vclock, 1))
+        return int(vclock.get(instance_id, -1))
+
+    def wait_lsn(self, instance_id: int, lsn: int) -> None:
+        """Wait until the server has the row."""
+        while self.get_lsn(instance_id) < lsn:
+            time.sleep(POLL)
 
 
 class _Output(io.StringIO):

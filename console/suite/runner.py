@@ -154,11 +154,21 @@ def _install_libraries(suite: Suite, directory: Path) -> None:
 
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
-    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0))
-    server = Server("app", case.path, around)
-    expected = case.result.read_text() if case.result.exists() else None
-    problem = await run_app(server, settings.timeout, expected)
-    return Report(Outcome.FAILED, problem) if problem else Report(Outcome.PASSED)
+    """The script is no server that commands could go to, but it may create servers."""
+    inspector = Inspector()
+    await inspector.start()
+    start_timeout = min(START_TIMEOUT, settings.timeout)
+    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
+    session = TestSession(around, case.params, ScriptReader(result_version(None)))
+    inspector.session = session
+    try:
+        problem = await run_app(Server("app", case.path, around), settings.timeout, _read_result(case))
+    finally:
+        failures = session.failures()
+        await inspector.close()
+        await session.close()
+    notes = [note for note in (problem, *failures) if note]
+    return Report(Outcome.FAILED, "\n".join(notes)) if notes else Report(Outcome.PASSED)
 
 
 async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:

@@ -18,7 +18,7 @@ from console.suite.filters import Filters
 from console.suite.language import Command, CommandError, Option, parse
 from console.suite.script import ScriptReader
 from console.suite.server import Server, ServerError, StartOptions, State, Surroundings
-from console.suite.wire import ConsoleClient, WireError
+from console.suite.wire import Address, ConsoleClient, WireError
 
 DEFAULT = "default"
 DYING_TIME = 1.0  # seconds from the end of a connection to the end of its process
@@ -80,8 +80,9 @@ class TestSession:
         await self._connect(DEFAULT, server)
 
     async def execute(self, command: str) -> str:
-        """Send a command of the script to the current connections; their replies, one after the other."""
-        return "".join([await self._execute_on(name, command) for name in self._current])
+        """Send a command of the script to the current connections, one after the other; the reply of the first."""
+        replies = [await self._execute_on(name, command) for name in self._current]
+        return replies[0]
 
     async def carry_out(self, text: str) -> Any:
         """Do one inspector command. Raises CommandError, SuiteError, ServerError or ValueError."""
@@ -280,11 +281,12 @@ class TestSession:
         variable, what = command.names
         server_name, _, attribute = what.partition(".")
         server = self._server(server_name)
-        values = {"listen": server.listen_uri, "admin": server.admin_uri, "master": server.master_uri}
-        if attribute not in values:
+        master = None if server.master is None else server.master.listen
+        address = {"listen": server.listen, "admin": server.admin, "master": master}.get(attribute)
+        if address is None:
             raise CommandError(f"unknown attribute: {what}")
         target = self._server(self._server_of.get(self._current[0], self._current[0]))
-        await target.evaluate(f"{variable} = {_lua_string(values[attribute])}")
+        await target.evaluate(f"{variable} = {_lua_address(address, server_name == DEFAULT)}")
         return True
 
     def _note_crash(self, server: Server) -> None:
@@ -330,6 +332,14 @@ def _start_options(options: dict[str, Option]) -> StartOptions:
 
 def _flag(value: Option) -> bool:
     return value if isinstance(value, bool) else value not in ("", "0")
+
+
+def _lua_address(address: Address, is_default: bool) -> str:
+    """A path or `host:port` in quotes; of a server that the test has created, the port alone, as a number."""
+    if isinstance(address, Path):
+        return _lua_string(str(address))
+    host, port = address
+    return _lua_string(f"{host}:{port}") if is_default else str(port)
 
 
 def _lua_string(text: str) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from lua.boundary import decode_error
+
 if TYPE_CHECKING:
     from lua.runtime import Runtime
 
@@ -50,6 +52,7 @@ class FiberBinding:
             "print": self._write,
             "exit": self._exit,
             "log": self._log,
+            "log_error": self._log_error,
             "getcwd": self._current_directory,
             "version": self._version_text,
             "errno_constants": _errno_constants,
@@ -63,6 +66,10 @@ class FiberBinding:
 
     def _log(self, level: bytes, text: bytes) -> None:
         self._runtime.log(level.decode(), text.decode("utf-8", "replace"))
+
+    def _log_error(self, error: bytes) -> None:
+        """An error that nobody caught."""
+        self._runtime.log("error", decode_error(error).log_text)
 
     def _unexpected(self, raised: object) -> bytes | None:
         """The text of an exception that a bound function raised against the rules; None for anything else."""

@@ -226,13 +226,15 @@ class DataBinding(Binding):
 
     @guarded("xlog_open")
     def xlog_open(self, path: bytes) -> Outcome:
-        """A number for the file. SystemError, XlogError."""
+        """A number for the file. SystemError, XlogError, UNSUPPORTED for a file of another kind."""
         try:
             file = _LogFile(text(path))
         except OSError as error:
             raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
         try:
-            file.read_meta()
+            meta = file.read_meta()
+            if meta.filetype not in _ROW_FILES:
+                raise unsupported("xlog reader", f"'{meta.filetype}' file type")
         except BaseException:
             file.close()
             raise

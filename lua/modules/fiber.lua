@@ -62,7 +62,7 @@ scheduler.on_end = function(record, ok, ...)
     if record.joinable then
         record.ok, record.count, record.results = ok, select('#', ...), {...}
     elseif not ok and not record.started_by_python and not is_cancellation((...)) then
-        python.log('error', lua_error.log_line((...)))
+        python.log_error(lua_error.encode((...)))
     end
     local joiners = record.joiners
     while joiners and joiners.count > 0 do
@@ -295,7 +295,7 @@ local function work_off()
         local task = tasks:pop()
         local ok, problem = pcall(task.run, task.argument)
         if not ok then
-            python.log('error', lua_error.log_line(problem))
+            python.log_error(lua_error.encode(problem))
         end
     end
     worker = nil

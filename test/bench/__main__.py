@@ -241,9 +241,12 @@ def main() -> None:
     args = parser.parse_args()
     executables = [[sys.executable, "-m", "console"], *_peer()]
     results: list[Values] = [{} for _ in range(2)]
-    for group in args.only:
-        for values, measured in zip(results, _measure(group, executables, args.scale, args.rounds), strict=False):
-            values |= measured
+    with tempfile.TemporaryDirectory(prefix="bench") as cache:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = cache  # modules are compiled once, as those of an installed package are
+        for group in args.only:
+            for values, measured in zip(results, _measure(group, executables, args.scale, args.rounds), strict=False):
+                values |= measured
     print(_table(*results))
 
 

@@ -1,6 +1,7 @@
 -- box.info: fields are computed when they are read; box.info() and the console get them all.
 
 local finish = require('box.finish')
+local new_table = require('table.new')
 local python = require('internal.python')
 
 local MAPPING = {__serialize = 'mapping'}
@@ -27,15 +28,6 @@ local function ordered(result, names, source)
     return result
 end
 
--- An empty table with room for 16 fields, as the peer makes it.
-local function wide_table()
-    local result = {a = 1, b = 1, c = 1, d = 1, e = 1, f = 1, g = 1, h = 1, i = 1}
-    for name in pairs(result) do
-        result[name] = nil
-    end
-    return result
-end
-
 local REPLICA = {'id', 'uuid', 'lsn', 'upstream', 'downstream'}
 local UPSTREAM = {'status', 'lag', 'idle', 'peer', 'message', 'system_message'}
 local DOWNSTREAM = {'status', 'vclock', 'idle', 'message', 'system_message'}
@@ -49,7 +41,8 @@ local function describe_replica(replica)
             vclock(downstream.vclock)
         end
     end
-    return ordered(wide_table(), REPLICA, replica)
+    -- The peer makes it with that room.
+    return ordered(new_table(0, 16), REPLICA, replica)
 end
 
 local function describe_replicas(replicas)

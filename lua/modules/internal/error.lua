@@ -225,12 +225,6 @@ function M.encode(value)
     return msgpack.encode(to_list(M.from_value(value)))
 end
 
--- The line of the log about an error that nobody caught.
-function M.log_line(value)
-    local err = M.from_value(value)
-    return facts_of[err].type .. ': ' .. facts_of[err].message
-end
-
 -- `fiber is cancelled`, raised at cancellation points.
 function M.raise_cancelled()
     error(new({type = 'FiberIsCancelled', code = 0, message = 'fiber is cancelled'}), 0)

