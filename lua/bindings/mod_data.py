@@ -11,7 +11,7 @@ from box.data.collation import collation_by_id, collation_by_name
 from box.data.json_path import ANY_INDEX, parse_path
 from box.data.keydef import KeyDef, PartDef, SortKey
 from box.data.types import FieldType, checker
-from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
 from box.iproto.constants import RequestType
 from box.iproto.row import Row
 from box.journal.errors import XlogError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _READ_SIZE: Final = 1024 * 1024
+_ROW_FILES: Final = frozenset({"XLOG", "SNAP", "RUN", "INDEX", "DATA", "VYLOG"})
 _LESS, _EQUAL, _GREATER = 0, 1, 2
 _UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
 _TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
@@ -134,10 +135,13 @@ class _LogFile:
         self._decoder = XlogDecoder()
 
     def read_meta(self) -> None:
-        """Raises XlogError for what is no log file."""
+        """Raises XlogError for what is no log file, UNSUPPORTED for one of a kind that nobody knows."""
         self._feed()
-        if self._decoder.read_meta() is None:
+        meta = self._decoder.read_meta()
+        if meta is None:
             raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
+        if meta.file_type not in _ROW_FILES:
+            raise unsupported("xlog reader", f"'{meta.file_type}' file type")
 
     def _feed(self) -> bool:
         data = self._file.read(_READ_SIZE)
@@ -226,15 +230,13 @@ class DataBinding(Binding):
 
     @guarded("xlog_open")
     def xlog_open(self, path: bytes) -> Outcome:
-        """A number for the file. SystemError, XlogError, UNSUPPORTED for a file of another kind."""
+        """A number for the file. SystemError, XlogError, UNSUPPORTED."""
         try:
             file = _LogFile(text(path))
         except OSError as error:
             raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
         try:
-            meta = file.read_meta()
-            if meta.filetype not in _ROW_FILES:
-                raise unsupported("xlog reader", f"'{meta.filetype}' file type")
+            file.read_meta()
         except BaseException:
             file.close()
             raise

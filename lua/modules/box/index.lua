@@ -71,20 +71,21 @@ local function single_part(key)
     return key, kind
 end
 
--- Whether the short way could be taken, and the salted bytes of the tuple that it found.
+-- The look-up of the short way and what to look up, if it can be taken. The look-up gives salted bytes.
 local function find_directly(index, key)
-    local value, kind = single_part(key)
-    local find
+    local kind, find = type(key), nil
+    if kind == 'table' then
+        key, kind = single_part(key)
+    end
     if kind == 'number' then
-        find = value >= 0 and value < EXACT_LIMIT and value % 1 == 0 and by_number[index]
+        find = key >= 0 and key < EXACT_LIMIT and key % 1 == 0 and by_number[index]
     elseif kind == 'string' then
         find = by_string[index]
     end
-    if not find or not may_read_directly() then
-        return false
+    if find and may_read_directly() then
+        direct.reads = direct.reads + 1
+        return find, key
     end
-    direct.reads = direct.reads + 1
-    return true, find(value)
 end
 
 local function get_checked(index, key)
@@ -108,10 +109,12 @@ local function get_checked(index, key)
 end
 
 function methods.get(index, key)
-    local is_found, raw = find_directly(index, key)
-    if not is_found then
+    local find, value = find_directly(index, key)
+    if not find then
         return get_checked(index, key)
-    elseif raw ~= nil then
+    end
+    local raw = find(value)
+    if raw ~= nil then
         return new_salted(raw, index.space_id)
     end
 end
@@ -135,8 +138,9 @@ end
 
 function methods.select(index, key, options)
     if options == nil then
-        local is_found, raw = find_directly(index, key)
-        if is_found then
+        local find, value = find_directly(index, key)
+        if find then
+            local raw = find(value)
             return {raw and new_salted(raw, index.space_id)}
         end
     end

@@ -67,6 +67,18 @@ def test_triggers_of_schema_init_see_system_spaces(run: Run) -> None:
     run(body, configure=False)
 
 
+def test_tables_of_box_cfg_itself_are_no_change(run: Run) -> None:
+    """What box.cfg shows may be given back, whatever was done to it; as the peer, which compares it with itself."""
+
+    async def body(box: Box) -> None:
+        await box("box.cfg{replication = {}} given = box.cfg.replication table.insert(given, 'nonsense')")
+        await box("box.cfg{replication = given, read_only = true}")
+        assert await box("return box.cfg.read_only") is True
+        assert "Incorrect value for option 'replication'" in await box.fails("box.cfg{replication = {'nonsense'}}")
+
+    run(body)
+
+
 def test_environment_options() -> None:
     options = options_from_environment(
         {"TT_LISTEN": "3301", "TT_READ_ONLY": "True", "TT_REPLICATION": "a:1,2", "X": "1"}

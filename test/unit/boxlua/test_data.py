@@ -280,3 +280,17 @@ def test_truncate_and_bsize(run: Run) -> None:
         assert "Can't truncate a system space" in await box.fails("box.space._space:truncate()")
 
     run(body)
+
+
+def test_keys_beyond_what_a_double_holds(run: Run) -> None:
+    """Numbers cross to Python as doubles only where those are exact."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        await box("s:insert{18446744073709551615ULL, 'a'} s:insert{9007199254740993ULL, 'b'} s:insert{2^63, 'c'}")
+        assert await box("return s:get(18446744073709551615ULL)[2], s:get(2^63)[2], s:get{2^63}[2]") == ["a", "c", "c"]
+        assert await box("return s:update(9007199254740993ULL, {{'=', 2, 'x'}})[2]") == "x"
+        assert await box("return s:update(2^63, {{'=', 2, 'y'}})[2], s:delete(2^63)[2]") == ["y", "y"]
+        assert await box("return s:get(9007199254740992), s:delete(2^53)") == [None, None]
+
+    run(body)

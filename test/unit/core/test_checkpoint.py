@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgpack
+import pytest
 
+from box.errors import BoxError, ErrorCode
 from box.journal.storage import MemoryStorage
 from box.node import Node
 from box.schema.ids import SpaceId
@@ -88,6 +90,28 @@ def test_close_gives_up_a_checkpoint() -> None:
             await asyncio.gather(making, return_exceptions=True)
         assert snapshots(node) == 1
         assert not any(name.endswith(".inprogress") for name in node.disk.names("."))
+
+    asyncio.run(run())
+
+
+def test_a_rollback_during_the_rotation() -> None:
+    """A snapshot would hold what was undone, and the row that tells so would be in no log after it."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 1})
+        try:
+            node.errinj.set("ERRINJ_WAL_DELAY", True)
+            making = asyncio.create_task(node.snapshot())
+            await until(lambda: node.checkpoints.collector.checkpoint_is_in_progress)
+            node.limbo.rollback_count += 1
+            node.errinj.set("ERRINJ_WAL_DELAY", False)
+            with pytest.raises(BoxError) as caught:
+                await making
+            assert caught.value.code == ErrorCode.SYNC_ROLLBACK
+            assert snapshots(node) == 1
+        finally:
+            await node.close()
 
     asyncio.run(run())
 

@@ -51,7 +51,10 @@ def test_defaults_are_those_of_the_peer() -> None:
             "Incorrect value for option 'memtx_memory': must be >= 0 and <= 4398046510080, but it is -1",
         ),
         ({"election_mode": 1}, "Incorrect value for option 'election_mode': should be of type string"),
-        ({"election_timeout": -1}, "Incorrect value for option 'election_timeout': the value must be a positive number"),
+        (
+            {"election_timeout": -1},
+            "Incorrect value for option 'election_timeout': the value must be a positive number",
+        ),
         (
             {"replication_synchro_timeout": 0},
             "Incorrect value for option 'replication_synchro_timeout': the value must be greater than zero",
@@ -68,7 +71,10 @@ def test_defaults_are_those_of_the_peer() -> None:
         ),
         ({"wal_mode": "sometimes"}, "Incorrect value for option 'wal_mode': sometimes"),
         ({"listen": "//!"}, "Incorrect value for option 'listen': expected host:service or /unix.socket"),
-        ({"replication": "host only"}, "Incorrect value for option 'replication': expected host:service or /unix.socket"),
+        (
+            {"replication": "host only"},
+            "Incorrect value for option 'replication': expected host:service or /unix.socket",
+        ),
         ({"log_format": "xml"}, "Incorrect value for option 'log_format': expected json,plain"),
         ({"instance_uuid": "no"}, "Incorrect value for option 'instance_uuid': no"),
         (

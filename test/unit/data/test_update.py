@@ -244,3 +244,26 @@ def test_upsert_checks_the_form_of_operations() -> None:
     for function in (lambda ops: apply_upsert(pack([1]), ops, fmt=PLAIN), lambda ops: check_operations(ops, fmt=PLAIN)):
         with pytest.raises(BoxError, match="Unknown UPDATE operation #1"):
             function([["%", 1, 1]])
+
+
+@pytest.mark.parametrize("count", [2**32, 2**63])
+def test_fields_are_counted_in_32_bits(count: int) -> None:
+    with pytest.raises(BoxError, match="cannot delete 0 fields"):
+        update([1, 2, 3], ["#", 2, count])
+
+
+@pytest.mark.parametrize(
+    ("fields", "ops"),
+    [
+        ([1, "a", 1.5], [["=", 2, "b"], ["+", 3, 1]]),
+        ([1, "a", 1.5], [["-", "ratio", 0.5], ["=", "value", None]]),
+        ([1, 2, 1.5], [["+", 2, -3], ["=", 1, 2**63]]),
+        ([1, 2**64 - 1, 1.5], [["-", 2, 2**64 - 1]]),
+        ([1, -(2**63), 1.5], [["+", 2, 2**63]]),
+    ],
+)
+def test_the_short_way_agrees_with_the_long_one(fields: list[Any], ops: list[list[Any]]) -> None:
+    """A last operation that the short way does not know sends all of them the long way."""
+    short = update(fields, *ops, fmt=NAMED)
+    assert update(fields, *ops, ["!", 4, "end"], fmt=NAMED) == [*short, "end"]
+    assert unpack(apply_upsert(pack(fields), ops, fmt=NAMED)) == short

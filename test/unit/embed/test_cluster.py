@@ -88,7 +88,7 @@ def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path)
         gc.collect()
         assert set(threading.enumerate()) == threads
         async with asyncio.timeout(5):
-            while descriptors() != before:
+            while descriptors() != before:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     asyncio.run(run())

@@ -85,7 +85,7 @@ def test_a_wrong_option_leaves_nothing_running(tmp_path: Path) -> None:
         with pytest.raises(BoxError, match="Incorrect value for option 'wal_mode': never"):
             async with Node(tmp_path, wal_mode="never"):
                 pass
-        with pytest.raises(BoxError, match="Can't open path|error reading directory"):
+        with pytest.raises(BoxError, match=r"Can't open path|error reading directory"):
             async with Node(tmp_path / "missing"):
                 pass
         assert asyncio.all_tasks() == {asyncio.current_task()}

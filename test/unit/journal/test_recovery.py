@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.journal import (
     FileStorage,
@@ -218,3 +219,23 @@ def test_a_directory_without_permission(tmp_path: Path) -> None:
     with pytest.raises(BoxError, match="error reading directory 'closed'") as caught:
         find_snapshots(FileStorage(str(tmp_path)), "closed")
     assert caught.value.errno == 13
+
+
+def test_an_lsn_that_was_given_twice() -> None:
+    """History that cannot be trusted is refused; the text has the row. (A file that ends in a later one is whole.)"""
+    storage, errinj = MemoryStorage(), ErrorInjections()
+
+    async def scenario() -> None:
+        async with running_journal(storage, errinj=errinj) as journal:
+            await write(journal, replace_row(1))
+            errinj.set("ERRINJ_WAL_BREAK_LSN", 2)
+            await write(journal, replace_row(2))
+
+    asyncio.run(scenario())
+    storage.remove(path(2))
+    with pytest.raises(BoxError) as caught:
+        recover(storage)
+    assert caught.value.message == (
+        "LSN for 1 is used twice or COMMIT order is broken: confirmed: 1, new: 1, "
+        "req: {type: 'REPLACE', replica_id: 1, lsn: 1, space_id: 512, index_id: 0, tuple: [2, \"x\"]}"
+    )

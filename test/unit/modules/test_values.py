@@ -137,6 +137,14 @@ def test_what_is_no_log_file_is_refused(lua: Lua, path: str, message: str) -> No
         lua("require('xlog').pairs(...)", path)
 
 
+def test_a_file_of_an_unknown_kind_is_refused(lua: Lua, tmp_path: Path) -> None:
+    (tmp_path / "f").write_text(
+        "SNOP\n0.13\nVersion: 2.8.1\nInstance: b7a3b3a2-0000-4000-8000-000000000000\nVClock: {}\n\n"
+    )
+    with pytest.raises(BoxError, match="xlog reader does not support 'SNOP' file type"):
+        lua("require('xlog').pairs(...)", str(tmp_path / "f"))
+
+
 def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
     assert lua(
         """local merger = require('merger')

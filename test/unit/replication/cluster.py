@@ -46,6 +46,8 @@ class Member:
         self.disk: Storage = MemoryStorage()
         self.log_path = cluster.directory / f"{name}.log"
         self.options: dict[str, Any] = {}
+        self.on_schema_init: list[Any] = []
+        """before_replace triggers of `_space` that are there from the beginning."""
         self._node: Node | None = None
 
     # -- life -------------------------------------------------------------------------------------
@@ -61,6 +63,7 @@ class Member:
         if sources:
             self.options["replication"] = [uri_of(source) for source in sources]
         node = self._node = Node(disk=self.disk)
+        node.schema.space(SpaceId.SPACE).before_replace.extend(self.on_schema_init)
         node.log.open(str(self.log_path))
         defaults = {
             "listen": self.uri,

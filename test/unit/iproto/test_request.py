@@ -1,0 +1,76 @@
+"""Bodies of client requests: the quick readers agree with the general ones."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+
+from box.data.codec import unpack
+from box.errors import BoxError, ErrorCode
+from box.iproto.constants import RequestType
+from box.iproto.request import decode_call, decode_change, decode_dml
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {0x10: 512, 0x20: [1], 0x21: [["=", 1, "x"]]},
+        {0x10: 512, 0x11: 2, 0x15: 1, 0x20: ["key", None], 0x21: []},
+        {0x21: [["+", "a.b", 1.5]], 0x20: [], 0x10: 0, 0x99: {"unknown": 1}},
+    ],
+)
+def test_an_update_is_decoded_as_a_whole(body: dict[int, object]) -> None:
+    """Whatever the order of its keys."""
+    raw = msgpack.packb(body)
+    general = decode_dml(RequestType.UPDATE, raw)
+    assert decode_change(RequestType.UPDATE, raw) == (
+        general.space_id,
+        general.index_id,
+        unpack(general.key),
+        unpack(general.tuple),
+        general.index_base,
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\x90",
+        b"\x81\x10",
+        msgpack.packb({0x20: [1], 0x21: []}),
+        msgpack.packb({0x10: -1, 0x20: [1], 0x21: []}),
+        msgpack.packb({0x10: True, 0x20: [1], 0x21: []}),
+        msgpack.packb({0x10: 512, 0x20: 1, 0x21: []}),
+        msgpack.packb({0x10: 512, 0x20: [1], 0x21: {}}),
+        msgpack.packb({0x10: 512, 0x20: [1]}),
+        msgpack.packb({0x10: 512, 0x20: [1], 0x21: []}) + b"\x00",
+    ],
+)
+def test_a_bad_update_is_left_to_the_general_reader(body: bytes) -> None:
+    assert decode_change(RequestType.UPDATE, body) is None
+    with pytest.raises(BoxError):
+        decode_dml(RequestType.UPDATE, body)
+
+
+@pytest.mark.parametrize("name", ["f", "a.b:c", "x" * 31, "y" * 32, "z" * 255, "w" * 300])
+@pytest.mark.parametrize("is_name_first", [True, False])
+def test_calls(name: str, is_name_first: bool) -> None:
+    """Texts of any length, the arguments before or after."""
+    pairs = [(0x22, name), (0x21, [1, {"a": None}])]
+    body = msgpack.packb(dict(pairs if is_name_first else pairs[::-1]))
+    request = decode_call(RequestType.CALL, body)
+    assert (request.text, unpack(request.args)) == (name, [1, {"a": None}])
+    with pytest.raises(BoxError) as raised:
+        decode_call(RequestType.EVAL, body)
+    assert raised.value.code == ErrorCode.MISSING_REQUEST_FIELD
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x82\x22", b"\x82\x22\xa1f\x21", b"\x82\x22\xa1f\x21\x91", b"\x82\x22\xa1f\x21\x90\x90"]
+)
+def test_bad_calls(end: bytes) -> None:
+    """Lua never sees arguments that are cut short."""
+    with pytest.raises(BoxError) as raised:
+        decode_call(RequestType.CALL, b"\x82\x22" + end)
+    assert raised.value.code == ErrorCode.INVALID_MSGPACK

@@ -1,0 +1,244 @@
+"""Joins and followers under special conditions: triggers, injected failures, anonymous members, short timeouts."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode
+from box.replication.state import ApplierState
+from box.schema.ids import SpaceId
+from lua.bindings.info import InfoBinding, peer_name
+
+from .cluster import SPACE, cluster, equal, until
+
+
+class Trigger:
+    """A before_replace trigger that turns one engine-wide option of a new space around, or only looks on."""
+
+    def __init__(self, change: Any = None) -> None:
+        self.seen: list[Any] = []
+        self._change = change
+
+    async def call(self, ctx: Any, old: bytes | None, new: bytes | None, space_name: str, op: str) -> bytes | None:
+        self.seen.append(unpack(new) if new else None)
+        return self._change(new) if self._change else new
+
+
+class Waiting(Trigger):
+    async def call(self, ctx: Any, old: bytes | None, new: bytes | None, space_name: str, op: str) -> bytes | None:
+        await asyncio.sleep(0)
+        return new
+
+
+def make_local(raw: bytes) -> bytes:
+    fields = unpack(raw)
+    if fields[0] == SPACE:
+        fields[5] = {"group_id": 1}
+    return pack(fields)
+
+
+def test_triggers_of_system_spaces_see_recovery_and_join() -> None:
+    """What `box.ctl.on_schema_init` has set changes the rows of a snapshot, of the log and of a join."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            replica = running.member()
+            triggers = replica.on_schema_init = [Trigger(make_local)]
+            await replica.start(master)
+            assert replica.node.schema.space(SPACE).is_local
+            assert [row[0] for row in triggers[0].seen][-1] == SPACE
+            await master.put([600, 1, "later", "memtx", 0, {}, []], space=SpaceId.SPACE)
+            await until(lambda: 600 in replica.node.schema.spaces)
+            replica.on_schema_init = [Trigger()]
+            await replica.restart()
+            seen = [row[0] for row in replica.on_schema_init[0].seen]
+            assert SPACE in seen, "a row of the snapshot"
+            assert seen[-1] == 600, "a row of the log"
+
+    asyncio.run(main())
+
+
+def test_a_trigger_must_not_wait_during_recovery() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.stop()
+            master.on_schema_init = [Waiting()]
+            with pytest.raises(BoxError) as caught:
+                await master.start()
+            assert caught.value.code == ErrorCode.TRANSACTION_YIELD
+
+    asyncio.run(main())
+
+
+def test_a_trigger_of_the_registration() -> None:
+    """Registering a replica runs the triggers of `_cluster`."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            trigger = Trigger()
+            master.node.schema.space(SpaceId.CLUSTER).on_replace.append(trigger)
+            replica = await running.member().start(master)
+            assert trigger.seen == [[2, str(replica.node.instance_uuid)]]
+
+    asyncio.run(main())
+
+
+def test_a_row_twice_in_a_final_join() -> None:
+    """A join whose rows are out of order fails, with the row in the text."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.put([1])
+            master.inject("REPLICA_JOIN_DELAY", True)
+            joining = asyncio.create_task(running.member().start(master))
+            await until(lambda: len(master.rows(SpaceId.CLUSTER)) == 2)
+            lsn = master.node.vclock[1]
+            master.inject("RELAY_BREAK_LSN", lsn + 1)
+            await master.put([2])
+            master.inject("REPLICA_JOIN_DELAY", False)
+            with pytest.raises(BoxError) as caught:
+                await joining
+            assert caught.value.message == (
+                f"LSN for 1 is used twice or COMMIT order is broken: confirmed: {lsn}, new: {lsn}, "
+                f"req: {{type: 'INSERT', replica_id: 1, lsn: {lsn}, space_id: 512, index_id: 0, tuple: [2]}}"
+            )
+
+    asyncio.run(main())
+
+
+def test_a_final_join_that_sleeps_goes_on_with_the_next_row() -> None:
+    """ERRINJ_RELAY_FINAL_SLEEP."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            master.inject("RELAY_FINAL_SLEEP", True)
+            replica = running.member()
+            joining = asyncio.create_task(replica.start(master))
+            await until(lambda: len(master.rows(SpaceId.CLUSTER)) == 2)
+            await until(lambda: "final data sent" in master.log)
+            assert not joining.done()
+            await master.put([1])
+            await joining
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def test_a_failed_commit_stops_the_applier() -> None:
+    """ERRINJ_TXN_COMMIT_ASYNC."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            replica.inject("TXN_COMMIT_ASYNC", True)
+            await master.put([1])
+            applier = replica.applier(master)
+            await until(lambda: applier.state is ApplierState.STOPPED)
+            assert applier.error is not None
+            assert applier.error.message == "Error injection 'txn commit async injection'"
+            assert replica.keys() == []
+
+    asyncio.run(main())
+
+
+def test_a_conflict_is_logged_with_its_row() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await replica.put([1])
+            await master.put([1, "other"])
+            await until(lambda: replica.applier(master).state is ApplierState.STOPPED)
+            row = "{type: 'INSERT', replica_id: 1, lsn: %d, space_id: 512, index_id: 0, tuple: [1, \"other\"]}"
+            assert "error applying row: " + row % master.node.vclock[1] in replica.log
+
+    asyncio.run(main())
+
+
+def test_acknowledgements_of_an_anonymous_replica_count() -> None:
+    """All anonymous replicas together are one member of a quorum, as of 2.8.1."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            replica = await running.member().start(master, replication_anon=True, read_only=True)
+            await master.node.configure({"replication_synchro_quorum": 2, "replication_synchro_timeout": 10})
+            await master.make_space(600, "sync", is_sync=True)
+            await master.put([1], space=600)
+            await until(lambda: replica.keys(600) == [1])
+
+    asyncio.run(main())
+
+
+def test_a_tiny_timeout_lets_a_replica_join() -> None:
+    """`replication_timeout` is for a stream of rows; a greeting and a join may take longer."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.put([1])
+            proxy = await running.proxy(master, delay=0.002)
+            replica = await running.member().start(proxy, replication_timeout=0.00001, replication_sync_timeout=0.01)
+            assert replica.keys() == [1]
+
+    asyncio.run(main())
+
+
+def test_a_follower_that_has_gone() -> None:
+    """The error of a relay has the system's number."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            member = master.node.replicaset.by_id[replica.id]
+            await until(lambda: member.relay is not None and member.relay.is_following)
+            await replica.stop()
+            await until(lambda: member.relay is not None and member.relay.error is not None)
+            assert member.relay is not None
+            assert member.relay.error is not None
+            assert member.relay.error.errno == errno.EPIPE
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("localhost:3301", "localhost:3301"),
+        ("user:secret@localhost:3301", "user@localhost:3301"),
+        ("/tmp/x.sock", "unix/:/tmp/x.sock"),
+        ("user:secret@unix/:/tmp/x.sock", "user@unix/:/tmp/x.sock"),
+    ],
+)
+def test_addresses_as_box_info_shows_them(uri: str, name: str) -> None:
+    assert peer_name(uri) == name
+
+
+def test_box_info_of_an_anonymous_replica() -> None:
+    """It has id 0, and its own rows are the local ones."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.make_space(700, "local", group_id=1)
+            replica = await running.member().start(master, replication_anon=True, read_only=True)
+            await replica.put([1], space=700)
+            await replica.put([2], space=700)
+            info = InfoBinding(Mock(), replica.node)
+            assert [codec_value(info, name) for name in ("id", "lsn")] == [0, 2]
+
+    asyncio.run(main())
+
+
+def codec_value(info: InfoBinding, name: str) -> Any:
+    return unpack(info.info(name.encode()))

@@ -1,0 +1,36 @@
+"""Rows as the log names them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.txn.request import request_text
+
+HEADER = "replica_id: 1, lsn: 7, space_id: 512, index_id: "
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "text"),
+    [
+        (RequestType.INSERT, {0x10: 512, 0x21: [1, "a"]}, "{type: 'INSERT', " + HEADER + '0, tuple: [1, "a"]}'),
+        (RequestType.DELETE, {0x10: 512, 0x11: 2, 0x20: [1]}, "{type: 'DELETE', " + HEADER + "2, key: [1]}"),
+        (
+            RequestType.UPDATE,
+            {0x10: 512, 0x20: [1], 0x21: [["=", 2, None]]},
+            "{type: 'UPDATE', " + HEADER + '0, key: [1], tuple: [["=", 2, null]]}',
+        ),
+        (
+            RequestType.UPSERT,
+            {0x10: 512, 0x28: [["+", 1, 1]], 0x21: [1]},
+            "{type: 'UPSERT', " + HEADER + '0, tuple: [1], ops: [["+", 1, 1]]}',
+        ),
+        (RequestType.INSERT, {0x10: 512}, "n/a"),
+    ],
+)
+def test_text(kind: RequestType, body: dict[int, Any], text: str) -> None:
+    assert request_text(Row(kind, 1, 7, body=pack(body))) == text
