@@ -195,7 +195,7 @@ class SpaceHandle:
 
     async def truncate(self) -> None:
         """Remove all tuples."""
-        await self._node.call("box.schema.space.truncate_by_name", self.name)
+        await self._node.eval("box.space[...]:truncate()", self.name)
 
     def _iid(self, index: str | int) -> int:
         return index if isinstance(index, int) else self._space.index_by_name(index).iid

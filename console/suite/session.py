@@ -242,7 +242,9 @@ class TestSession:
         if script:
             server.script = self._around.suite.find_script(str(script))
         await self._start(command)
-        if name in map(self._server_of.get, self._current):
+        if _start_options(command.options).wait:
+            # The script goes on at the new process, as with the original runner.
+            self._current = (name,)
             await server.evaluate(_MAKE_TEST_RUN)
         return True
 

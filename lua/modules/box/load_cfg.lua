@@ -1,7 +1,9 @@
 -- box.cfg: callable before and after the first configuration, readable after it; and the guard that
 -- refuses most of `box` before it.
 
+local errors = require('internal.error')
 local events = require('box.events')
+local fiber = require('fiber')
 local finish = require('box.finish')
 local python = require('internal.python')
 local uuid = require('uuid')
@@ -102,12 +104,7 @@ local function close_box(members)
     setmetatable(members, {__index = refuse})
 end
 
--- A wrong option leaves `box` as it was, and so does an instance that could not start.
-function M.configure(options)
-    if is_configured then
-        return configure_again(box.cfg, options)
-    end
-    local packed = encode_options(options)
+local function start(packed)
     open_box(finish.value(python.box_config_check(packed)))
     is_configured = true
     events.fire('on_schema_init')
@@ -115,7 +112,30 @@ function M.configure(options)
     if not ok then
         is_configured = false
         close_box(box)
-        error(problem, 0)
+    end
+    return ok, problem
+end
+
+-- The master has undone the registration of this replica, because a synchronous transaction was part of it.
+local function is_join_undone(problem)
+    return errors.is(problem)
+        and (problem.code == box.error.SYNC_QUORUM_TIMEOUT or problem.code == box.error.SYNC_ROLLBACK)
+end
+
+-- A wrong option leaves `box` as it was, and so does an instance that could not start. A join that was undone begins
+-- anew.
+function M.configure(options)
+    if is_configured then
+        return configure_again(box.cfg, options)
+    end
+    local packed = encode_options(options)
+    local ok, problem = start(packed)
+    while not ok do
+        if not is_join_undone(problem) then
+            error(problem, 0)
+        end
+        fiber.sleep(type(options) == 'table' and tonumber(options.replication_timeout) or 1)
+        ok, problem = start(packed)
     end
     show_values(finish.value(python.box_config_values()))
 end

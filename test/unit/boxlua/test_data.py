@@ -291,6 +291,6 @@ def test_keys_beyond_what_a_double_holds(run: Run) -> None:
         assert await box("return s:get(18446744073709551615ULL)[2], s:get(2^63)[2], s:get{2^63}[2]") == ["a", "c", "c"]
         assert await box("return s:update(9007199254740993ULL, {{'=', 2, 'x'}})[2]") == "x"
         assert await box("return s:update(2^63, {{'=', 2, 'y'}})[2], s:delete(2^63)[2]") == ["y", "y"]
-        assert await box("return s:get(9007199254740992), s:delete(2^53)") == [None, None]
+        assert await box("return s:get(9007199254740992), (s:delete(2^53))") == [None, None]
 
     run(body)

@@ -66,6 +66,17 @@ def test_errors_have_code_and_text() -> None:
     asyncio.run(run())
 
 
+def test_a_space_is_truncated() -> None:
+    async def run() -> None:
+        async with Node() as node:
+            await node.eval("box.schema.space.create('a.b'):create_index('pk')")
+            await node.space["a.b"].insert([1])
+            await node.space["a.b"].truncate()
+            assert await node.space["a.b"].len() == 0
+
+    asyncio.run(run())
+
+
 def test_data_of_a_directory_is_there_again(tmp_path: Path) -> None:
     async def run() -> None:
         async with Node(tmp_path) as node:

@@ -321,6 +321,19 @@ def test_restarted_node_has_test_run(tmp_path: Path) -> None:
     assert _replies(path)[-1] == ["true"]
 
 
+def test_script_goes_on_at_the_restarted_node(tmp_path: Path) -> None:
+    """Whoever asked for the restart."""
+    test = NEW + (
+        "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
+        "test_run:cmd('start server other')\n"
+        "test_run:cmd('restart server other')\n"
+        "test_run:get_server_name()\n"
+    )
+    path = make_suite(tmp_path, test, two__lua=BOX)
+    run(path)
+    assert _replies(path)[-1] == ["other"]
+
+
 def test_expected_crash_at_the_start(tmp_path: Path) -> None:
     """A start that may fail answers false."""
     test = NEW + (

@@ -16,7 +16,7 @@ from ._world import World, code
 
 SK = ("sk", "TREE", True, [(2, "string")])
 BY_THREE = ("three", "TREE", False, [(3, "unsigned", True)])
-OPS = (
+OPS: tuple[list[Any], ...] = (
     [["=", 2, "x"]],
     [["=", 2, "y"], ["+", 3, 1]],
     [["+", 3, 5]],
