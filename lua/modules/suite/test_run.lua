@@ -90,7 +90,6 @@ function methods:get_server_name()
     return os.getenv('TEST_SERVER_NAME')
 end
 
-
 -- ---- methods: positions ---------------------------------------------------------------------
 
 function methods:get_lsn(node, id)
@@ -132,7 +131,7 @@ function methods:get_server_id(node)
     local id
     poll(function()
         id = eval_one(self, node, 'box.info.id')
-        return id ~= nil
+        return type(id) == 'number'
     end)
     return id
 end

@@ -366,6 +366,19 @@ def test_node_that_is_starting_is_waited_for(tmp_path: Path) -> None:
     assert _replies(path)[-3:] == [["2"], ["true"], ["true"]]
 
 
+def test_server_id_is_waited_for(tmp_path: Path) -> None:
+    """A node that is not configured yet has an id later."""
+    two = "require('console').listen(os.getenv('ADMIN'))\nrequire('fiber').sleep(0.2)\nbox.cfg{}\n"
+    test = NEW + (
+        "test_run:cmd('create server other with script=\"s/two.lua\"')\n"
+        "test_run:cmd('start server other with wait=False')\n"
+        "test_run:get_server_id('other')\n"
+    )
+    path = make_suite(tmp_path, test, two__lua=two)
+    run(path)
+    assert _replies(path)[-1] == ["1"]
+
+
 def test_switch_to_itself(tmp_path: Path) -> None:
     """A node may switch to itself."""
     path = make_suite(tmp_path, NEW + "test_run:cmd('switch default')\ntest_run ~= nil\n")
