@@ -11,13 +11,13 @@ what `os.exit` says. SIGTERM and SIGINT end the program with 0.
 from __future__ import annotations
 
 import asyncio
+import gc
 import getopt
 import os
 import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
+_COLLECT_AFTER = 10_000
 
 _HELP = """\
 Lunabox - a database node and Lua application server
@@ -131,9 +132,15 @@ def parse_arguments(arguments: list[str]) -> Options:
     return options
 
 
+def _version() -> str:
+    from importlib import metadata  # takes longer than all other imports of this module; servers do without
+
+    return metadata.version("lunabox")
+
+
 def version_text() -> str:
     """What --version prints. The runner of suites looks for `Debug`: error injections are there."""
-    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {metadata.version('lunabox')}\n"
+    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {_version()}\n"
 
 
 def strip_shebang(source: bytes) -> bytes:
@@ -161,6 +168,7 @@ class Program:
         from box.embed import Instance
         from console.bindings import Consoles
 
+        _tune_collector()
         self._instance = Instance(os.getcwd(), on_exit=self._end)
         self._consoles = Consoles(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=main")
@@ -233,7 +241,7 @@ class Program:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
 
     async def _interact(self) -> None:
-        print(f"Lunabox {metadata.version('lunabox')} ({PACKAGE})\ntype 'help' for interactive help", flush=True)
+        print(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help", flush=True)
         await self._call("interactive", title="interactive")
 
     async def _stays_up(self) -> bool:
@@ -299,6 +307,16 @@ def _check_script(path: str | None) -> int:
         print(f"Can't open script {path}: {error.strerror}")
         return error.errno or 1
     return 0
+
+
+def _tune_collector() -> None:
+    """Look for cyclic garbage less often, and never among what the imports have made.
+
+    With a thousand requests in flight, whose objects all survive a collection or two, the collector took a quarter of
+    the time. Cycles are rare here; reference counts free the rest.
+    """
+    gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER)
 
 
 def main(arguments: list[str] | None = None) -> int:
