@@ -75,6 +75,7 @@ class Instance:
             write=write,
             on_exit=on_exit,
             clock=self.node.clock,
+            fiber_round=self.node.round,
         )
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)

@@ -45,6 +45,11 @@ def _defaults() -> dict[str, Value]:
     return {f"ERRINJ_{name}": values[name] for name in sorted(values)}
 
 
+_DEFAULTS: Final = _defaults()
+_TALLIES: Final = frozenset({"ERRINJ_DYN_MODULE_COUNT", "ERRINJ_WAL_WRITE_COUNT"})
+"""Counted up by the product itself; they make nothing fail."""
+
+
 class ErrorInjections:
     """The switches of one node.
 
@@ -52,10 +57,12 @@ class ErrorInjections:
     learn of go through `set`, in the tx thread. Types never change: bool, int or float as in the defaults.
     """
 
-    __slots__ = ("_listeners", "values")
+    __slots__ = ("_listeners", "is_armed", "values")
 
     def __init__(self) -> None:
-        self.values = _defaults()
+        self.values = _DEFAULTS.copy()
+        self.is_armed = False
+        """False means that nothing is injected anywhere: hot paths look at this first."""
         self._listeners: dict[str, list[Callable[[Value], None]]] = {}
 
     def get(self, name: str) -> Value | str:
@@ -71,6 +78,7 @@ class ErrorInjections:
             return _unknown(name)
         converted = _convert(name, self.values[name], value)
         self.values[name] = converted
+        self.is_armed = any(self.values[key] != default for key, default in _DEFAULTS.items() if key not in _TALLIES)
         for listener in tuple(self._listeners.get(name, ())):
             listener(converted)
         return "ok"

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from box.checkpoint import Checkpoints
@@ -32,6 +32,7 @@ from box.iproto.server import Server
 from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
 from box.journal.journal import Journal
+from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
 from box.pidfile import PidFile
@@ -55,7 +56,7 @@ _NIL_UUID = UUID(int=0)
 PACKAGE_VERSION = "2.8.1-0-g0000000"
 """What `box.info.version` and the log tell: the peer's version that this node behaves like."""
 
-INLINE_WRITES = 1
+INLINE_WRITES: Final = 1000
 """A batch of up to this many transactions is written by the tx thread itself while the WAL thread is idle: waking
 that thread costs several times the write."""
 
@@ -108,6 +109,8 @@ class Node:
         self.replicaset_uuid = _NIL_UUID
         self.instance_id = 0
         self._startup_journal = StartupJournal()
+        self.round = Round()
+        """Set by whoever runs fibers on this node."""
         self.journal: Any = self._startup_journal
         self._build(TupleStorage())
         self.replication = Replication(self)
@@ -124,6 +127,7 @@ class Node:
         self.synchro = SynchroQueue(self.limbo, self._startup_journal, self.loop)
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
         self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
+        self.dml.is_read_only = self._is_ro
         self.synchro.on_change = self.on_ro_change
         self.synchro.on_write_error = self._log_synchro_failure
 
@@ -282,6 +286,7 @@ class Node:
             wal_mode=config["wal_mode"],
             wal_max_size=int(config["wal_max_size"]),
             inline_limit=INLINE_WRITES,
+            fiber_round=self.round,
             errinj=self.errinj,
             log=self.log,
         )
@@ -338,6 +343,7 @@ class Node:
     def on_ro_change(self) -> None:
         """Wake those who wait for the instance to become writable or read-only."""
         self._is_ro = not self.is_configured or bool(self.config.values["read_only"]) or self.replication.is_orphan
+        self.dml.is_read_only = self._is_ro
         is_ro = self.is_ro
         for wanted, future in self._mode_waiters:
             if wanted == is_ro and not future.done():

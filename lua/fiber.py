@@ -13,14 +13,21 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from box.errors import BoxError, fiber_is_cancelled
+from box.journal.round import Round
 from lua.boundary import encode_error, error_from_exception
 
 Value = bytes | float | int | bool | None
 """What may cross the boundary."""
 
+WOKEN: Final = 3
+WOKEN_MAX: Final = 1024
+"""The cell that counts the tokens that have ended without a value, and how many there is room for."""
+_TICK_WANTED: Final = 1
+_ROUNDS: Final = 16
+"""So many times a tick goes on with fibers whose writes it has completed itself."""
 _EAGER_TASKS = sys.version_info >= (3, 12)
 
 
@@ -36,8 +43,14 @@ class Scheduler(Protocol):
 class Waits:
     """Tokens, timers and ticks of one runtime. All methods run in the thread of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, cells: memoryview[int], woken: memoryview[float], fiber_round: Round
+    ) -> None:
         self.loop = loop
+        self._cells = cells
+        self._woken = woken
+        self._round = fiber_round
+        self._is_running = False
         self._lua: Scheduler | None = None
         self._last_token = 0
         self._tokens: dict[int, Callable[[], None] | None] = {}
@@ -53,12 +66,33 @@ class Waits:
 
     def schedule_tick(self) -> None:
         """Run the ready fibers in the next turn of the loop."""
-        if self._tick is None and self._lua is not None:
+        if self._tick is None and self._lua is not None and not self._is_running:
             self._tick = self.loop.call_soon(self._run)
 
     def _run(self) -> None:
+        """One tick. Fibers that waited only for their writes go on in it, unless others are to have their turn."""
         self._tick = None
-        if self._lua is not None and self._lua.run():
+        fiber_round = self._round
+        self._is_running = True
+        try:
+            for _ in range(_ROUNDS):
+                if self._lua is None:
+                    return
+                fiber_round.is_held = True
+                more = self._lua.run()
+                fiber_round.is_held = False
+                journal = fiber_round.journal
+                if more or journal is None:
+                    break
+                fiber_round.journal = None
+                if not journal.flush():
+                    break
+        finally:
+            self._is_running = fiber_round.is_held = False
+            if fiber_round.journal is not None:
+                fiber_round.journal.flush_later()
+                fiber_round.journal = None
+        if more or self._cells[_TICK_WANTED]:
             self.schedule_tick()
 
     # ---- tokens ----
@@ -69,6 +103,20 @@ class Waits:
         self._last_token -= 1
         self._tokens[self._last_token] = on_cancel
         return self._last_token
+
+    def wake_plainly(self, token: int) -> None:
+        """End a wait with no value: noted in shared memory, where Lua looks before it does anything else."""
+        if self._lua is None or self._tokens.pop(token, self) is self:
+            return
+        cells = self._cells
+        count = cells[WOKEN]
+        if count < WOKEN_MAX:
+            self._woken[count] = token
+            cells[WOKEN] = count + 1
+            cells[_TICK_WANTED] = 1
+        else:
+            self._lua.deliver(token)
+        self.schedule_tick()
 
     def wake(self, token: int, *values: Value) -> None:
         """End a wait with values. A token that has ended already is ignored."""

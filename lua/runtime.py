@@ -22,15 +22,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from box.errors import BoxError, ErrorCode
+from box.journal.round import Round
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import decode_error, encode_error, error_from_exception
-from lua.fiber import Scheduler, Value, Waits
+from lua.fiber import WOKEN_MAX, Scheduler, Value, Waits
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = Path(__file__).parent / "modules"
 _FLAVOURS = ("luajit20", "luajit21")
-_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2
+_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2  # and WOKEN of lua.fiber
 _CELLS = 4
 
 Values = tuple[Value, ...]
@@ -65,6 +66,7 @@ class Runtime:
         clock: Callable[[], float] = time.time,
         getcwd: Callable[[], str] = os.getcwd,
         version: str = "2.8.1",
+        fiber_round: Round | None = None,
     ) -> None:
         self.loop = loop if loop is not None else asyncio.get_running_loop()
         self.flavour = flavour or default_flavour()
@@ -81,7 +83,9 @@ class Runtime:
         self._sources: dict[str, Path] = {}
         self._cells_memory = (ctypes.c_int32 * _CELLS)()
         self._cells = memoryview(self._cells_memory).cast("B").cast("i")
-        self.waits = Waits(self.loop)
+        self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
+        woken = memoryview(self._woken_memory).cast("B").cast("d")
+        self.waits = Waits(self.loop, self._cells, woken, fiber_round or Round())
         self.closed = False
         self._open()
         binding = FiberBinding(self, write=write, on_exit=on_exit, clock=clock, getcwd=getcwd, version=version)
@@ -100,9 +104,9 @@ class Runtime:
             attribute_filter=_no_attributes,
         )
         boot = (_MODULES / "internal" / "boot.lua").read_bytes()
-        address = ctypes.addressof(self._cells_memory)
+        addresses = [float(ctypes.addressof(memory)) for memory in (self._cells_memory, self._woken_memory)]
         self._bind, self._start_lua = self._state.execute(
-            boot, self._read_module, float(address), name="@builtin/internal/boot.lua"
+            boot, self._read_module, *addresses, name="@builtin/internal/boot.lua"
         )
 
     def _boot(self) -> None:

@@ -258,10 +258,14 @@ class Connection(asyncio.Protocol):
                 tuples = server.dml.select(ctx, *plan, unpack(data[tail:stop]))
                 self.reply(reply_tuples(sync, schema.version, tuples))
                 return True
-            if plan.space.has_triggers:
+            dml, space, raw = server.dml, plan.space, data[tail:stop]
+            write = dml.quick_plan(ctx, space, kind)
+            if write is not None:
+                dml.quick_store(ctx, space, write, raw, kind)
+            elif space.has_triggers:
                 return False
-            write = server.dml.insert if kind == 2 else server.dml.replace
-            raw = write(ctx, plan.space, data[tail:stop])
+            else:
+                raw = dml.insert(ctx, space, raw) if kind == 2 else dml.replace(ctx, space, raw)
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
                 return False

@@ -61,6 +61,11 @@ class DmlLike(Protocol):
 
     counters: list[int]
 
+    def quick_plan(self, ctx: Context, space: Any, request_type: int) -> Any:
+        """For `quick_store`; None if an insert or a replace cannot go that way."""
+
+    def quick_store(self, ctx: Context, space: Any, plan: Any, raw: bytes, request_type: int) -> bytes: ...
+
     def insert(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
 
     def replace(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...

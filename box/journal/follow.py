@@ -55,13 +55,13 @@ class Tail:
         self._bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
 
-    def append(self, entries: list[JournalEntry], size: int, position: LogPosition | None) -> None:
-        """Take over a written batch and wake who waits; `position` is where the batch begins in the files."""
+    def append(self, entries: list[JournalEntry], size: int, signature: int, offset: int) -> None:
+        """Take over a written batch and wake who waits; it begins at `offset` of the file with this signature."""
         self.end += 1
         if not self.followers:
             return
         rows = [row for entry in entries for row in entry.rows]
-        self._batches.append(_Batch(rows, size, position))
+        self._batches.append(_Batch(rows, size, LogPosition(signature, offset)))
         self._bytes += size
         while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
             self._bytes -= self._batches.popleft().size

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -37,6 +37,7 @@ from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.entry import JournalEntry
 from box.journal.follow import Follower, Tail
 from box.journal.reader import LogPosition, LogReader
+from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
@@ -46,6 +47,8 @@ _T = TypeVar("_T")
 _Message = list[JournalEntry] | Callable[[], None] | None
 
 _SLOW_WRITE: Final = 0.001
+_ENCODING: Final = 0.00001
+"""Seconds that a transaction may take besides the `write`, roughly."""
 _SLOW_PAUSE: Final = 1.0
 _AVERAGED: Final = 16
 _READERS: Final = 4
@@ -83,6 +86,7 @@ class Journal:
         wal_max_size: int = 256 << 20,
         queue_max_size: int = 16 << 20,
         inline_limit: int = 0,
+        fiber_round: Round | None = None,
         errinj: ErrorInjections | None = None,
         log: Logger | None = None,
         on_checkpoint_threshold: Callable[[], None] = lambda: None,
@@ -105,6 +109,7 @@ class Journal:
         self._log = log or SilentLog()
         self._errinj = errinj or ErrorInjections()
         self._values = self._errinj.values
+        self._round = fiber_round or Round()
         self._instance_uuid: UUID | None = None
         self._instance_id = 0
         self._tail = Tail()
@@ -165,7 +170,7 @@ class Journal:
     async def stop(self) -> None:
         """Write what was submitted, finish the file, end the thread and the followers. Safe to call again."""
         self._tail.close()
-        self._flush()
+        self.flush()
         self._stopping = True
         self.is_void = False
         if self._thread is not None:
@@ -184,8 +189,7 @@ class Journal:
 
         During the rollback that follows a failed write nothing is accepted.
         """
-        values = self._values
-        if values["ERRINJ_WAL_IO"]:
+        if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
         if self._stopping:
             raise client_error(ErrorCode.WAL_IO)
@@ -195,7 +199,7 @@ class Journal:
         if self._rollback:
             self._log.error(f"Aborting transaction {self.vclock.signature} during cascading rollback")
             raise client_error(ErrorCode.WAL_IO)
-        values["ERRINJ_WAL_WRITE_COUNT"] += 1
+        self._values["ERRINJ_WAL_WRITE_COUNT"] += 1
         size = 0
         for row in entry.rows:
             size += len(row.body)
@@ -204,7 +208,11 @@ class Journal:
         self._last = entry
         pending = self._pending
         if not pending:
-            self._loop.call_soon(self._flush)
+            fiber_round = self._round
+            if fiber_round.is_held:
+                fiber_round.journal = self
+            else:
+                self._loop.call_soon(self.flush)
         pending.append(entry)
 
     def pass_row(self) -> None:
@@ -212,7 +220,7 @@ class Journal:
 
         Raises WAL_IO.
         """
-        if self._values["ERRINJ_WAL_IO"]:
+        if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
         self.vclock[self._instance_id] += 1
 
@@ -224,35 +232,33 @@ class Journal:
                 row.tm = now
         entry.on_complete(entry)
 
-    def _flush(self) -> None:
-        """Hand over what was submitted in this round of the loop."""
+    def flush(self) -> bool:
+        """Hand over what was submitted in this round; True if it is complete already.
+
+        While the wal thread is idle its writer can be used here. A slow disk ends this for a while: one whose writes
+        take long on the average, because any single one may be long when other processes take the CPU.
+        """
         batch = self._pending
         if not batch:
-            return
+            return False
         self._pending = []
-        if not self._busy and len(batch) <= self.inline_limit and self._may_write_inline():
-            self._write_inline(batch)
-        else:
+        start = perf_counter()
+        if self._busy or len(batch) > self.inline_limit or start < self._inline_after or self._delay_armed():
             self._busy += 1
             self._queue.put(batch)
-
-    def _may_write_inline(self) -> bool:
-        return not self._delay_armed() and time.perf_counter() >= self._inline_after
-
-    def _write_inline(self, batch: list[JournalEntry]) -> None:
-        """The wal thread is idle and waits: its writer can be used here.
-
-        A slow disk ends this for a while: one whose writes take long on the average, because any single one may be
-        long when other processes take the CPU.
-        """
-        start = time.perf_counter()
-        self._busy += 1
+            return False
+        self._busy = 1
         result = self._write(batch, 1)
-        end = time.perf_counter()
-        self._inline_cost += (end - start - self._inline_cost) / _AVERAGED
+        end = perf_counter()
+        self._inline_cost += (end - start - len(batch) * _ENCODING - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
         self._complete(result)
+        return True
+
+    def flush_later(self) -> None:
+        """At the end of the loop's turn."""
+        self._loop.call_soon(self.flush)
 
     def _complete(self, batch: _Batch) -> None:
         """A batch is back: first what is written, then, once everything is back, what is not."""
@@ -262,9 +268,10 @@ class Journal:
             self._rollback += batch.entries
         else:
             self.vclock.update(written.vclock)
-            self._tail.append(batch.entries, written.size, written.position)
+            self._tail.append(batch.entries, written.size, written.signature, written.offset)
             self._finish(batch.entries)
-            self._check_threshold()
+            if self._writer.checkpoint_size > self.checkpoint_threshold:
+                self._reach_threshold()
         if self._rollback and self._rollback[-1] is self._last:
             self._roll_back()
 
@@ -302,8 +309,8 @@ class Journal:
             self._space_waiters.append(waiter)
             await waiter
 
-    def _check_threshold(self) -> None:
-        if self._writer.checkpoint_size > self.checkpoint_threshold and not self._threshold_reached:
+    def _reach_threshold(self) -> None:
+        if not self._threshold_reached:
             self._threshold_reached = True
             self.on_checkpoint_threshold()
 
@@ -364,7 +371,7 @@ class Journal:
 
     def _delay_armed(self) -> bool:
         values = self._values
-        return bool(values["ERRINJ_WAL_DELAY"] or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0)
+        return self._errinj.is_armed and bool(values["ERRINJ_WAL_DELAY"] or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0)
 
     def _delay(self) -> None:
         """Wait while ERRINJ_WAL_DELAY is set. The batch that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
@@ -387,7 +394,7 @@ class Journal:
 
     async def _ask(self, call: Callable[[], _T]) -> _T:
         """Run `call` in the wal thread, after everything submitted so far."""
-        self._flush()
+        self.flush()
         answer: asyncio.Future[_T] = self._loop.create_future()
         self._busy += 1
 

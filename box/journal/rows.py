@@ -19,10 +19,12 @@ from box.journal.errors import XlogError
 from box.journal.xlog import BLOCK_SIZE
 from box.replication.vclock import VClock
 
+_U16_HEADER: Final = struct.Struct(">6sBH10s").pack
 _U32_HEADER: Final = struct.Struct(">6sBI10s").pack
 _HEADER_SIZE: Final = 21
+"""Bytes of the second; the other is two bytes shorter, which does not matter where this is used."""
 _TIMESTAMP: Final = struct.Struct(">BBd").pack
-_U32_RANGE: Final = range(0x10000, 0x100000000)
+_USUAL_LSNS: Final = range(0x100, 0x100000000)
 _WRAP: Final = 1 << 64
 _COMMIT: Final = int(Flag.COMMIT)
 _NOP: Final = int(RequestType.NOP)
@@ -49,19 +51,23 @@ class RowEncoder:
         blocks: list[bytes] = []
         parts: list[bytes] = []
         size = 0
-        instance_id = self.instance_id
+        instance_id, heads = self.instance_id, self._heads
         stamp = _TIMESTAMP(4, 0xCB, now)
         for entry in entries:
             rows = entry.rows
             row = rows[0]
             lsn = clock[instance_id] + 1
-            if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _U32_RANGE:
-                # The usual entry: one local row of a replicated space; 21 bytes of header in one call.
+            if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _USUAL_LSNS:
+                # The usual entry: one local row of a replicated space; its header in one call.
                 clock[instance_id] = row.lsn = row.tsn = lsn
                 row.replica_id = instance_id
                 row.tm = now
                 body = row.body
-                parts += (_U32_HEADER(self._head(row.type, instance_id), 0xCE, lsn, stamp), body)
+                head = heads.get((row.type, instance_id)) or self._head(row.type, instance_id)
+                if lsn < 0x10000:
+                    parts += (_U16_HEADER(head, 0xCD, lsn, stamp), body)
+                else:
+                    parts += (_U32_HEADER(head, 0xCE, lsn, stamp), body)
                 size += _HEADER_SIZE + len(body)
             else:
                 assign_lsn(rows, clock, instance_id)
@@ -85,12 +91,9 @@ class RowEncoder:
 
     def _head(self, row_type: int, instance_id: int) -> bytes:
         """Map of four, type, replica id and the key of the lsn."""
-        try:
-            return self._heads[row_type, instance_id]
-        except KeyError:
-            head = bytes((0x84, 0, row_type, 2, instance_id, 3))
-            self._heads[row_type, instance_id] = head
-            return head
+        head = bytes((0x84, 0, row_type, 2, instance_id, 3))
+        self._heads[row_type, instance_id] = head
+        return head
 
 
 def assign_lsn(rows: Sequence[Row], clock: VClock, instance_id: int) -> None:

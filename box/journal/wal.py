@@ -24,7 +24,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.journal.directory import LogDirectory, LogFile, Logger
 from box.journal.entry import JournalEntry
 from box.journal.errors import XlogError
-from box.journal.reader import BlockReader, LogPosition
+from box.journal.reader import BlockReader
 from box.journal.rows import BrokenLsn, RowEncoder
 from box.journal.storage import INPROGRESS, AppendFile, failed, remove_quietly, write_all
 from box.journal.xlog import EOF_MARKER, FIXHEADER_SIZE, BlockEncoder, Meta
@@ -40,11 +40,13 @@ class CheckpointStart:
 
 
 class Written(NamedTuple):
-    """A batch on disk: the vclock after it, its bytes, where its first block begins."""
+    """A batch on disk: the vclock after it (never changed later), its bytes, where its first block begins."""
 
     vclock: VClock
     size: int
-    position: LogPosition
+    signature: int
+    """Of the file."""
+    offset: int
 
 
 class WalFailure(Exception):
@@ -83,6 +85,8 @@ class WalWriter:
         self._defer = defer
         self._on_files_removed = on_files_removed
         self._file: AppendFile | None = None
+        self._signature = 0
+        """Of the current file."""
         self._current: LogFile | None = None
         self._offset = 0
         self._broken = False
@@ -119,7 +123,7 @@ class WalWriter:
                 file.truncate(end)
         except OSError as error:
             raise failed(f"failed to open file '{path}'", error) from error
-        self._file, self._offset = file, end
+        self._file, self._offset, self._signature = file, end, meta.vclock.signature
         self._current = next((known for known in self.directory.files if known.path == path), LogFile(path, meta))
 
     def _rename_corrupted(self, path: str) -> None:
@@ -151,19 +155,22 @@ class WalWriter:
         """
         if self._broken:
             raise WalFailure("the write-ahead log is broken, see above")
+        is_armed = self._errinj.is_armed
         try:
-            self._rotate()
-            self._check_space()
+            if is_armed or self._file is None or self._offset >= self.max_size:
+                self._rotate()
+                self._check_space()
             clock = self.vclock.copy()
-            raw_blocks = self.rows.encode(entries, clock, self._storage.now())
-            self._inject_into_rows(entries, raw_blocks)
-            size = self._append(b"".join(map(self._blocks.encode, raw_blocks)))
+            blocks = self.rows.encode(entries, clock, self._storage.now())
+            if is_armed:
+                self._inject_into_rows(entries, blocks)
+            encode = self._blocks.encode
+            size = self._append(encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks)))
         except BrokenLsn as error:
             raise WalFailure(str(error)) from error
         except BoxError as error:
             raise WalFailure(error.message) from error
-        assert self._current is not None
-        written = Written(clock.copy(), size, LogPosition(self._current.signature, self._offset))
+        written = Written(clock, size, self._signature, self._offset)
         self.vclock = clock
         self._offset += size
         self.checkpoint_size += size
@@ -188,6 +195,7 @@ class WalWriter:
             raise failed(f"file '{path}' already exists", FileExistsError(errno.EEXIST, "File exists"))
         file = self._create_complete(path, meta.encode())
         self._file, self._offset = file, len(meta.encode())
+        self._signature = self.vclock.signature
         self._current = LogFile(path, meta)
         directory.add(self._current)
 
@@ -215,9 +223,10 @@ class WalWriter:
         """Write at the end of the good blocks, or leave them alone. Returns the size."""
         assert self._file is not None
         try:
-            self._write_or_make_room(data)
-            if self._errinj.values["ERRINJ_WAL_WRITE"]:
-                raise client_error(ErrorCode.INJECTION, "xlog write injection")
+            if self._errinj.is_armed:
+                self._write_injected(data)
+            else:
+                self._write_or_make_room(data)
             if self._fsync:
                 self._file.sync()
         except OSError as error:
@@ -228,10 +237,15 @@ class WalWriter:
             raise
         return len(data)
 
-    def _write_or_make_room(self, data: bytes) -> None:
-        assert self._file is not None
+    def _write_injected(self, data: bytes) -> None:
         if self._errinj.values["ERRINJ_WAL_WRITE_DISK"]:
             raise client_error(ErrorCode.INJECTION, "xlog write injection")
+        self._write_or_make_room(data)
+        if self._errinj.values["ERRINJ_WAL_WRITE"]:
+            raise client_error(ErrorCode.INJECTION, "xlog write injection")
+
+    def _write_or_make_room(self, data: bytes) -> None:
+        assert self._file is not None
         while True:
             try:
                 return write_all(self._file, data)

@@ -21,6 +21,7 @@ a block. Sources: `xlog.c` of the 2.8 line, checked on files that the peer wrote
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -53,6 +54,9 @@ _MARKER_TAILS: Final = (0xAB, 0xBA)
 _VERSIONS: Final = ("0.12", "0.13")
 _CRC_MASK: Final = 0xFFFFFFFF
 _ZERO_CRC: Final = b"\x00"
+_USUAL_LENGTHS: Final = range(0x10000)
+_HEADER_U7: Final = struct.Struct(">4sBBBIB7x").pack
+_HEADER_U16: Final = struct.Struct(">4sBHBBIB5x").pack
 _pack = msgpack.Packer().pack
 
 
@@ -140,6 +144,11 @@ def _parse_vclock(text: str) -> VClock:
 
 def fixheader(marker: bytes, length: int, crc: int) -> bytes:
     """The 19 bytes in front of a block's data; what the numbers leave free is a string of zero bytes."""
+    if crc >= 0x10000 and length in _USUAL_LENGTHS:
+        if length < 0x80:
+            return _HEADER_U7(marker, length, 0, 0xCE, crc, 0xA7)
+        if length >= 0x100:
+            return _HEADER_U16(marker, 0xCD, length, 0, 0xCE, crc, 0xA5)
     numbers: bytes = marker + _pack(length) + _ZERO_CRC + _pack(crc)
     padding = FIXHEADER_SIZE - len(numbers)
     return numbers + bytes((0xA0 | (padding - 1),)) + bytes(padding - 1) if padding else numbers

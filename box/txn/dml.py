@@ -64,16 +64,16 @@ class Dml(QuickWriter):
 
         READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND, ...
         """
-        plan = self._quick_plan(ctx, space, INSERT)
+        plan = self.quick_plan(ctx, space, INSERT)
         if plan is not None:
-            return self._quick_store(ctx, space, plan, raw, INSERT)
+            return self.quick_store(ctx, space, plan, raw, INSERT)
         return self._store(ctx, space, raw, INSERT)
 
     def replace(self, ctx: Context, space: Space, raw: bytes) -> bytes:
         """Add a tuple or replace the one with the same primary key; returns the new one. Errors as `insert`."""
-        plan = self._quick_plan(ctx, space, REPLACE)
+        plan = self.quick_plan(ctx, space, REPLACE)
         if plan is not None:
-            return self._quick_store(ctx, space, plan, raw, REPLACE)
+            return self.quick_store(ctx, space, plan, raw, REPLACE)
         return self._store(ctx, space, raw, REPLACE)
 
     def _store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
@@ -85,7 +85,7 @@ class Dml(QuickWriter):
         self, ctx: Context, space: Space, iid: int, key: list[Any], ops: list[Any], index_base: int = 1
     ) -> bytes | None:
         """Change the tuple with a full unique key; None if there is none. CANT_UPDATE_PRIMARY_KEY, ..."""
-        plan = None if iid else self._quick_plan(ctx, space, UPDATE)
+        plan = None if iid else self.quick_plan(ctx, space, UPDATE)
         if plan is not None:
             return self._quick_update(ctx, space, plan, key, ops, index_base)
         request = Request(UPDATE, space.id, index_id=iid, key=key, ops=ops, index_base=index_base)
@@ -93,7 +93,7 @@ class Dml(QuickWriter):
 
     def upsert(self, ctx: Context, space: Space, raw: bytes, ops: list[Any], index_base: int = 1) -> None:
         """Insert a tuple, or change the one with the same primary key."""
-        plan = self._quick_plan(ctx, space, UPSERT)
+        plan = self.quick_plan(ctx, space, UPSERT)
         if plan is not None:
             self._quick_upsert(ctx, space, plan, raw, ops, index_base)
         else:
@@ -101,7 +101,7 @@ class Dml(QuickWriter):
 
     def delete(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """Remove the tuple with a full unique key and return it; None if there is none."""
-        plan = None if iid else self._quick_plan(ctx, space, DELETE)
+        plan = None if iid else self.quick_plan(ctx, space, DELETE)
         if plan is not None:
             return self._quick_delete(ctx, space, plan, key)
         return self.run(ctx, space, Request(DELETE, space.id, index_id=iid, key=key))

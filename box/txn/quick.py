@@ -3,7 +3,7 @@
 It serves a memtx space that is replicated and asynchronous, without triggers, sequence or versions of tuples, while the
 limbo is empty: nothing but its indexes and the journal has a say in the outcome. Effects, errors and their order are
 those of the whole way (`box.txn.dml`); what is left out are the `Request`, the nesting of statements and, in
-autocommit, `Transaction` and `Statement`. `_quick_plan` decides.
+autocommit, `Transaction` and `Statement`. `quick_plan` decides.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ class QuickWriter(Reader):
     def __init__(self, txns: TransactionManager, check_writable: Callable[[], None], max_tuple_size: int) -> None:
         super().__init__(txns)
         self._check_writable = check_writable
+        self.is_read_only = False
+        """The mode of the instance; whether the limbo allows changes is another question."""
         self._limbo = txns.synchro.limbo
         self._plans: dict[int, Plan] = {}
         self._max_tuple_size = max_tuple_size
@@ -191,10 +193,10 @@ class QuickWriter(Reader):
             self._plans[space.id] = plan
         return plan
 
-    def _quick_plan(self, ctx: Context, space: Space, request_type: int) -> Plan | None:
+    def quick_plan(self, ctx: Context, space: Space, request_type: int) -> Plan | None:
         """The plan, if a request may take the short cut. Makes the checks of every change and counts it.
 
-        READONLY, ACCESS_DENIED, CROSS_ENGINE_TRANSACTION.
+        Without user triggers: who has a plan need not ask for them. READONLY, ACCESS_DENIED, CROSS_ENGINE_TRANSACTION.
         """
         plan = self._plans.get(space.id)
         if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
@@ -207,7 +209,8 @@ class QuickWriter(Reader):
             or (self._limbo.entries if txn is None else txn.nesting)
         ):
             return None
-        self._check_writable()
+        if self.is_read_only or (txn is not None and self._limbo.is_read_only):
+            raise client_error(ErrorCode.READONLY)
         self.counters[request_type] += 1
         if WRITE_PRIVILEGES & ~ctx.credentials.universal:
             space.check_access(ctx.credentials, Privilege.W)
@@ -215,7 +218,8 @@ class QuickWriter(Reader):
             self.txns.use_engine(txn, space)
         return plan
 
-    def _quick_store(self, ctx: Context, space: Space, plan: Plan, raw: bytes, request_type: int) -> bytes:
+    def quick_store(self, ctx: Context, space: Space, plan: Plan, raw: bytes, request_type: int) -> bytes:
+        """Insert or replace, with the plan of the request. Errors as `insert`."""
         fields = plan.validate(raw)
         if len(raw) > plan.max_size:
             plan.check_size(raw)

@@ -56,16 +56,19 @@ class Commit(JournalEntry):
     __slots__ = ("_callbacks", "done")
 
     done: bool
-    _callbacks: list[Callable[[Any], None]] | None
+    _callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None
+    """Mostly there is one."""
 
     def on_done(self, callback: Callable[[Any], None]) -> None:
         """Call back once with this object when the commit is complete; at once if it is already."""
         if self.done:
             callback(self)
         elif self._callbacks is None:
-            self._callbacks = [callback]
-        else:
+            self._callbacks = callback
+        elif isinstance(self._callbacks, list):
             self._callbacks.append(callback)
+        else:
+            self._callbacks = [self._callbacks, callback]
 
     async def wait(self) -> None:
         """Wait for the end of the commit; raises its error. Cancelling the waiter does not cancel the commit."""
@@ -80,9 +83,13 @@ class Commit(JournalEntry):
         """Mark the commit as complete and tell those who wait for it."""
         self.done = True
         callbacks, self._callbacks = self._callbacks, None
-        if callbacks is not None:
+        if callbacks is None:
+            return
+        if isinstance(callbacks, list):
             for callback in callbacks:
                 callback(self)
+        else:
+            callbacks(self)
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -111,21 +111,23 @@ class Binding:
 
     def after_commit(self, ctx: Context, result: Outcome) -> Outcome:
         """`result` now, or a token that wakes with it once the commit that is pending is complete."""
-        commit = ctx.take_pending()
+        commit, ctx.pending = ctx.pending, None
         if commit is None:
             return result
         if commit.done:
             return result if commit.error is None else self.failure(commit.error)
-        token = self.runtime.new_token()
+        token = self.runtime.waits.new_token()
         commit.on_done(partial(self._committed, ctx, token, result))  # cheaper than a closure with six cells
         return token
 
     def _committed(self, ctx: Context, token: int, result: Outcome, commit: Commit) -> None:
-        if commit.error is None:
-            self.runtime.wake(token, result)
-        else:
+        if commit.error is not None:
             self.note_error(ctx, commit.error)
             self.runtime.fail(token, commit.error)
+        elif result is None:
+            self.runtime.waits.wake_plainly(token)
+        else:
+            self.runtime.wake(token, result)
 
 
 def text(raw: bytes) -> str:

@@ -8,6 +8,7 @@ returns, and what a direct look-up finds.
 
 from __future__ import annotations
 
+import ctypes
 from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import RequestType
+from box.txn.quick import INSERT, REPLACE
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
 from lua.salt import SALT_SIZE, salter
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _NO_TUPLE = True
 _NO_FORMAT = TupleFormat()
+_WINDOW_SIZE = 4096
+_WINDOW_HEADER = 8
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
 
 
@@ -44,14 +48,32 @@ def _key_values(key: Any) -> list[Any]:
     return values
 
 
-def _look_up(find: Callable[[Any], bytes | None], salt: Callable[[], bytes]) -> Callable[[Any], bytes | None]:
-    """The salted tuple of a key."""
+def _look_up(
+    find: Callable[[Any], bytes | None], salt: Callable[[], bytes]
+) -> tuple[Callable[[Any], int | bytes | None], int]:
+    """A look-up by key, and the address of its window of `_WINDOW_SIZE` bytes.
 
-    def look_up(key: Any) -> bytes | None:
+    The look-up leaves the tuple in the window, as `struct tuple` of `internal/tuple.lua` begins (its size, a word that
+    is left alone, its bytes), and gives the size: Lua copies it without making a string of it. A tuple that does not
+    fit is returned, with salt.
+    """
+    memory = (ctypes.c_uint8 * _WINDOW_SIZE)()
+    window = memoryview(memory).cast("B")
+    header, data = window[:_WINDOW_HEADER].cast("I"), window[_WINDOW_HEADER:]
+    limit = len(data)
+
+    def look_up(key: Any) -> int | bytes | None:
         raw = find(key)
-        return None if raw is None else raw + salt()
+        if raw is None:
+            return None
+        size = len(raw)
+        if size > limit:
+            return raw + salt()
+        data[:size] = raw
+        header[0] = size
+        return size
 
-    return look_up
+    return look_up, ctypes.addressof(memory)
 
 
 def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
@@ -92,7 +114,7 @@ class DataBinding(Binding):
     def finder(self, space_id: int, iid: int) -> Outcome:
         """'number' or 'string' and a look-up in the index's container, where a key of one such value is its key.
 
-        It never raises for a key of its kind.
+        See `_look_up`. It never raises for a key of its kind.
         """
         space = self.node.schema.spaces.get(space_id)
         index = None if space is None else space.indexes.get(iid)
@@ -103,9 +125,9 @@ class DataBinding(Binding):
         if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
             return None
         if part.type in _NUMBERS:
-            return b"number", _look_up(index.find, self._salt)
+            return b"number", *_look_up(index.find, self._salt)
         if part.type is FieldType.STRING and is_binary(part.collation_id):
-            return b"string", _look_up(index.find, self._salt)
+            return b"string", *_look_up(index.find, self._salt)
         return None
 
     @exported("count_reads")
@@ -202,11 +224,14 @@ class DataBinding(Binding):
         """See the module's text."""
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
-            space = node.schema.spaces[space_id]
+            dml, space, ctx = node.dml, node.schema.spaces[space_id], self.runtime.ctx
+            plan = dml.quick_plan(ctx, space, REPLACE)
+            if plan is not None:
+                dml.quick_store(ctx, space, plan, raw, REPLACE)
+                return None if ctx.pending is None else self.after_commit(ctx, None)
             if space.has_triggers:
                 return self._execute("replace", space, raw, sent=raw)
-            ctx = self.runtime.ctx
-            stored = node.dml.replace(ctx, space, raw)
+            stored = dml.replace(ctx, space, raw)
             result = None if stored is raw else stored + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
         except (BoxError, KeyError) as error:
@@ -217,11 +242,14 @@ class DataBinding(Binding):
         """See the module's text."""
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
-            space = node.schema.spaces[space_id]
+            dml, space, ctx = node.dml, node.schema.spaces[space_id], self.runtime.ctx
+            plan = dml.quick_plan(ctx, space, INSERT)
+            if plan is not None:
+                dml.quick_store(ctx, space, plan, raw, INSERT)
+                return None if ctx.pending is None else self.after_commit(ctx, None)
             if space.has_triggers:
                 return self._execute("insert", space, raw, sent=raw)
-            ctx = self.runtime.ctx
-            stored = node.dml.insert(ctx, space, raw)
+            stored = dml.insert(ctx, space, raw)
             result = None if stored is raw else stored + self._salt()
             return result if ctx.pending is None else self.after_commit(ctx, result)
         except (BoxError, KeyError) as error:

@@ -4,12 +4,17 @@
 -- a transaction, on an instance without versions, for a key that cannot be wrong: one whole number or string for
 -- an index of one such part. Everything else takes the usual way.
 
+local ffi = require('ffi')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
+local tuples = require('internal.tuple')
 
-local current_fiber = scheduler.current_fiber
+local current_fiber, new_salted, copy_tuple = scheduler.current_fiber, tuples.new_salted, tuples.copy
+local type = type
 
--- Index object -> look-up; false: the index has none. An index that is not there is looked at when first used.
+-- Index object -> {find, window, format}; false: the index has none. An index that is not there is looked at when first
+-- used. `find(key)` leaves a tuple in the window and gives its size, or gives salted bytes, or nil: see `finder` in
+-- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
 local M = {by_number = by_number, by_string = by_string, reads = 0}
@@ -39,9 +44,25 @@ end
 
 -- Find out about an index.
 function M.look_at(index)
-    local kind, find = python.index_finder(index.space_id, index.id)
-    by_number[index] = kind == 'number' and find or false
-    by_string[index] = kind == 'string' and find or false
+    local kind, find, address = python.index_finder(index.space_id, index.id)
+    local way = false
+    if kind ~= nil then
+        way = {find = find, window = ffi.cast(tuples.pointer, address), format = index.space_id}
+        way.window._format = index.space_id
+    end
+    by_number[index] = kind == 'number' and way
+    by_string[index] = kind == 'string' and way
+end
+
+-- The tuple with this key, by a way of `by_number` or `by_string`.
+function M.fetch(way, key)
+    local found = way.find(key)
+    if found == nil then
+        return
+    elseif type(found) == 'number' then
+        return copy_tuple(way.window, found)
+    end
+    return new_salted(found, way.format)
 end
 
 -- The index has changed.

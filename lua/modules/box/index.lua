@@ -59,7 +59,8 @@ local function encode_operations(ops)
     return encode(ops)
 end
 
-local by_number, by_string, may_read_directly = direct.by_number, direct.by_string, direct.is_allowed
+local by_number, by_string = direct.by_number, direct.by_string
+local fetch, may_read_directly = direct.fetch, direct.is_allowed
 
 -- The key, or the one part of a key of one part, and its type.
 local function single_part(key)
@@ -71,20 +72,20 @@ local function single_part(key)
     return key, kind
 end
 
--- The look-up of the short way and what to look up, if it can be taken. The look-up gives salted bytes.
-local function find_directly(index, key)
-    local kind, find = type(key), nil
+-- The short way and the key to go it with, if it can be taken.
+local function direct_way(index, key)
+    local kind, way = type(key), nil
     if kind == 'table' then
         key, kind = single_part(key)
     end
     if kind == 'number' then
-        find = key >= 0 and key < EXACT_LIMIT and key % 1 == 0 and by_number[index]
+        way = key >= 0 and key < EXACT_LIMIT and key % 1 == 0 and by_number[index]
     elseif kind == 'string' then
-        find = by_string[index]
+        way = by_string[index]
     end
-    if find and may_read_directly() then
+    if way and may_read_directly() then
         direct.reads = direct.reads + 1
-        return find, key
+        return way, key
     end
 end
 
@@ -109,14 +110,11 @@ local function get_checked(index, key)
 end
 
 function methods.get(index, key)
-    local find, value = find_directly(index, key)
-    if not find then
-        return get_checked(index, key)
+    local way, value = direct_way(index, key)
+    if way then
+        return fetch(way, value)
     end
-    local raw = find(value)
-    if raw ~= nil then
-        return new_salted(raw, index.space_id)
-    end
+    return get_checked(index, key)
 end
 
 local function select_options(options, key_is_empty)
@@ -138,10 +136,9 @@ end
 
 function methods.select(index, key, options)
     if options == nil then
-        local find, value = find_directly(index, key)
-        if find then
-            local raw = find(value)
-            return {raw and new_salted(raw, index.space_id)}
+        local way, value = direct_way(index, key)
+        if way then
+            return {(fetch(way, value))}
         end
     end
     check_index(index, 'select')

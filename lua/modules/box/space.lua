@@ -11,6 +11,7 @@ local triggers = require('box.space_triggers')
 local tuples = require('internal.tuple')
 
 local tuple_new, new_salted, is_tuple = tuples.new, tuples.new_salted, tuples.is
+local get = index_module.methods.get
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
 local space_insert, space_replace = python.space_insert, python.space_replace
 local type = type
@@ -94,7 +95,7 @@ end
 
 function methods.get(space, key)
     check_space(space, 'get')
-    return primary_index(space):get(key)
+    return get(space.index[0] or primary_index(space), key)
 end
 
 function methods.select(space, key, options)

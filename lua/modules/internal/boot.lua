@@ -1,8 +1,9 @@
 -- The first chunk of a Lua state. It hides what the embedding library offers to Lua, opens the built-in modules
 -- and hands back the two functions that Python needs to go on: `bind(name, function)` and `start()`.
 --
--- Arguments: `read_module(name)` -> source text or nil; the address of the cells shared with Python.
-local read_module, shared_address = ...
+-- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python and of the tokens
+-- that have ended without a value.
+local read_module, shared_address, woken_address = ...
 
 _G.python = nil
 package.loaded.python = nil
@@ -10,6 +11,7 @@ package.loaded.python = nil
 local bound = {}
 package.loaded['internal.python'] = bound
 package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_address)
+package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address)
 
 local function load_builtin(name)
     local source = read_module(name)

@@ -13,7 +13,7 @@
 -- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile. Fibers that
 -- yielded wait for the next tick, so that input and timers have their turn: the peer's order as well.
 local python = require('internal.python')
-local shared = require('internal.shared')
+local shared, woken = require('internal.shared'), require('internal.woken')
 local registry = require('internal.registry')
 
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
@@ -21,8 +21,9 @@ local pcall, select, unpack, type = pcall, select, unpack, type
 
 -- What a coroutine of the scheduler yields.
 local PARK, IDLE = {}, {}
--- Cells shared with Python: the id of the running fiber, and whether a tick is wanted.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID = 0, 1, 2
+-- Cells shared with Python: the id of the running fiber, whether a tick is wanted, the next fiber's id, and how many
+-- tokens in `woken` have ended without a value.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN = 0, 1, 2, 3
 -- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
 local TICK_BUDGET = 10000
 local FIRST_ID = 101
@@ -171,9 +172,36 @@ local function promote(strand)
     end
 end
 
+local function complete(token, outcome)
+    local strand = waiting[token]
+    if strand == nil then
+        early[token] = outcome
+        return
+    end
+    waiting[token] = nil
+    if strand.token == token then
+        strand.token, strand.outcome = nil, outcome
+        make_ready(strand)
+    end
+end
+
+-- Tokens that have ended without a value; before anything else becomes ready, so that the order stays.
+local NOTHING = {ok = true, n = 0}
+
+local function take_woken()
+    local count = shared[WOKEN]
+    if count > 0 then
+        for i = 0, count - 1 do
+            complete(woken[i], NOTHING)
+        end
+        shared[WOKEN] = 0
+    end
+end
+
 -- Run what is ready. Of those that yielded, the first goes first and the others follow from last to second: a yield is
 -- a timer in the peer, and this is how its heap gives out timers of the same time. True if another tick is wanted.
 function scheduler.run()
+    take_woken()
     shared[TICK_WANTED] = 0
     local batch, count = yielded, yielded_count
     if count > 0 then
@@ -249,6 +277,7 @@ end
 
 -- From Python: a timer has expired.
 function scheduler.fire(timer)
+    take_woken()
     local strand = timers[timer]
     if strand == nil then
         return
@@ -260,25 +289,14 @@ function scheduler.fire(timer)
     end
 end
 
-local function complete(token, outcome)
-    local strand = waiting[token]
-    if strand == nil then
-        early[token] = outcome
-        return
-    end
-    waiting[token] = nil
-    if strand.token == token then
-        strand.token, strand.outcome = nil, outcome
-        make_ready(strand)
-    end
-end
-
 -- From Python: what a token stands for has come, as values or as the bytes of an error.
 function scheduler.deliver(token, ...)
+    take_woken()
     complete(token, {ok = true, n = select('#', ...), ...})
 end
 
 function scheduler.deliver_error(token, bytes)
+    take_woken()
     complete(token, {ok = false, bytes})
 end
 
@@ -303,7 +321,9 @@ function scheduler.wait(token)
         end
         outcome, strand.outcome = strand.outcome, nil
     end
-    if outcome.ok then
+    if outcome == NOTHING then
+        return
+    elseif outcome.ok then
         return unpack(outcome, 1, outcome.n)
     end
     require('internal.error').raise(outcome[1])
@@ -331,6 +351,7 @@ end
 -- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
 -- Returns `true, values...` or `false, error bytes` if it ended, else the number that `finish` will report.
 function scheduler.start(fiber_id, name, has_context, handle, ...)
+    take_woken()
     local run = registry.get(handle)
     local fiber = fibers[fiber_id]
     if fiber == nil then

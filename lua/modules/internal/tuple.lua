@@ -16,7 +16,8 @@ ffi.cdef('struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[?]; };'
 ffi.cdef('int memcmp(const void *, const void *, size_t);')
 local tuple_type = ffi.typeof('struct tuple')
 local size_array = ffi.typeof('const uint32_t *')
-local C = ffi.C
+local HEADER_SIZE = ffi.offsetof('struct tuple', '_data')
+local C, ffi_copy = ffi.C, ffi.copy
 
 -- The elements of a tuple are returned to code of the user: nested tables carry the serialize metatables.
 local OPTIONS = msgpack.DEFAULTS
@@ -33,7 +34,7 @@ M.is = is
 
 local function from_memory(p, size, format)
     local tuple = tuple_type(size, size, format)
-    ffi.copy(tuple._data, p, size)
+    ffi_copy(tuple._data, p, size)
     return tuple
 end
 
@@ -49,7 +50,17 @@ local SALT_SIZE, ANY_SALT = 4, '\0\0\0\0'
 function M.new_salted(raw, format)
     local size = #raw - SALT_SIZE
     local tuple = tuple_type(size, size, format)
-    ffi.copy(tuple._data, raw, size)
+    ffi_copy(tuple._data, raw, size)
+    return tuple
+end
+
+-- What `copy` takes.
+M.pointer = ffi.typeof('struct tuple *')
+
+-- A copy of the tuple of so many bytes that `source` points to.
+function M.copy(source, size)
+    local tuple = tuple_type(size)
+    ffi_copy(tuple, source, HEADER_SIZE + size)
     return tuple
 end
 

@@ -66,6 +66,78 @@ def test_errors_have_code_and_text() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("size", [10, 4050, 4075, 4076, 4077, 4078, 5000, 100_000])
+def test_tuples_of_all_sizes_are_found(size: int) -> None:
+    """Around the size of the window through which Lua looks at them."""
+
+    async def run() -> None:
+        async with Node() as node:
+            await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
+            text = "x" * size
+            await node.space["s"].insert([1, text])
+            assert await node.eval("return s:get(1), s:get{1}, s:select(1), s:get(2), s:select(2)") == [
+                *[[1, text]] * 2,
+                [[1, text]],
+                None,
+                [],
+            ]
+
+    asyncio.run(run())
+
+
+def test_a_fiber_that_writes_all_the_time_leaves_room_for_others(tmp_path: Path) -> None:
+    """Timers, fibers that yield and requests of Python have their turn."""
+
+    async def run() -> None:
+        async with Node(tmp_path) as node:
+            await node.eval("""
+                local fiber = require('fiber')
+                s = box.schema.space.create('s') s:create_index('pk')
+                yields, sleeps, writes = 0, 0, 0
+                fiber.create(function() while not stop do s:replace{1} writes = writes + 1 end end)
+                fiber.create(function() while not stop do fiber.yield() yields = yields + 1 end end)
+                fiber.create(function() while not stop do fiber.sleep(0.001) sleeps = sleeps + 1 end end)""")
+            start = asyncio.get_running_loop().time()
+            seen: list[list[int]] = []
+            while not seen or min(seen[-1]) < 10:
+                assert asyncio.get_running_loop().time() < start + 10
+                seen.append(await node.eval("return yields, sleeps, writes"))
+                await asyncio.sleep(0)
+            await node.eval("stop = true")
+            assert len(seen) > 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("fibers", [1, 3, 1500])
+def test_writes_of_many_fibers_complete_in_order(tmp_path: Path, fibers: int) -> None:
+    async def run() -> None:
+        async with Node(tmp_path) as node:
+            order = await node.eval(
+                """
+                local fiber, count = require('fiber'), ...
+                s = box.schema.space.create('s') s:create_index('pk')
+                local order, list = {}, {}
+                for number = 1, count do
+                    list[number] = fiber.new(function()
+                        for round = 1, 2 do
+                            s:insert{number + count * (round - 1)}
+                            table.insert(order, number + count * (round - 1))
+                        end
+                    end)
+                    list[number]:set_joinable(true)
+                end
+                for _, f in ipairs(list) do f:join() end
+                return order""",
+                fibers,
+            )
+            assert order == list(range(1, 2 * fibers + 1))
+        async with Node(tmp_path) as node:
+            assert await node.space["s"].len() == 2 * fibers
+
+    asyncio.run(run())
+
+
 def test_a_space_is_truncated() -> None:
     async def run() -> None:
         async with Node() as node:

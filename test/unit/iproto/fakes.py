@@ -96,6 +96,12 @@ class FakeDml:
             ctx.pending = FakeCommit()
             self.waiting.append(ctx.pending)
 
+    def quick_plan(self, ctx: Any, space: FakeSpace, request_type: int) -> None:
+        return None
+
+    def quick_store(self, ctx: Any, space: FakeSpace, plan: Any, raw: bytes, request_type: int) -> bytes:
+        raise AssertionError("there is no plan")
+
     def insert(self, ctx: Any, space: FakeSpace, raw: bytes) -> bytes:
         key = unpack(raw)[0]
         if key in space.rows:

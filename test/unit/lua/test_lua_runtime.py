@@ -12,6 +12,7 @@ import msgpack
 import pytest
 
 from box.errors import BoxError, ErrorCode
+from lua.fiber import WOKEN_MAX
 from lua.runtime import Runtime, decode_error, encode_error
 
 from .support import Lua, open_lua, until
@@ -170,6 +171,43 @@ def test_a_token_parks_the_fiber_until_it_is_woken(run: Run) -> None:
         runtime.wake(tokens[0], b"x", 1.5, None, True)
         runtime.wake(tokens[0], b"late")
         assert await pending == ["x", 1.5, None, True]
+
+    run(test)
+
+
+@pytest.mark.parametrize("count", [3, WOKEN_MAX + 10])
+def test_tokens_end_in_order_with_and_without_values(run: Run, count: int) -> None:
+    """Also when there are more without a value than there is room for in shared memory."""
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(runtime.new_token())
+            return tokens[-1]
+
+        runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.value(
+                """
+                local wait, python, fiber = require('internal.wait'), require('internal.python'), require('fiber')
+                local order, fibers = {}, {}
+                for number = 1, ... do
+                    fibers[number] = fiber.new(function() table.insert(order, {number, wait(python.ask())}) end)
+                    fibers[number]:set_joinable(true)
+                end
+                for _, f in ipairs(fibers) do f:join() end
+                return order""",
+                count,
+            )
+        )
+        await until(lambda: len(tokens) == count)
+        for token in tokens[:-1]:
+            runtime.waits.wake_plainly(token)
+        runtime.waits.wake_plainly(tokens[0])
+        runtime.wake(tokens[-1], b"x")
+        assert await pending == [[number] for number in range(1, count)] + [[count, "x"]]
 
     run(test)
 

@@ -1,0 +1,31 @@
+"""A round of fibers: while it lasts, what they write is held back, so that it leaves as one batch at its end.
+
+Whoever runs many fibers in one go sets `is_held`, runs them, takes it back and calls `flush` (write now, in this
+thread, if the journal may) or `flush_later` (in the loop's next turn). Nothing else may clear `is_held`. Without a
+round, entries leave at the end of the loop's turn.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Held(Protocol):
+    """What a round does at its end: the journal."""
+
+    def flush(self) -> bool:
+        """Write now; True if entries have completed by that."""
+
+    def flush_later(self) -> None:
+        """Write in the loop's next turn."""
+
+
+class Round:
+    """Shared by the scheduler of fibers and the journal of one node."""
+
+    __slots__ = ("is_held", "journal")
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.journal: Held | None = None
+        """None while nothing is held back: before the journal starts, or with an empty one."""
