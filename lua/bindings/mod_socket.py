@@ -222,7 +222,8 @@ class SocketBinding(Binding):
 
     @waiting("socket_getaddrinfo")
     async def getaddrinfo(self, host: bytes | None, port: Any, packed: bytes, timeout: float) -> Any:
-        """A list of address maps. `packed`: a map of family, type, protocol and flags, all numbers."""
+        """A list of address maps; (None, errno, reason). `packed`: a map of family, type, protocol and flags, all
+        numbers."""
         hints = codec.unpack(packed)
         try:
             async with asyncio.timeout(timeout):
@@ -230,11 +231,11 @@ class SocketBinding(Binding):
                     text(host) if host else None, text(port) if isinstance(port, bytes) else int(port or 0), **hints
                 )
         except TimeoutError:
-            return None, errno.ETIMEDOUT
-        except socket.gaierror:
-            return None, errno.EINVAL
+            return None, errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT).encode()
+        except socket.gaierror as error:
+            return None, errno.EINVAL, f"getaddrinfo: {error.strerror}".encode()
         except OSError as error:
-            return None, error.errno
+            return None, error.errno, f"getaddrinfo: {error.strerror}".encode()
         return codec.pack([_info_map(*entry) for entry in found])
 
     # Data

@@ -24,7 +24,8 @@ local function flags_of(flags)
     return result
 end
 
--- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]): a list of addresses.
+-- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]): a list of addresses; nil and why
+-- there is none.
 local function getaddrinfo(host, port, timeout, options)
     if type(timeout) == 'table' and options == nil then
         timeout, options = nil, timeout
@@ -36,10 +37,11 @@ local function getaddrinfo(host, port, timeout, options)
         proto = protocol_number(options.protocol) or 0,
         flags = flags_of(options.flags),
     }, {__serialize = 'map'})
-    local packed, problem = wait(python.socket_getaddrinfo(host, port, msgpack.encode(hints), timeout or FOREVER))
+    local packed, number, reason =
+        wait(python.socket_getaddrinfo(host, port, msgpack.encode(hints), timeout or FOREVER))
     if packed == nil then
-        errno(problem)
-        return nil
+        errno(number)
+        return nil, reason
     end
     return decode(packed)
 end
@@ -87,12 +89,12 @@ local function tcp_connect(host, port, timeout)
     if host == nil then
         error('Usage: socket.tcp_connect(host, port[, timeout])', 2)
     end
-    local addresses = resolve(host, port, timeout)
+    local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
-        return nil
+        return nil, reason
     elseif #addresses == 0 then
         errno(errno.EINVAL)
-        return nil
+        return nil, errno.strerror()
     end
     local self = first_of(addresses, connect_to(deadline))
     if self == nil then
@@ -178,9 +180,9 @@ local function tcp_server(host, port, options, timeout)
         error(SERVER_USAGE, 2)
     end
     options = {handler = options.handler, name = options.name or 'server', prepare = options.prepare}
-    local addresses = resolve(host, port, timeout)
+    local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
-        return nil, errno.strerror()
+        return nil, reason
     end
     local self, address = first_of(addresses, bind_to(options.prepare))
     if self == nil then

@@ -118,3 +118,21 @@ def test_accounts(lua: Lua) -> None:
         return pwd.getpw(0).name, pwd.getpw('root').workdir, pwd.getpw('no such user') == nil, pwd.getgr(0).id"""
     )
     assert (name, bool(workdir), nothing, group) == ("root", True, True, 0)
+
+
+def test_errno_of_a_failure(lua: Lua, tmp_path: Path) -> None:
+    """It stays through a print."""
+    assert (
+        lua(
+            """local fio, errno = require('fio'), require('errno')
+        local results = {}
+        for _, call in ipairs({fio.open, fio.stat, fio.unlink, fio.listdir, fio.chdir}) do
+            errno(0)
+            print(call(... .. '/nothing'))
+            table.insert(results, errno() == errno.ENOENT and errno.strerror())
+        end
+        return unpack(results)""",
+            str(tmp_path),
+        )
+        == ["No such file or directory"] * 5
+    )

@@ -139,16 +139,50 @@ def test_datagrams(lua: Lua) -> None:
 
 
 def test_addresses_are_looked_up(lua: Lua) -> None:
-    found, nothing = lua(
+    found, nothing, reason = lua(
         """local socket = require('socket')
         return socket.getaddrinfo('127.0.0.1', '80', {type = 'SOCK_STREAM'}),
-            socket.getaddrinfo('no such host', '80') == nil"""
+            socket.getaddrinfo('127.0.0.1', 'no such service')"""
     )
     assert found == [{"host": "127.0.0.1", "family": "AF_INET", "type": "SOCK_STREAM", "protocol": "tcp", "port": 80}]
-    assert nothing
+    assert nothing is None
+    assert reason.startswith("getaddrinfo: Servname not supported")
 
 
 def test_waiting_for_any_descriptor(lua: Lua) -> None:
     with pytest.raises(BoxError, match="Usage: iowait"):
         lua("require('socket').iowait(-1, 'R', 0)")
     assert lua("return require('socket').iowait(nil, nil, 0.001) == nil") == [True]
+
+
+def test_errno_outlives_what_comes_between(lua: Lua) -> None:
+    """print, the log and a yield between a failure and errno() reset the C library's number, but not errno()."""
+    assert (
+        lua(
+            """local socket, errno = require('socket'), require('errno')
+        local results = {}
+        for _, between in ipairs({print, require('log').info, require('fiber').yield}) do
+            local listener = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+            listener:bind('127.0.0.1', 0)
+            local failed, reason = socket.tcp_connect('127.0.0.1', listener:name().port, 5)
+            between('something')
+            table.insert(results, {failed == nil, reason, errno() == errno.ECONNREFUSED, errno.strerror()})
+            listener:close()
+        end
+        return unpack(results)"""
+        )
+        == [[True, "Connection refused", True, "Connection refused"]] * 3
+    )
+
+
+def test_errno_of_a_call_through_the_ffi(lua: Lua) -> None:
+    """It counts although something else has failed before."""
+    assert lua(
+        """local errno, ffi = require('errno'), require('ffi')
+        ffi.cdef('int chdir(const char *path);')
+        errno(errno.EPERM)
+        print('a call into Python')
+        ffi.C.chdir('/nonexistent')
+        local number = errno()
+        return number == errno.ENOENT, errno(0) == errno.ENOENT, errno()"""
+    ) == [True, True, 0]
