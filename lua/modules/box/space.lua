@@ -75,13 +75,17 @@ function methods.update(space, key, ops)
     return primary_index(space):update(key, ops)
 end
 
+local function is_list(value)
+    return type(value) == 'table' or is_tuple(value)
+end
+
 function methods.upsert(space, tuple, ops, deprecated)
     check_space(space, 'upsert')
     if deprecated ~= nil then
         box_error(box_error.PROC_LUA, 'Error: extra argument in upsert call: ' .. tostring(deprecated) ..
                   '. Usage :upsert(tuple, operations)')
     end
-    if type(ops) ~= 'table' and not is_tuple(ops) then
+    if not is_list(tuple) or not is_list(ops) then
         error('Usage space:upsert(tuple_key, ops)', 0)
     end
     changes.count = changes.count + 1

@@ -68,7 +68,8 @@ def test_messages_of_wrong_calls(run: Run) -> None:
         assert await box.fails("s:insert()") == "Tuple/Key must be MsgPack array"
         assert await box.fails("s:get{a = 1}") == "Invalid key part count in an exact match (expected 1, got 0)"
         assert await box.fails("s:update(1)") == "Usage index:update(key, ops)"
-        assert await box.fails("s:upsert({1})") == "Usage space:upsert(tuple_key, ops)"
+        for arguments in ("{1}", "'x', {}", "nil, {}", "{1}, 'x'", ""):
+            assert await box.fails(f"s:upsert({arguments})") == "Usage space:upsert(tuple_key, ops)"
         assert await box.fails("s:select(1, {iterator = 'XX'})") == "Unknown iterator type 'XX'"
         assert await box.fails("sk:get('a')") == "Get() doesn't support partial keys and non-unique indexes"
         assert "expected unsigned" in await box.fails("return s:get(-1)")
@@ -292,5 +293,37 @@ def test_keys_beyond_what_a_double_holds(run: Run) -> None:
         assert await box("return s:update(9007199254740993ULL, {{'=', 2, 'x'}})[2]") == "x"
         assert await box("return s:update(2^63, {{'=', 2, 'y'}})[2], s:delete(2^63)[2]") == ["y", "y"]
         assert await box("return s:get(9007199254740992), (s:delete(2^53))") == [None, None]
+
+    run(body)
+
+
+def test_equality_of_tuples(run: Run) -> None:
+    """By their contents: a tuple that is read twice is one. (In the peer equal tuples that are stored apart differ.)"""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        assert await box("s:insert{1, 'a'} return s:get(1) == s:get(1), s:get(1) ~= s:get(1)") == [True, False]
+        assert await box("return s:get(1) == box.tuple.new{1, 'b'}, box.tuple.new{1} == box.tuple.new{1}") == [
+            False,
+            True,
+        ]
+        assert await box("local t = s:get(1) return t == nil, t == box.NULL, t == 'x', t == 1ULL") == [False] * 4
+        assert await box.fails("return s:get(1) == {1, 'a'}") == "test:1: cannot convert 'table' to 'void *'"
+
+    run(body)
+
+
+def test_upsert_checks_in_the_peers_order(run: Run) -> None:
+    """The new tuple's fields and size, whether or not it is used; then the operations; those that fail are left out."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        await box("s:insert{1, 'a'} long = string.rep('x', 2 * 1048576)")
+        assert (await box.fails("s:upsert({'a', long}, {{'=', 2, 'b'}})")).startswith("Tuple field 1 (id) type")
+        assert (await box.fails("s:upsert({5, long}, {{'=', 2, 'b'}})")).startswith("Failed to allocate")
+        assert await box("s:upsert({1, long}, {{'=', 2, 'b'}}) return s:get(1)") == [1, "b"]
+        assert (await box.fails("s:upsert({1}, {{'=', 2, long}})")).startswith("Failed to allocate")
+        assert (await box.fails("s:upsert({1}, {{'?', 2, 1}})")) == 'Unknown UPDATE operation #1: "?"'
+        assert await box("s:upsert({1}, {{'+', 2, 1}, {'=', 3, 'c'}}) return s:get(1)") == [1, "b", "c"]
 
     run(body)
