@@ -36,6 +36,7 @@ from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
 from box.pidfile import PidFile
+from box.privileges import become
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
@@ -252,6 +253,8 @@ class Node:
 
     async def _start(self) -> None:
         self._check_work_dir()
+        if self.config["username"]:
+            become(self.config["username"], self.log)
         self._take_pid_file()
         self._open_log()
         if self.config["memtx_use_mvcc_engine"]:

@@ -1,0 +1,74 @@
+"""`box.cfg.username`: who the process is from then on. In processes of their own: there is no way back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = """
+import asyncio, os, sys
+from box.errors import BoxError
+from box.node import Node
+
+async def main():
+    if "as nobody" in sys.argv:
+        os.setuid(65534)
+    node = Node(sys.argv[1])
+    try:
+        await node.configure({"username": sys.argv[2], "log": "node.log"})
+    except BoxError as error:
+        print(error.type, error.message)
+    print(os.getresuid(), os.getresgid(), os.getgroups())
+    await node.close()
+
+asyncio.run(main())
+"""
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """Where anybody may write."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        yield Path(name)
+
+
+def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SOURCE, str(directory), *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+
+
+@as_root
+def test_root_becomes_the_user(open_directory: Path) -> None:
+    """For good, without groups; the files are the user's."""
+    assert run(open_directory, "nobody").stdout == "(65534, 65534, 65534) (65534, 65534, 65534) []\n"
+    owners = {path.name: path.stat().st_uid for path in open_directory.iterdir()}
+    assert set(owners.values()) == {65534}
+    assert "node.log" in owners
+
+
+@as_root
+def test_unknown_user(open_directory: Path) -> None:
+    """An error before anything is opened."""
+    assert run(open_directory, "no such user").stdout.startswith("SystemError User not found: no such user\n(0, 0, 0)")
+    assert not list(open_directory.iterdir())
+
+
+def test_others_get_a_message(open_directory: Path) -> None:
+    """On standard error, for the log is not open yet; the instance starts."""
+    outcome = run(open_directory, "nobody", *["as nobody"] * (os.geteuid() == 0))
+    assert "can't switch to nobody: i'm not root" in outcome.stderr
+    assert (open_directory / "node.log").exists()
