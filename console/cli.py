@@ -24,6 +24,7 @@ import uvloop
 
 from box.errors import BoxError
 from box.log import Level
+from console import streams
 
 if TYPE_CHECKING:
     from box.embed import Instance
@@ -36,7 +37,7 @@ _COLLECT_AFTER = 10_000
 _HELP = """\
 Lunabox - a database node and Lua application server
 
-Usage: {program} [OPTIONS] [SCRIPT [ARGS]]
+Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
 
 Everything after SCRIPT is passed to it. Options:
   -h, --help       display this help and exit
@@ -67,7 +68,11 @@ function run.chunk(source, name, ...)
 end
 
 function run.library(name)
-    rawset(_G, name, require(name))
+    local ok, library = pcall(require, name)
+    if not ok then
+        error(library, 0)
+    end
+    rawset(_G, name, library)
 end
 
 function run.interactive()
@@ -113,9 +118,7 @@ def parse_arguments(arguments: list[str]) -> Options:
     try:
         pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
     except getopt.GetoptError as error:
-        what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
-        dashes = "-" if len(error.opt) == 1 else "--"
-        raise UsageError(f"lunabox: {what} -- '{error.opt}'" if dashes == "-" else f"lunabox: {error.msg}") from error
+        raise UsageError(f"lunabox: {_usage_problem(error)}") from error
     options = Options()
     for name, value in pairs:
         match name:
@@ -130,6 +133,16 @@ def parse_arguments(arguments: list[str]) -> Options:
     if rest:
         options.script, options.arguments = rest[0], rest[1:]
     return options
+
+
+def _usage_problem(error: getopt.GetoptError) -> str:
+    """In the words of the C library's getopt."""
+    if len(error.opt) == 1:
+        what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
+        return f"{what} -- '{error.opt}'"
+    if "not recognized" in error.msg:
+        return f"unrecognized option '--{error.opt}'"
+    return f"option '--{error.opt}' doesn't allow an argument"
 
 
 def _version() -> str:
@@ -241,7 +254,7 @@ class Program:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
 
     async def _interact(self) -> None:
-        print(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help", flush=True)
+        streams.write(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help\n")
         await self._call("interactive", title="interactive")
 
     async def _stays_up(self) -> bool:
@@ -309,6 +322,16 @@ def _check_script(path: str | None) -> int:
     return 0
 
 
+def _check_directory() -> int:
+    """0, or 1 where the current directory has been removed; the reason is printed."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        print(f"lunabox: current directory: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def _tune_collector() -> None:
     """Look for cyclic garbage less often, and never among what the imports have made.
 
@@ -321,16 +344,17 @@ def _tune_collector() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `lunabox`."""
+    streams.open_missing()
     try:
         options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
         print(error, file=sys.stderr)
         return USAGE_ERROR
     if options.show is not None:
-        program = os.path.basename(sys.argv[0])
-        print(_HELP.format(program=program) if options.show == "help" else version_text(), end="")
+        streams.write(_HELP if options.show == "help" else version_text())
+        streams.flush()
         return 0
-    code = _check_script(options.script)
+    code = _check_script(options.script) or _check_directory()
     if code:
         return code
 
@@ -338,7 +362,7 @@ def main(arguments: list[str] | None = None) -> int:
         return await Program(options).run()
 
     code = uvloop.run(run())
-    sys.stdout.flush()
+    streams.flush()
     return code
 
 

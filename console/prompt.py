@@ -25,6 +25,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.patch_stdout import patch_stdout
 from pygments.lexers.scripting import LuaLexer
 
+from console import streams
 from console.bindings import Terminal
 from console.syntax import Syntax
 
@@ -101,7 +102,7 @@ class PromptTerminal:
 
     def write(self, text: str) -> None:
         """Print below what has been entered."""
-        print(text, end="", flush=True)
+        streams.write(text)
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
@@ -132,7 +133,7 @@ class LineTerminal:
         loop = asyncio.get_running_loop()
         text: str = ""
         while True:
-            line: str = await loop.run_in_executor(None, sys.stdin.readline)
+            line: str = await loop.run_in_executor(None, streams.read_line)
             if not line:
                 return text or None
             text += line.rstrip("\n")
@@ -142,7 +143,7 @@ class LineTerminal:
 
     def write(self, text: str) -> None:
         """Print an answer."""
-        print(text, end="", flush=True)
+        streams.write(text)
 
 
 def default_history() -> History:

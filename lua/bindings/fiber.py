@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -96,10 +97,16 @@ def _named_errors() -> list[tuple[int, str]]:
 
 
 def _write_to_stdout(text: bytes) -> None:
-    sys.stdout.buffer.write(text)
-    sys.stdout.buffer.flush()
+    """A reader that has gone, or a full disk, is no error of `print`, as in the peer."""
+    with suppress(OSError):
+        if hasattr(sys.stdout, "buffer"):
+            sys.stdout.buffer.write(text)
+        else:  # a stream of text, as the one that keeps output above the prompt
+            sys.stdout.write(text.decode(errors="replace"))
+        sys.stdout.flush()
 
 
 def _exit_process(code: int) -> None:
-    sys.stdout.flush()
+    with suppress(OSError):
+        sys.stdout.flush()
     os._exit(code)

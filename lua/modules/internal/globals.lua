@@ -21,9 +21,10 @@ function _G.print(...)
     python.print(concat(parts, '\t') .. '\n')
 end
 
--- Python ends the process or the node; this fiber does not go on.
+-- Python ends the process or the node; this fiber does not go on. As in the peer, true and false are no codes: 0.
 function os.exit(code)
-    python.exit(code == true and 0 or code == false and 1 or tonumber(code) or 0)
+    local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
+    python.exit(is_code and code or 0)
     while scheduler.current_fiber() do
         scheduler.park()
     end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -67,12 +68,53 @@ def test_version_tells_of_a_debug_build(tmp_path: Path) -> None:
     assert lines[2].startswith("Lunabox ")
 
 
-def test_wrong_option_and_missing_script(tmp_path: Path) -> None:
-    """Exit code 64 and the errno of open."""
-    wrong = run(tmp_path, "-z")
-    assert (wrong.returncode, wrong.stderr) == (USAGE_ERROR, "lunabox: invalid option -- 'z'\n")
+@pytest.mark.parametrize(
+    ("argument", "text"),
+    [
+        ("-z", "invalid option -- 'z'"),
+        ("-e", "option requires an argument -- 'e'"),
+        ("--nothing", "unrecognized option '--nothing'"),
+        ("--version=3", "option '--version' doesn't allow an argument"),
+    ],
+)
+def test_wrong_option(tmp_path: Path, argument: str, text: str) -> None:
+    """Exit code 64 and the words of getopt."""
+    wrong = run(tmp_path, argument)
+    assert (wrong.returncode, wrong.stderr) == (USAGE_ERROR, f"lunabox: {text}\n")
+
+
+def test_help(tmp_path: Path) -> None:
+    """The command is called by its name, however it is started."""
+    assert "Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]\n" in run(tmp_path, "--help").stdout
+
+
+def test_script_that_cannot_be_read(tmp_path: Path) -> None:
+    """The errno of open is the exit code; a directory can be opened, but not read."""
     missing = run(tmp_path, "nope.lua")
     assert (missing.returncode, missing.stdout) == (2, "Can't open script nope.lua: No such file or directory\n")
+    directory = run(tmp_path, ".")
+    assert (directory.returncode, directory.stdout) == (1, "")
+    assert directory.stderr == "LuajitError: cannot read .: Is a directory\nfatal error, exiting the event loop\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_script_without_permission(tmp_path: Path) -> None:
+    """Like one that is missing, with another errno."""
+    (tmp_path / script(tmp_path, "print(1)")).chmod(0)
+    outcome = run(tmp_path, "script.lua")
+    assert (outcome.returncode, outcome.stdout) == (13, "Can't open script script.lua: Permission denied\n")
+
+
+def test_removed_current_directory(tmp_path: Path) -> None:
+    """Is said, and the exit code is 1."""
+    (tmp_path / "gone").mkdir()
+    command = " ".join(["cd gone; rmdir ../gone;", *COMMAND, "-e 1"])
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    outcome = subprocess.run(
+        command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == 1
+    assert "lunabox: current directory: No such file or directory\n" in outcome.stderr
 
 
 def test_script_gets_arguments(tmp_path: Path) -> None:
@@ -104,13 +146,25 @@ def test_expressions_and_libraries(tmp_path: Path) -> None:
     name = script(tmp_path, "print('script', x)")
     outcome = run(tmp_path, "-l", "fiber", "-e", "x = fiber.id() > 0", name)
     assert (outcome.returncode, outcome.stdout) == (0, "script\ttrue\n")
-    assert run(tmp_path, "-e", "error('x')").returncode == 1
-    assert run(tmp_path, "-l", "no.such.module").returncode == 1
+    failed = run(tmp_path, "-e", "error('x')")
+    assert (failed.returncode, failed.stderr.splitlines()[0]) == (1, "LuajitError: (command line):1: x")
+    missing = run(tmp_path, "-l", "no.such.module")
+    assert (missing.returncode, missing.stderr.splitlines()[0]) == (
+        1,
+        "LuajitError: module 'no.such.module' not found:",
+    )
 
 
-def test_exit_code(tmp_path: Path) -> None:
-    """os.exit ends the program at once, in a fiber too."""
-    assert run(tmp_path, "-e", "os.exit(5)").returncode == 5
+@pytest.mark.parametrize(
+    ("value", "code"), [("5", 5), ("-1", 255), ("3.7", 3), ("'5'", 0), ("true", 0), ("false", 0), ("0 / 0", 0)]
+)
+def test_exit_code(tmp_path: Path, value: str, code: int) -> None:
+    """The low byte of a number, as in the peer; 0 for everything else."""
+    assert run(tmp_path, "-e", f"os.exit({value})").returncode == code
+
+
+def test_exit_in_a_fiber(tmp_path: Path) -> None:
+    """os.exit ends the program at once."""
     source = "require('fiber').create(function() require('fiber').sleep(0) os.exit(7) end)"
     assert run(tmp_path, script(tmp_path, source)).returncode == 7
 
@@ -167,3 +221,41 @@ def test_unconfigured_program_with_a_fiber_stays_up(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("redirections", "text"),
+    [
+        ("<&-", "1\n"),
+        ("2>&-", "1\n"),
+        (">&-", ""),
+        ("<&- >&- 2>&-", ""),
+        (">/dev/full", ""),
+        ("| true", ""),
+    ],
+)
+def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
+    """Streams that are closed, full, or have lost their reader are no error, as in the peer."""
+    command = shlex.join([*COMMAND, "-e", "print(1) require('fiber').sleep(0.01)"])
+    outcome = subprocess.run(
+        f"set -o pipefail; {command} {redirections}",
+        shell=True,
+        executable="bash",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (0, text, "")
+
+
+def test_statements_that_are_no_utf8(tmp_path: Path) -> None:
+    """-i takes any bytes from a pipe and gives them back as they are, whatever the locale says."""
+    outcome = subprocess.run(
+        [*COMMAND, "-i"],
+        input=b"#'\xff\xfe\0'\nprint('\xff')\n",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert outcome.stdout.split(b"\n", 2)[2] == b"---\n- 3\n...\n\n\xff\n---\n...\n\n"
