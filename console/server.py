@@ -10,6 +10,7 @@ import asyncio
 import errno
 import os
 import socket
+import stat
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
@@ -185,7 +186,9 @@ class ConsoleServer:
             else:
                 await self._listen_tcp(uri)
         except OSError as error:
-            reason = error.strerror or str(error)
+            # asyncio has sentences of its own; those of the resolver have other numbers.
+            known = error.errno is not None and not isinstance(error, socket.gaierror)
+            reason = os.strerror(error.errno) if known else error.strerror or str(error)
             raise ListenError(f"failed to create server {self.host}:{self.port}: {reason}") from error
         self._say(f"console/{self.host}:{self.port}", "started")
 
@@ -264,6 +267,9 @@ class ConsoleServer:
 
 
 def _is_abandoned(path: str) -> bool:
+    """Whether it is a socket that nobody listens on. (Another file refuses a connection, too.)"""
+    if not stat.S_ISSOCK(os.stat(path).st_mode):
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)

@@ -67,30 +67,32 @@ end
 
 local formats = {}
 
+-- The document of a list of values. What cannot be shown, because of its own __serialize, is replaced by the reason.
+local function yaml_text(values)
+    local formatted, text = pcall(yaml_emitter.encode, CFG, values)
+    if formatted then
+        return text
+    end
+    return yaml_emitter.encode(CFG, {
+        {error = 'console: an exception occurred when formatting the output: ' ..
+            (type(text) == 'string' and text or '')},
+    })
+end
+
 function formats.yaml(_, ok, count, ...)
-    if ok then
-        if count == 0 then
-            return '---\n...\n'
-        end
-        local values = {...}
-        for i = 1, count do
-            if values[i] == nil then
-                values[i] = serializer.NULL
-            end
-        end
-        local formatted, text = pcall(yaml_emitter.encode, CFG, values)
-        if formatted then
-            return text
-        end
-        return yaml_emitter.encode(CFG, {
-            {error = 'console: an exception occurred when formatting the output: ' .. tostring(text)},
-        })
+    if not ok then
+        local reason = ...
+        return yaml_text({{error = reason == nil and serializer.NULL or reason}})
+    elseif count == 0 then
+        return '---\n...\n'
     end
-    local reason = ...
-    if reason == nil then
-        reason = serializer.NULL
+    local values = {...}
+    for i = 1, count do
+        if values[i] == nil then
+            values[i] = serializer.NULL
+        end
     end
-    return yaml_emitter.encode(CFG, {{error = reason}})
+    return yaml_text(values)
 end
 
 local function lua_text(block, value)

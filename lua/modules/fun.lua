@@ -62,7 +62,7 @@ local function triple(source, param, state)
             end
             return gen, its_param, its_state
         end
-        if #source > 0 or next(source) == nil then
+        if #source > 0 or type(next(source)) == 'nil' then
             return step_array, source, 0
         end
         return step_map, source, nil

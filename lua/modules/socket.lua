@@ -1,6 +1,7 @@
 -- require('socket'): sockets for fibers, TCP clients and servers. A call that fails returns nil; errno() tells why.
 local errno = require('errno')
 local fiber = require('fiber')
+local fio = require('fio')
 local decode = require('box.finish').decode
 local log = require('log')
 local msgpack = require('internal.msgpack')
@@ -108,9 +109,13 @@ end
 
 local SERVER_USAGE = 'Usage: socket.tcp_server(host, port, handler | opts)'
 
--- Whether a unix socket's file is left by a server that is no more.
+-- Whether a unix socket's file is left by a server that is no more. (Any other file refuses a connection, too.)
 local function is_stale(address)
     if not is_unix(address.host) then
+        return false
+    end
+    local file = fio.stat(address.port)
+    if file == nil or not file:is_sock() then
         return false
     end
     local probe = tcp_connect(address.host, address.port, 1)
@@ -130,8 +135,9 @@ local function bind_to(prepare)
             self:setsockopt('SOL_SOCKET', 'SO_REUSEADDR', 1)
         end
         if not self:bind(address.host, address.port) then
-            if self._errno ~= errno.EADDRINUSE or not is_stale(address) then
-                self._errno = self._errno or errno.EADDRINUSE
+            local number = self._errno
+            if number ~= errno.EADDRINUSE or not is_stale(address) then
+                self._errno = number
                 return false
             end
             os.remove(address.port)

@@ -16,6 +16,9 @@ local floor, format = math.floor, string.format
 local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostring, tonumber, rawget, pcall, error
 local getmetatable = debug.getmetatable
 
+-- So often may a result of __serialize have a __serialize of its own.
+local MAX_CONVERSIONS = 128
+
 local NIL, BOOLEAN, INTEGER, DOUBLE, STRING, EXTENSION, ARRAY, MAP = 1, 2, 3, 4, 5, 6, 7, 8
 
 local DEFAULTS = {
@@ -142,21 +145,32 @@ local function ctype_number(ctype)
     return tonumber(ffi.typeof(ctype))
 end
 
+local classify_object
+
+-- The FFI tells the object `ffi.typeof('int')` from an int by its text alone.
+local function is_ctype(value)
+    return tostring(value):find('^ctype<') ~= nil
+end
+
 local function whole(cfg, value)
+    if is_ctype(value) then
+        return classify_object(cfg, value)
+    end
     return INTEGER, (tostring(value):gsub('[UL]+$', ''))
 end
 
 local function small(cfg, value)
+    if is_ctype(value) then
+        return classify_object(cfg, value)
+    end
     return INTEGER, format('%d', tonumber(value))
 end
 
-local classify_object
-
-local function pointer(cfg, value)
+local function pointer(cfg, value, conversions)
     if value == nil then
         return NIL, 'null'
     end
-    return classify_object(cfg, value)
+    return classify_object(cfg, value, conversions)
 end
 
 by_ctype[ctype_number('int64_t')] = whole
@@ -165,10 +179,16 @@ for _, name in ipairs{'char', 'int8_t', 'int16_t', 'int32_t', 'uint8_t', 'uint16
     by_ctype[ctype_number(name)] = small
 end
 by_ctype[ctype_number('bool')] = function(cfg, value)
+    if is_ctype(value) then
+        return classify_object(cfg, value)
+    end
     return BOOLEAN, tonumber(value) ~= 0 and 'true' or 'false'
 end
 for _, name in ipairs{'float', 'double'} do
     by_ctype[ctype_number(name)] = function(cfg, value)
+        if is_ctype(value) then
+            return classify_object(cfg, value)
+        end
         return classify_double(cfg, tonumber(value))
     end
 end
@@ -217,13 +237,21 @@ end
 
 local classify
 
-local function classify_hinted(cfg, value, hint)
+-- The result of a __serialize that comes after so many others.
+local function classify_converted(cfg, value, conversions)
+    if conversions == MAX_CONVERSIONS then
+        error('Too high nest level', 0)
+    end
+    return classify(cfg, value, conversions + 1)
+end
+
+local function classify_hinted(cfg, value, hint, conversions)
     if type(hint) == 'function' then
         local ok, result = pcall(hint, value)
         if not ok then
             error(result, 0)
         end
-        return classify(cfg, result)
+        return classify_converted(cfg, result, conversions or 0)
     end
     local kind = SERIALIZE_HINTS[hint]
     if kind == nil then
@@ -235,18 +263,19 @@ local function classify_hinted(cfg, value, hint)
     return MAP, value, nil, kind[2]
 end
 
-local function classify_table(cfg, value)
+local function classify_table(cfg, value, conversions)
     if cfg.encode_load_metatables then
         local meta = getmetatable(value)
         local hint = meta and rawget(meta, '__serialize')
         if hint ~= nil then
-            return classify_hinted(cfg, value, hint)
+            return classify_hinted(cfg, value, hint, conversions)
         end
     end
     local size, max = 0, 0
     for key in next, value do
         size = size + 1
-        if key ~= size and (type(key) ~= 'number' or key < 1 or floor(key) ~= key) then
+        -- The type first: a decimal or 1ULL may equal a number, and is none.
+        if type(key) ~= 'number' or key ~= size and (key < 1 or floor(key) ~= key) then
             return MAP, value, nil, false
         end
         if key > max then
@@ -265,7 +294,7 @@ end
 
 -- ---- the rest -------------------------------------------------------------------------------
 
-classify_object = function(cfg, value)
+classify_object = function(cfg, value, conversions)
     if cfg.encode_load_metatables then
         local ok, hint = pcall(index_serialize, value)
         if ok and hint ~= nil then
@@ -274,7 +303,7 @@ classify_object = function(cfg, value)
             end
             -- A failing __serialize of cdata or userdata yields its message as the value.
             local _, result = pcall(hint, value)
-            return classify(cfg, result)
+            return classify_converted(cfg, result, conversions or 0)
         end
     end
     if cfg.encode_use_tostring then
@@ -302,20 +331,20 @@ local by_type = {
     table = classify_table,
     ['function'] = classify_unsupported,
     thread = classify_unsupported,
-    userdata = function(cfg, value)
+    userdata = function(cfg, value, conversions)
         if value == nil then
             return NIL, 'null'
         end
-        return classify_object(cfg, value)
+        return classify_object(cfg, value, conversions)
     end,
-    cdata = function(cfg, value)
+    cdata = function(cfg, value, conversions)
         local number = tonumber(ffi.typeof(value))
-        return (by_ctype[number] or learn(number, value))(cfg, value)
+        return (by_ctype[number] or learn(number, value))(cfg, value, conversions)
     end,
 }
 
-classify = function(cfg, value)
-    return by_type[type(value)](cfg, value)
+classify = function(cfg, value, conversions)
+    return by_type[type(value)](cfg, value, conversions)
 end
 
 -- ---- decoding -------------------------------------------------------------------------------

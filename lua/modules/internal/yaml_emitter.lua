@@ -80,12 +80,17 @@ local function write_block_array(e, value, size, in_map)
     e.indent = saved
 end
 
+-- `next(map) == nil` would be true for a map whose first key is box.NULL, too.
+local function is_empty(map)
+    return type(next(map)) == 'nil'
+end
+
 -- A key may stand before a plain `:` when it is short, of one line and not a filled collection.
 local function is_simple_key(e, kind, value, size)
     if kind == ARRAY then
         return size == 0 or type(e.references[value]) == 'string'
     elseif kind == MAP then
-        return next(value) == nil or type(e.references[value]) == 'string'
+        return is_empty(value) or type(e.references[value]) == 'string'
     elseif kind ~= STRING or is_simple_word(value) then
         return #value <= MAX_KEY_LENGTH
     elseif not is_text(value) then
@@ -157,7 +162,7 @@ write_node = function(e, in_map, is_key, kind, value, size, compact)
         else
             write_block_array(e, value, size, in_map)
         end
-    elseif flow or next(value) == nil then
+    elseif flow or is_empty(value) then
         write_flow_map(e, value)
     else
         write_block_map(e, value)

@@ -94,6 +94,30 @@ def test_stale_socket_file_is_replaced(short_path: Path) -> None:
     assert not path.exists()
 
 
+def test_files_that_are_no_sockets_stay(short_path: Path) -> None:
+    """Only what a node has left is removed."""
+    (short_path / "file").write_text("precious")
+    (short_path / "directory").mkdir()
+
+    async def run() -> list[str]:
+        async with listening(short_path) as (_, path):
+            client = await ConsoleClient.connect(path)
+            replies = [
+                await client.execute(call.format(path=short_path / name))
+                for name in ("file", "directory")
+                for call in (
+                    "require('console').listen('{path}')",
+                    "require('socket').tcp_server('unix/', '{path}', function() end)",
+                )
+            ]
+            client.close()
+            await client.wait_closed()
+            return replies
+
+    assert all("Address already in use" in " ".join(reply.split()) for reply in asyncio.run(run()))
+    assert (short_path / "file").read_text() == "precious"
+
+
 def test_server_can_be_closed(short_path: Path) -> None:
     """close() of what listen() returned takes no more clients and removes the socket file."""
 

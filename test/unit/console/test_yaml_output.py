@@ -52,6 +52,20 @@ FORMS = {
     "error('x')": "- error: x\n",
     "error({a = 1})": "- error:\n    a: 1\n",
     "error()": "- error: null\n",
+    "error(box.NULL)": "- error: null\n",
+    "error(1ULL)": "- error: 1\n",
+    "error(false)": "- error: false\n",
+    "error(box.error.new({code = 1, reason = 'reason'}))": "- error: reason\n",
+    "error(setmetatable({}, {__tostring = function() return 'shown' end}))": "- error: []\n",
+    "setmetatable({}, {__tostring = function() error('boom') end})": "- []\n",
+    "setmetatable({1}, {__index = function() error('boom') end})": "- - 1\n",
+    "setmetatable({a = 1}, {__pairs = function() error('boom') end})": "- a: 1\n",
+    "setmetatable({}, {__serialize = function() end})": "- null\n",
+    "{[box.NULL] = {a = box.NULL}}": "- null:\n    a: null\n",
+    "{[1ULL] = 1}, {[require('decimal').new(1)] = 1}": "- 1: 1\n- 1: 1\n",
+    "{[box.tuple.new{1}] = 1}, {[{}] = 1}": "- ? [1]\n  : 1\n- []: 1\n",
+    "require('ffi').typeof('int'), require('ffi').typeof('uint64_t')": "- ctype<int>\n- ctype<uint64_t>\n",
+    "{require('ffi').typeof('struct tuple')}": "- - ctype<struct tuple>\n",
     "x.y": "- error: '[string \"return x.y \"]:1: attempt to index global ''x'' (a nil value)'\n",
     "x =": "- error: '[string \"x = \"]:1: unexpected symbol near ''<eof>'''\n",
     "box.tuple.new{1, {b = 200}}": "- [1, {'b': 200}]\n",
@@ -80,20 +94,25 @@ def test_addresses_are_quoted(converse: Callable[[list[str]], list[str]]) -> Non
     assert thread.startswith("---\n- 'thread: 0x")
 
 
-def test_failing_serializer(converse: Callable[[list[str]], list[str]]) -> None:
-    """An error of __serialize is reported, and the session goes on."""
-    reply, after = converse(["setmetatable({}, {__serialize = function() error('boom') end})", "1"])
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("function() error('boom') end", "boom"),
+        ("function() error({}) end", "output: '"),
+        ("'nonsense'", "invalid __serialize value"),
+        ("function(self) return self end", "Too high nest level"),
+        ("function(self) return {self} end", "Too high nest level"),
+        ("function(self) return setmetatable({}, getmetatable(self)) end", "Too high nest level"),
+    ],
+)
+@pytest.mark.parametrize("command", ["{value}", "error({value})", "1, {{x = {value}}}"])
+def test_failing_serializer(converse: Callable[[list[str]], list[str]], method: str, reason: str, command: str) -> None:
+    """An error of __serialize, or one without an end, is reported, and the session goes on."""
+    value = f"setmetatable({{}}, {{__serialize = {method}}})"
+    reply, after = converse([command.format(value=value), "1"])
     assert reply.startswith("---\n- error: 'console: an exception occurred when formatting the output: ")
-    assert "boom" in reply
+    assert reason in " ".join(reply.split())
     assert after == "---\n- 1\n...\n"
-
-
-def test_endless_serializer(converse: Callable[[list[str]], list[str]]) -> None:
-    """A value that nests for ever is an error, not an overflow."""
-    (reply,) = converse(
-        ["local mt = {} mt.__serialize = function() return {setmetatable({}, mt)} end return setmetatable({}, mt)"]
-    )
-    assert "Too high nest level" in " ".join(reply.split())
 
 
 @pytest.mark.peer
