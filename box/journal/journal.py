@@ -54,6 +54,8 @@ _AVERAGED: Final = 16
 _READERS: Final = 4
 _NO_THRESHOLD: Final = 10**18
 
+_DELAYS: Final = ("ERRINJ_WAL_DELAY", "ERRINJ_RELAY_FASTER_THAN_TX")
+
 WAL_MODES: Final = ("none", "write", "fsync")
 
 
@@ -160,7 +162,7 @@ class Journal:
         if self.wal_mode != "none":
             self._writer.directory.instance_uuid = instance_uuid
             self._writer.open(vclock)
-            self._forget_delay = self._errinj.on_change("ERRINJ_WAL_DELAY", lambda _: self._delay_over.set())
+            self._forget_delays = [self._errinj.on_change(name, lambda _: self._delay_over.set()) for name in _DELAYS]
             self._thread = threading.Thread(target=self._run, name="wal", daemon=True)
             self._thread.start()
         else:
@@ -179,7 +181,8 @@ class Journal:
             await self._ended
             self._thread.join()
             self._thread = None
-            self._forget_delay()
+            for forget in self._forget_delays:
+                forget()
         self._executor.shutdown(wait=True)
 
     # --- writing, tx side ---------------------------------------------------------------------------------------------
@@ -347,8 +350,23 @@ class Journal:
                 batch += following
                 messages += 1
                 following = None
-        self._loop.call_soon_threadsafe(self._complete, self._write(batch, messages))
+        result = self._write(batch, messages)
+        if self._values["ERRINJ_RELAY_FASTER_THAN_TX"]:
+            self._show_before_completion(result)
+        self._loop.call_soon_threadsafe(self._complete, result)
         return following
+
+    def _show_before_completion(self, batch: _Batch) -> None:
+        """ERRINJ_RELAY_FASTER_THAN_TX: followers get the rows at once, the tx thread learns of them when it is off.
+
+        Followers drop what `_complete` gives them a second time.
+        """
+        written = batch.written
+        if written is not None:
+            self._loop.call_soon_threadsafe(
+                self._tail.append, batch.entries, written.size, written.signature, written.offset
+            )
+            self._wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
 
     def _end_rollback(self) -> None:
         self._in_rollback = False
@@ -371,23 +389,28 @@ class Journal:
 
     def _delay_armed(self) -> bool:
         values = self._values
-        return self._errinj.is_armed and bool(values["ERRINJ_WAL_DELAY"] or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0)
+        return self._errinj.is_armed and bool(
+            values["ERRINJ_WAL_DELAY"]
+            or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0
+            or values["ERRINJ_RELAY_FASTER_THAN_TX"]
+        )
 
     def _delay(self) -> None:
         """Wait while ERRINJ_WAL_DELAY is set. The batch that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
-        self._wait_for_delay()
+        self._wait_for("ERRINJ_WAL_DELAY")
         values = self._values
         countdown = values["ERRINJ_WAL_DELAY_COUNTDOWN"]
         if countdown >= 0:
             values["ERRINJ_WAL_DELAY_COUNTDOWN"] = countdown - 1
         if countdown == 0:
             values["ERRINJ_WAL_DELAY"] = True
-            self._wait_for_delay()
+            self._wait_for("ERRINJ_WAL_DELAY")
 
-    def _wait_for_delay(self) -> None:
-        while self._values["ERRINJ_WAL_DELAY"] and not self._stopping:
+    def _wait_for(self, name: str) -> None:
+        """Block the wal thread while this injection is on."""
+        while self._values[name] and not self._stopping:
             self._delay_over.clear()
-            if self._values["ERRINJ_WAL_DELAY"] and not self._stopping:
+            if self._values[name] and not self._stopping:
                 self._delay_over.wait()
 
     # --- requests to the wal thread -----------------------------------------------------------------------------------
@@ -433,6 +456,11 @@ class Journal:
 
         return await self._ask(call)
 
+    async def pass_writer(self) -> None:
+        """Return when the wal thread has come through everything submitted so far, written or not."""
+        if self._thread is not None:
+            await self._ask(lambda: None)
+
     async def begin_checkpoint(self) -> CheckpointStart:
         """Finish the current file; the vclock in the answer covers everything submitted before the call.
 
@@ -446,7 +474,7 @@ class Journal:
         def call() -> CheckpointStart:
             self._refuse_in_rollback(ErrorCode.CHECKPOINT_ROLLBACK)
             start = self._writer.begin_checkpoint()
-            self._wait_for_delay()
+            self._wait_for("ERRINJ_WAL_DELAY")
             return start
 
         return await self._ask(call)

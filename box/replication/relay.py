@@ -123,12 +123,24 @@ class Relay:
                 task.result()
         except BoxError as error:
             self.error = error
+            await self._linger(tasks)
             raise
         finally:
             self.state = RelayState.STOPPED
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await _end(tasks)
+
+    async def _linger(self, tasks: list[asyncio.Task[None]]) -> None:
+        """Injections: a relay that has ended, but counts as following a while longer.
+
+        ERRINJ_RELAY_EXIT_DELAY gives the seconds. ERRINJ_WAL_DELAY lasts until the journal goes on: the peer's relay
+        leaves the WAL thread before it is gone.
+        """
+        values = self.host.errinj.values
+        delay = float(values["ERRINJ_RELAY_EXIT_DELAY"])
+        if delay > 0 or values["ERRINJ_WAL_DELAY"]:
+            await _end(tasks)
+            await asyncio.sleep(delay)
+            await self.host.journal.pass_writer()
 
     async def _send_rows(self, stream: RowStream, vclock: VClock, row_filter: RowFilter) -> None:
         self._send_heartbeat(stream)
@@ -177,6 +189,12 @@ class Relay:
             self.last_row_time = self._loop.time()
             self.vclock = messages.decode_vclock(rows[-1])
             self.host.on_ack(self.replica, self.vclock)
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:

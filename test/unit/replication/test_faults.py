@@ -321,6 +321,93 @@ def test_delays_of_the_relay() -> None:
     asyncio.run(main())
 
 
+def test_a_relay_faster_than_its_own_node() -> None:
+    """A replica has a row, and can subscribe with it, before its origin knows that the row is written."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            one, other = await running.mesh(2)
+            before = one.node.vclock.copy()
+            one.inject("RELAY_FASTER_THAN_TX", True)
+            commit = one.begin_put([1, "x"])
+            assert commit is not None
+            await until(lambda: other.keys() == [1])
+            assert (one.node.vclock, commit.done) == (before, False)
+            await other.restart(replication_sync_timeout=0.01)
+            back = next(a for a in one.node.replicaset.appliers if not a.is_self)
+            await until(lambda: back.state is ApplierState.SYNC)
+            relay = one.node.replicaset.by_id[other.id].relay
+            assert relay is not None
+            await until(lambda: relay.vclock[one.id] > before[one.id])
+            assert one.node.vclock == before
+            one.inject("RELAY_FASTER_THAN_TX", False)
+            await commit.wait()
+            await until(lambda: one.follows(other))
+            await one.put([2, "x"])
+            await equal([one, other])
+            assert one.keys() == [1, 2]
+
+    asyncio.run(main())
+
+
+def test_a_node_can_be_stopped_while_its_relay_is_faster() -> None:
+    """The row is on disk, whether its writer heard of it or not."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            master.inject("RELAY_FASTER_THAN_TX", True)
+            master.begin_put([1, "x"])
+            await until(lambda: replica.keys() == [1])
+            await master.restart()
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def _is_refused(replica: Member) -> bool:
+    error = replica.only_applier().error
+    return error is not None and error.message.endswith("duplicate connection with the same replica UUID")
+
+
+def test_a_relay_that_takes_its_time_to_end() -> None:
+    """Its replica is refused meanwhile, as the second subscription of the same instance."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            master.inject("RELAY_EXIT_DELAY", 0.3)
+            await replica.restart(replication_sync_timeout=0.01)
+            await until(lambda: _is_refused(replica))
+            await until(lambda: replica.follows(master))
+            relay = master.node.replicaset.by_id[2].relay
+            await replica.stop()
+            assert relay is not None
+            assert relay.is_following
+            await master.stop()
+
+    asyncio.run(main())
+
+
+def test_a_relay_ends_after_the_delay_of_the_journal() -> None:
+    """What is being written holds it, and a new subscription of its replica with it."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            master.inject("WAL_DELAY", True)
+            master.begin_put([1, "x"])
+            await replica.restart(replication_sync_timeout=0.01)
+            await until(lambda: _is_refused(replica))
+            master.inject("WAL_DELAY", False)
+            await until(lambda: replica.follows(master))
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
 def test_a_join_that_breaks_off() -> None:
     """It fails, and another attempt succeeds."""
 
