@@ -113,6 +113,13 @@ def system_error(message: str, errno: int = 0) -> BoxError:
     return BoxError(ErrorCode.SYSTEM, message, type="SystemError", errno=errno)
 
 
+def out_of_memory(size: int, allocator: str, what: str) -> BoxError:
+    """`Failed to allocate <size> bytes in <allocator> for <what>`."""
+    error = client_error(ErrorCode.MEMORY_ISSUE, size, allocator, what)
+    error.type = "OutOfMemory"
+    return error
+
+
 def timed_out() -> BoxError:
     """`timed out`, as fiber waits with a deadline report it."""
     return BoxError(ErrorCode.SYSTEM, "timed out", type="TimedOut")

@@ -87,6 +87,7 @@ class Node:
         self.log.format = BARE
         self.config = Config()
         self.errinj = ErrorInjections()
+        self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
         self.sessions = Sessions()
         self.stats = Stats()
         self.is_configured = False
@@ -105,6 +106,7 @@ class Node:
     def _make_parts(self) -> None:
         """Everything that a start fills, and that a failed start leaves unusable."""
         self.schema: Schema = initial_schema()
+        self.schema.errinj = self.errinj
         self.limbo = Limbo()
         self.instance_uuid = _NIL_UUID
         self.replicaset_uuid = _NIL_UUID
@@ -129,6 +131,7 @@ class Node:
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
         self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
         self.dml.is_read_only = self._is_ro
+        self.dml.set_memory(not self.errinj.values["ERRINJ_TUPLE_ALLOC"])
         self.synchro.on_change = self.on_ro_change
         self.synchro.on_write_error = self._log_synchro_failure
 

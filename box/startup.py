@@ -85,6 +85,7 @@ class Startup:
             instance_uuid=instance_uuid,
             force_recovery=force,
             log=node.log,
+            errinj=node.errinj,
         )
         recovery.scan()
         node.log.info(f"instance vclock {recovery.end_vclock}")
@@ -107,7 +108,8 @@ class Startup:
     def _read_snapshot(self, path: str, force: bool) -> None:
         node = self._node
         node.log.info(f"recovering from `{path}'")
-        with paused_collector(), SnapshotReader(node.disk, path, force_recovery=force, log=node.log) as reader:
+        snapshot = SnapshotReader(node.disk, path, force_recovery=force, log=node.log, errinj=node.errinj)
+        with paused_collector(), snapshot as reader:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
             for runs, others in reader.tuples():

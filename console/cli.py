@@ -178,11 +178,17 @@ class Program:
 
     async def run(self) -> int:
         """The exit code."""
-        from box.embed import Instance
+        from box.embed import BoxError, Instance
         from console.bindings import Consoles
 
         _tune_collector()
         self._instance = Instance(os.getcwd(), on_exit=self._end)
+        try:
+            self._instance.node.errinj.apply_environment(os.environ)
+        except BoxError as error:
+            print(error.message, file=sys.stderr)
+            await self._instance.stop()
+            return 1
         self._consoles = Consoles(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=main")
         self._handle_signals()

@@ -517,7 +517,7 @@ class Journal:
         directory = LogDirectory(
             self._storage, self.wal_dir, LogKind.XLOG, instance_uuid=self._instance_uuid, log=self._log
         )
-        return LogReader(directory, vclock, position=position)
+        return LogReader(directory, vclock, position=position, errinj=self._errinj)
 
     def _in_thread(self, call: Callable[[], list[Row] | None]) -> asyncio.Future[list[Row] | None]:
         return self._loop.run_in_executor(self._executor, call)

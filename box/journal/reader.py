@@ -6,8 +6,11 @@ the same code. They block and are for a thread, or for the time before the node 
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from box.errinj import ErrorInjections
 from box.iproto.row import Row
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
 from box.journal.errors import XlogError, XlogGapError
@@ -32,10 +35,19 @@ class BlockReader:
     With `force_recovery` a broken block is logged and passed over.
     """
 
-    def __init__(self, storage: Storage, path: str, *, force_recovery: bool = False, log: Logger | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        *,
+        force_recovery: bool = False,
+        log: Logger | None = None,
+        errinj: ErrorInjections | None = None,
+    ) -> None:
         self.path = path
         self.skips_broken = force_recovery
         self._log = log or SilentLog()
+        self._injections: Mapping[str, object] = {} if errinj is None else errinj.values
         self._decoder = XlogDecoder()
         self._offset = 0
         try:
@@ -72,7 +84,12 @@ class BlockReader:
             try:
                 block = self._decoder.next_block()
                 if block is not None:
-                    return block
+                    if not self._injections.get("ERRINJ_XLOG_GARBAGE"):
+                        return block
+                    if not self.skips_broken:
+                        raise XlogError("tx checksum mismatch")
+                    self._log.error("can't open tx: tx checksum mismatch")
+                    continue
                 if not self._fill():
                     return None
             except XlogError as error:
@@ -85,13 +102,21 @@ class BlockReader:
 
     def _fill(self) -> bool:
         try:
-            data = self._file.read(self._offset, max(_CHUNK, self._decoder.needed()))
+            data = self._file.read(self._offset, self._size_to_read())
         except OSError as error:
             raise failed(f"failed to read '{self.path}' file", error) from error
         self._offset += len(data)
         if data:
             self._decoder.feed(data)
         return bool(data)
+
+    def _size_to_read(self) -> int:
+        """ERRINJ_XLOG_READ: what is behind so many bytes of a file cannot be read (in small pieces, to be exact)."""
+        limit = self._injections.get("ERRINJ_XLOG_READ", -1)
+        assert isinstance(limit, int)
+        if 0 <= limit < self._offset:
+            raise OSError(errno.EIO, "Input/output error")
+        return max(_CHUNK, self._decoder.needed()) if limit < 0 else max(1, limit - self._offset + 1)
 
     def close(self) -> None:
         self._file.close()
@@ -111,8 +136,10 @@ class LogReader:
         *,
         position: LogPosition | None = None,
         log: Logger | None = None,
+        errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock
+        self._errinj = errinj
         self._directory = directory
         self._position = position
         self._log = log or SilentLog()
@@ -197,8 +224,9 @@ class LogReader:
         self._open(following)
 
     def _open(self, file: LogFile) -> None:
+        directory = self._directory
         self._blocks = BlockReader(
-            self._directory.storage, file.path, force_recovery=self._directory.force_recovery, log=self._log
+            directory.storage, file.path, force_recovery=directory.force_recovery, log=self._log, errinj=self._errinj
         )
         self._blocks.read_meta()
         self._file = file

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.iproto.row import Row
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
@@ -44,6 +45,7 @@ class Recovery:
         instance_uuid: UUID | None = None,
         force_recovery: bool = False,
         log: Logger | None = None,
+        errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock.copy()
         self.end_vclock = vclock.copy()
@@ -53,6 +55,7 @@ class Recovery:
             storage, wal_dir, LogKind.XLOG, instance_uuid=instance_uuid, force_recovery=force_recovery, log=log
         )
         self._force = force_recovery
+        self._errinj = errinj
 
     def scan(self) -> None:
         """List the files and look for the last row. Raises SystemError, XlogError, BoxError of `follow`."""
@@ -78,7 +81,7 @@ class Recovery:
         A file that ends in a torn block, as a killed writer leaves it, is read up to there: those rows were never
         acknowledged. With `force_recovery` wrong blocks and missing files are logged and passed over.
         """
-        reader = LogReader(self._directory, self.vclock, log=self._log)
+        reader = LogReader(self._directory, self.vclock, log=self._log, errinj=self._errinj)
         try:
             while (rows := reader.next_rows()) is not None:
                 if rows:

@@ -211,11 +211,19 @@ class SnapshotReader:
     With `force_recovery` broken blocks and a missing EOF marker are logged and passed over.
     """
 
-    def __init__(self, storage: Storage, path: str, *, force_recovery: bool = False, log: Logger | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        *,
+        force_recovery: bool = False,
+        log: Logger | None = None,
+        errinj: ErrorInjections | None = None,
+    ) -> None:
         self.path = path
         self._force = force_recovery
         self._log = log or SilentLog()
-        self._blocks = BlockReader(storage, path, force_recovery=force_recovery, log=log)
+        self._blocks = BlockReader(storage, path, force_recovery=force_recovery, log=log, errinj=errinj)
         try:
             self.meta = self._blocks.read_meta()
             if self.meta.file_type != LogKind.SNAP.name:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from box.data import codec
+from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.function import Function
@@ -71,6 +72,8 @@ class Schema:
         self._users_by_name: dict[str, User] = {}
         self._collations_by_name: dict[str, Collation] = {}
 
+        self.errinj = ErrorInjections()
+        """Set by the node."""
         self.session_settings = SessionSettings()
         """What `_session_settings` reads and changes."""
         self.instance_id = 0

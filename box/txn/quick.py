@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import pack, unpack
 from box.data.update import apply_update, apply_upsert, check_operations
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.iproto.constants import RequestType
 from box.iproto.row import Row
 from box.schema.access import Privilege
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 TUPLE_OVERHEAD: Final = 14
 """Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
+NO_MEMORY = -1
+"""A limit of tuples that none keeps, so that writes need no check of their own for ERRINJ_TUPLE_ALLOC."""
 _OFFSET_SIZE: Final = 4
 WRITE_PRIVILEGES: Final = int(Privilege.W | Privilege.U)
 
@@ -129,9 +131,13 @@ class Plan:
             self.put = index.put
 
     def check_size(self, raw: bytes) -> None:
-        """MEMTX_MAX_TUPLE_SIZE."""
-        if len(raw) > self.max_size:
-            raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, len(raw) + self.overhead)
+        """MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
+        if len(raw) <= self.max_size:
+            return
+        size = len(raw) + self.overhead
+        if self.max_size == NO_MEMORY - self.overhead:
+            raise out_of_memory(size, "slab allocator", "memtx_tuple")
+        raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
 
     def exchange_all(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
         """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND."""
@@ -174,6 +180,7 @@ class QuickWriter(Reader):
         self._limbo = txns.synchro.limbo
         self._plans: dict[int, Plan] = {}
         self._max_tuple_size = max_tuple_size
+        self._has_memory = True
         self._on_quick_written = _quick_written  # one object for all writes
 
     @property
@@ -186,10 +193,16 @@ class QuickWriter(Reader):
         self._max_tuple_size = size
         self._plans.clear()
 
+    def set_memory(self, has_memory: bool) -> None:
+        """ERRINJ_TUPLE_ALLOC: while there is no memory, no tuple can be stored."""
+        self._has_memory = has_memory
+        self._plans.clear()
+
     def _plan(self, space: Space) -> Plan:
         plan = self._plans.get(space.id)
         if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
-            plan = Plan(space, self._max_tuple_size, quick_allowed=not self._is_versioned)
+            limit = self._max_tuple_size if self._has_memory else NO_MEMORY
+            plan = Plan(space, limit, quick_allowed=not self._is_versioned)
             self._plans[space.id] = plan
         return plan
 

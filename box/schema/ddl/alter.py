@@ -78,7 +78,9 @@ def check_format(schema: Schema, txn: Any, space: Space, new_format: TupleFormat
 
 
 def build_index(schema: Schema, space: Space, index: Index, new_format: TupleFormat) -> None:
-    """Fill a new index with the space's tuples. TUPLE_FOUND, and what the format's check raises."""
+    """Fill a new index with the space's tuples. TUPLE_FOUND, INJECTION, and what the format's check raises."""
+    if schema.errinj.values["ERRINJ_BUILD_INDEX"] == index.definition.iid and not is_empty(space):
+        raise client_error(ErrorCode.INJECTION, "build index")
     pairs = [(index.key_of(new_format.validate(raw)), raw) for raw in stored_tuples(schema, space)]
     pairs.sort(key=_key_of_pair)
     index.load_sorted(pairs)

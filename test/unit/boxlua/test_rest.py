@@ -34,6 +34,29 @@ def test_errors(run: Run) -> None:
     run(body)
 
 
+def test_injected_failures_of_spaces(run: Run) -> None:
+    """No memory for tuples, and an index that cannot be built; everything is as before afterwards."""
+
+    async def body(box: Box) -> None:
+        await box("i = box.error.injection s = box.schema.space.create('s') s:create_index('pk') s:insert{1, 10}")
+        await box("q = box.schema.space.create('q', {is_local = true}) q:create_index('pk') q:insert{1}")
+        await box("i.set('ERRINJ_TUPLE_ALLOC', true)")
+        for write in ("s:insert{2}", "s:update(1, {{'=', 2, 1}})", "s:upsert({1}, {{'=', 2, 1}})", "q:replace{2}"):
+            message = await box.fails(write)
+            assert message.startswith("Failed to allocate ")
+            assert message.endswith(" bytes in slab allocator for memtx_tuple")
+        assert await box("local ok, e = pcall(s.insert, s, {2}) return e.type") == "OutOfMemory"
+        await box("s:delete{7} i.set('ERRINJ_TUPLE_ALLOC', false)")
+        assert await box("s:insert{2, 20} return s:select(), q:select()") == [[[1, 10], [2, 20]], [[1]]]
+        await box("i.set('ERRINJ_BUILD_INDEX', 1)")
+        assert await box.fails("s:create_index('second', {parts = {2}})") == "Error injection 'build index'"
+        assert await box("return s.index.second == nil, q:create_index('second', {id = 2}).id") == [True, 2]
+        await box("i.set('ERRINJ_BUILD_INDEX', -1)")
+        assert await box("return s:create_index('second', {parts = {2}}):min()") == [1, 10]
+
+    run(body)
+
+
 def test_error_injections(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("i = box.error.injection")

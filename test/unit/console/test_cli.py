@@ -259,3 +259,13 @@ def test_statements_that_are_no_utf8(tmp_path: Path) -> None:
         check=False,
     )
     assert outcome.stdout.split(b"\n", 2)[2] == b"---\n- 3\n...\n\n\xff\n---\n...\n\n"
+
+
+def test_error_injections_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They hold from the start on; a value of another type ends it."""
+    source = script(tmp_path, "print(box.error.injection.get('ERRINJ_XLOG_READ')) os.exit(0)")
+    monkeypatch.setenv("ERRINJ_XLOG_READ", "100")
+    assert run(tmp_path, source).stdout == "100\n"
+    monkeypatch.setenv("ERRINJ_XLOG_READ", "much")
+    done = run(tmp_path, source)
+    assert (done.returncode, "Incorrect value for integer ERRINJ_XLOG_READ: much" in done.stderr) == (1, True)

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from box.errinj import ErrorInjections
+from box.errors import BoxError
 from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
@@ -199,5 +200,31 @@ def test_local_rows_come_live_only() -> None:
             await write(journal, replace_row(3, group_id=1))
             assert await take(follower, 1) == [3]
             follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_file_that_cannot_be_read() -> None:
+    """ERRINJ_XLOG_READ and ERRINJ_XLOG_GARBAGE: a follower fails, the journal goes on."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            await write(journal, replace_row(1, filler="f" * 500))
+            for name, value, text in (
+                ("ERRINJ_XLOG_READ", 300, "failed to read './00000000000000000000.xlog' file"),
+                ("ERRINJ_XLOG_GARBAGE", True, "tx checksum mismatch"),
+            ):
+                before = errinj.get(name)
+                errinj.set(name, value)
+                follower = journal.follow(VClock())
+                with pytest.raises(BoxError, match=text):
+                    await take(follower, 1)
+                follower.close()
+                errinj.set(name, before)
+                follower = journal.follow(VClock())
+                assert await take(follower, 1) == [1]
+                follower.close()
+            await write(journal, replace_row(2))
 
     asyncio.run(scenario())
