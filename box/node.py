@@ -4,8 +4,9 @@
 status         what happened                                            takes changes
 unconfigured   constructed                                              no
 loading        `configure` was called: recovery, bootstrap or join      no
-orphan         started, but not in sync with a quorum of its peers      no
-running        started                                                  unless read_only or the limbo is foreign
+running        started, or `replication` changed: getting in sync       no
+running        in sync with a quorum of its peers                       unless read_only or the limbo is foreign
+orphan         could not get in sync                                    no
 ```
 
 A node takes its loop, clock, random source and disk as arguments and keeps no module-level state, so that a process
@@ -161,7 +162,7 @@ class Node:
     def status(self) -> str:
         """See the module's text."""
         if self.is_configured:
-            return "orphan" if self.replication.is_orphan else "running"
+            return "orphan" if self.replication.is_out_of_sync else "running"
         return "loading" if self.is_loading else "unconfigured"
 
     @property
@@ -271,7 +272,7 @@ class Node:
         self.replication.follow()
         self.log.info("ready to accept requests")
         if is_leader:
-            self.replication.set_orphan(False)
+            self.replication.found()
         else:
             await self.replication.sync()
         self.checkpoints.start()

@@ -43,7 +43,9 @@ class Replication:
         self.sink = RowSink(node, self._on_written, self._on_journal_failure)
         self.service = ReplicationService(self)
         self.is_orphan = True
-        """Until the instance has founded its replica set or is in sync with it."""
+        """Until the instance has founded its replica set or is in sync with it. Read-only meanwhile."""
+        self.is_out_of_sync = False
+        """An orphan whose attempt to get in sync has failed: only then it is called one."""
         self._is_following = False
         self._acks_are_due = False
         self._registration = asyncio.Lock()
@@ -164,7 +166,8 @@ class Replication:
             return
         self.log.info(f"connecting to {len(appliers)} replicas")
         if not is_bootstrap:
-            self.set_orphan(True)
+            self.is_orphan = True
+            self.node.on_ro_change()
         try:
             await self._connect(appliers, is_bootstrap)
             self.replicaset.check_unique(appliers)
@@ -256,14 +259,18 @@ class Replication:
             self.set_orphan(False)
 
     def set_orphan(self, is_orphan: bool) -> None:
-        """Enter or leave orphan mode."""
-        if self.is_orphan != is_orphan:
-            self.is_orphan = is_orphan
-            if is_orphan:
-                self.log.crit("entering orphan mode")
-            elif self.node.is_configured:
-                self.log.crit("leaving orphan mode")
-            self.node.on_ro_change()
+        """The outcome of an attempt to get in sync, told in the log."""
+        if is_orphan:
+            self.log.crit("entering orphan mode")
+        elif self.is_orphan:
+            self.log.crit("leaving orphan mode")
+        self.is_orphan = self.is_out_of_sync = is_orphan
+        self.node.on_ro_change()
+
+    def found(self) -> None:
+        """This instance is the first of a new replica set: there is nobody to be in sync with."""
+        self.is_orphan = False
+        self.node.on_ro_change()
 
     async def reconfigure(self) -> None:
         """A change of `box.cfg.replication` at run time."""

@@ -420,6 +420,30 @@ def test_orphan_until_the_quorum_is_in_sync() -> None:
     asyncio.run(main())
 
 
+def test_status_while_the_instance_gets_in_sync() -> None:
+    """`running` and read-only, as the peer says; an orphan only if that fails, and the log tells both ends."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            assert "orphan mode" not in master.log
+            assert replica.log.count("leaving orphan mode") == 1
+            await replica.stop()
+            await master.put([1, "x"])
+            master.inject("RELAY_SEND_DELAY", True)
+            starting = asyncio.ensure_future(replica.start(replication_sync_timeout=0.2))
+            await until(lambda: "subscribed" in replica.log.partition("leaving orphan mode")[2])
+            assert (replica.node.status, replica.node.is_ro) == ("running", True)
+            await starting
+            assert (replica.node.status, replica.node.is_ro) == ("orphan", True)
+            assert replica.log.count("entering orphan mode") == 1
+            master.inject("RELAY_SEND_DELAY", False)
+            await until(lambda: (replica.node.status, replica.node.is_ro) == ("running", False))
+            assert replica.log.count("leaving orphan mode") == 2
+
+    asyncio.run(main())
+
+
 def test_an_orphan_gets_well_when_its_peer_comes() -> None:
     async def main() -> None:
         async with cluster() as running:
