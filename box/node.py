@@ -98,9 +98,14 @@ class Node:
         self.is_closed = False
         self.functions: Any = None
         """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
+        self.on_schema_init: list[Callable[[], None]] = []
+        """Called when a start begins, with a new and empty schema."""
+        self.is_join_undone = False
+        """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
         self.on_shutdown: list[Callable[[], Any]] = []
         self._mode_waiters: list[tuple[bool, asyncio.Future[None]]] = []
         self._pid_file: PidFile | None = None
+        self._first_uuid: UUID | None = None
         self._make_parts()
         self._reconfiguration = Reconfiguration(self)
 
@@ -209,30 +214,45 @@ class Node:
 
     # -- configuration --------------------------------------------------------------------------
 
-    async def configure(self, options: Mapping[str, Any]) -> None:
+    def new_instance_uuid(self) -> UUID:
+        """The UUID of an instance without files. The next attempt to start gets the same: it may be registered."""
+        self._first_uuid = self._first_uuid or self.random_uuid()
+        return self._first_uuid
+
+    async def configure(self, options: Mapping[str, Any], *, joins_again: bool = True) -> None:
         """`box.cfg`: start the instance, or change options of a running one.
 
         Raises CFG and RELOAD_CFG for wrong options, and whatever keeps the instance from starting; then the node is as
-        it was and `configure` may be called again.
+        it was and `configure` may be called again. A join that was undone (`is_join_undone`) begins anew every
+        `replication_timeout` seconds, unless `joins_again` says that the caller sees to it.
         """
         if self.is_configured:
             await self._reconfiguration.change(options)
             return
         if self.is_loading:
             raise client_error(ErrorCode.LOADING)
-        self.config.load(options, self.log.warn)
         self.is_loading = True
         try:
-            await self._start()
-        except BaseException as error:
-            if isinstance(error, BoxError):
-                self._log_failed_start(error)
-            await self._abandon_start()
-            raise
+            while True:
+                self.config.load(options, self.log.warn)
+                pause = float(self.config["replication_timeout"])
+                try:
+                    await self._start()
+                    return
+                except BaseException as error:
+                    if isinstance(error, BoxError):
+                        self._log_failed_start(error)
+                    await self._abandon_start()
+                    if not (self.is_join_undone and joins_again):
+                        raise
+                await asyncio.sleep(pause)
         finally:
             self.is_loading = False
 
     def _log_failed_start(self, error: BoxError) -> None:
+        if self.is_join_undone:
+            self.log.warn(f"the join was undone and begins anew: {error.message}")
+            return
         if error.errno:
             self.log.error(f"{error.type}: {error.message}: {os.strerror(error.errno)}")
         self.log.say(Level.FATAL, f"can't initialize storage: {error.message}")
@@ -256,6 +276,9 @@ class Node:
             self._pid_file.write()
 
     async def _start(self) -> None:
+        self.is_join_undone = False
+        for hook in self.on_schema_init:
+            hook()
         self._check_work_dir()
         if self.config["username"]:
             become(self.config["username"], self.log)

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
     from box.node import Node
 
 
+_PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
+"""What ends a join halfway and may not come again: the connection was lost, or the master has undone the registration
+because a synchronous transaction was part of it."""
+
+
 class StartupJournal:
     """Takes the place of the journal during recovery, bootstrap and join: what it is given is on disk already, or
     will be in the first checkpoint."""
@@ -165,7 +170,7 @@ class Startup:
     async def _bootstrap(self) -> bool:
         node = self._node
         wanted = node.config["instance_uuid"]
-        node.instance_uuid = node.random_uuid() if wanted is None else UUID(wanted)
+        node.instance_uuid = node.new_instance_uuid() if wanted is None else UUID(wanted)
         node.log.info(f"instance uuid {node.instance_uuid}")
         await node.listen(node.config["listen"])
         await node.replication.configure(is_bootstrap=True)
@@ -197,6 +202,9 @@ class Startup:
         node.schema.is_joining = True
         try:
             await node.replication.bootstrap_from(master, self._loader)
+        except BoxError as error:
+            node.is_join_undone = error.code in _PASSING_ERRORS
+            raise
         finally:
             node.schema.is_joining = False
         self._finish(node.vclock)

@@ -40,7 +40,14 @@ class ControlBinding(Binding):
         """`box.cfg{...}`. One at a time."""
         async with self._lock:
             node = self.node
-            await node.configure(codec.unpack(options) if node.is_configured else self._with_environment(options))
+            given = codec.unpack(options) if node.is_configured else self._with_environment(options)
+            # Lua begins a join anew itself: its triggers of on_schema_init come first each time.
+            await node.configure(given, joins_again=False)
+
+    @exported("box_join_is_undone")
+    def join_is_undone(self) -> bool:
+        """Whether the start that has just failed may be tried again."""
+        return self.node.is_join_undone
 
     def _with_environment(self, options: bytes) -> dict[str, Any]:
         given: dict[str, Any] = codec.unpack(options)

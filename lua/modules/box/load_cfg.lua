@@ -1,7 +1,6 @@
 -- box.cfg: callable before and after the first configuration, readable after it; and the guard that
 -- refuses most of `box` before it.
 
-local errors = require('internal.error')
 local events = require('box.events')
 local fiber = require('fiber')
 local finish = require('box.finish')
@@ -116,12 +115,6 @@ local function start(packed)
     return ok, problem
 end
 
--- The master has undone the registration of this replica, because a synchronous transaction was part of it.
-local function is_join_undone(problem)
-    return errors.is(problem)
-        and (problem.code == box.error.SYNC_QUORUM_TIMEOUT or problem.code == box.error.SYNC_ROLLBACK)
-end
-
 -- A wrong option leaves `box` as it was, and so does an instance that could not start. A join that was undone begins
 -- anew.
 function M.configure(options)
@@ -131,7 +124,7 @@ function M.configure(options)
     local packed = encode_options(options)
     local ok, problem = start(packed)
     while not ok do
-        if not is_join_undone(problem) then
+        if not python.box_join_is_undone() then
             error(problem, 0)
         end
         fiber.sleep(type(options) == 'table' and tonumber(options.replication_timeout) or 1)

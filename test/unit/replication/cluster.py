@@ -63,7 +63,7 @@ class Member:
         if sources:
             self.options["replication"] = [uri_of(source) for source in sources]
         node = self._node = Node(disk=self.disk)
-        node.schema.space(SpaceId.SPACE).before_replace.extend(self.on_schema_init)
+        node.on_schema_init.append(lambda: node.schema.space(SpaceId.SPACE).before_replace.extend(self.on_schema_init))
         node.log.open(str(self.log_path))
         defaults = {
             "listen": self.uri,
