@@ -422,11 +422,11 @@ def test_a_join_that_breaks_off() -> None:
             await until(lambda: proxy.forwarded > 8)
             proxy.cut()
             await until(lambda: "begins anew" in replica.log)
-            master.inject("RELAY_SEND_DELAY", True)
-            await until(lambda: "initial data received" in replica.log)
+            master.inject("REPLICA_JOIN_DELAY", True)
+            await until(lambda: master.log.count("initial data sent.") == 2)
             proxy.cut()
             await until(lambda: replica.log.count("begins anew") == 2)
-            master.inject("RELAY_SEND_DELAY", False)
+            master.inject("REPLICA_JOIN_DELAY", False)
             await starting
             await equal([master, replica])
             assert len(replica.keys()) == 200
