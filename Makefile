@@ -24,7 +24,7 @@ check: $(DEVELOPMENT)
 bench: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.bench
 
-# The documented and our own suites again and again, with both cores kept busy by something else.
+# Random faults in a replica set, then our own suite again and again, with both cores kept busy by something else.
 soak: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.soak
 

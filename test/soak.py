@@ -1,11 +1,14 @@
-"""`make soak`: suites again and again, alone and with both cores kept busy, to find what fails once in a while.
+"""`make soak`: suites again and again, alone and with both cores kept busy, to find what fails once in a while; and
+the campaign of random faults (`test.unit.replication.campaign`) with new seeds each time.
 
-Usage: python -m test.soak [--rounds 20] [--busy 2] [PATH ...]; exits with 1 after the first round that failed.
+Usage: python -m test.soak [--rounds 20] [--busy 2] [--seeds 200] [PATH ...]; exits with 1 after the first round that
+failed, or if a seed did.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import subprocess
 import sys
 import time
@@ -42,13 +45,21 @@ def _rounds(paths: list[str], count: int) -> bool:
     return True
 
 
+def _campaign(count: int) -> bool:
+    """Random seeds, which are printed: each can be run again."""
+    first = random.randrange(1, 1_000_000)
+    command = [sys.executable, "-m", "test.unit.replication.campaign", "--seeds", str(count), "--first", str(first)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--busy", type=int, default=2, help="busy processes in the second half")
+    parser.add_argument("--seeds", type=int, default=200, help="of the campaign")
     parser.add_argument("paths", nargs="*", default=[str(_SUITE)], metavar="PATH")
     args = parser.parse_args()
-    if not _rounds(args.paths, args.rounds):
+    if not _campaign(args.seeds) or not _rounds(args.paths, args.rounds):
         return 1
     print(f"with {args.busy} busy processes:")
     with _busy(args.busy):

@@ -96,6 +96,8 @@ class Relay:
         self.error: BoxError | None = None
         self._loop = loop
         self._last_sent = loop.time()
+        self._is_in_transaction = False
+        """Some rows of a transaction are sent, others not yet: nothing else may come between."""
 
     @property
     def is_following(self) -> bool:
@@ -111,6 +113,7 @@ class Relay:
         """
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
         self.last_row_time = self._loop.time()
+        self._is_in_transaction = False
         row_filter = RowFilter(self.replica.id, self.host.vclock.copy(), id_filter)
         tasks = [
             self._loop.create_task(self._send_rows(stream, vclock, row_filter), name=f"relay/{self.replica.uuid}"),
@@ -164,6 +167,7 @@ class Relay:
     async def _send_slowly(self, stream: RowStream, rows: Iterator[Row]) -> None:
         """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
         for row in rows:
+            self._is_in_transaction = not row.is_commit
             await self._send(stream, encode_packet(row))
             await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
 
@@ -178,7 +182,8 @@ class Relay:
                 await asyncio.sleep(left)
                 continue
             values = self.host.errinj.values
-            if values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"]:
+            is_silent = values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"]
+            if is_silent or self._is_in_transaction:
                 self._last_sent = self._loop.time()
             else:
                 self._send_heartbeat(stream)

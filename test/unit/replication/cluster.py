@@ -57,6 +57,10 @@ class Member:
         assert self._node is not None, f"{self.name} is not running"
         return self._node
 
+    @property
+    def is_running(self) -> bool:
+        return self._node is not None
+
     async def start(self, *sources: Member | Proxy | str, **options: Any) -> Member:
         """Configure a new node on the disk; the options of the last start are kept where no new ones are given."""
         self.options |= options

@@ -321,6 +321,21 @@ def test_delays_of_the_relay() -> None:
     asyncio.run(main())
 
 
+def test_no_heartbeat_in_the_middle_of_a_transaction() -> None:
+    """A relay that sends slowly pauses longer than a heartbeat's interval."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            master.inject("RELAY_TIMEOUT", 1.5 * TIMEOUT)
+            await master.put([1, "x"], [2, "x"])
+            await equal([master, replica])
+            assert replica.follows(master)
+
+    asyncio.run(main())
+
+
 def test_a_relay_faster_than_its_own_node() -> None:
     """A replica has a row, and can subscribe with it, before its origin knows that the row is written."""
 

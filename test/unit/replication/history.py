@@ -1,0 +1,88 @@
+"""What a campaign has written, and so what the spaces may hold in the end.
+
+Every key has one writer, so the order of its changes is known. A change is
+
+    acknowledged   it must be there, unless a later one of its key is
+    refused        it must not be there
+    open           its writer went down before it heard of the outcome: either
+
+The rows of one transaction are there together or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+Key = tuple[int, int]
+"""Space id and primary key."""
+
+
+class Outcome(Enum):
+    """See the module's text."""
+
+    OPEN = auto()
+    ACKNOWLEDGED = auto()
+    REFUSED = auto()
+
+
+@dataclass(eq=False)
+class Change:
+    """One transaction: for every key the new row, None for a delete."""
+
+    rows: dict[Key, list[Any] | None]
+    outcome: Outcome = Outcome.OPEN
+    is_frozen: bool = False
+    """Its writer has crashed: what it still says is of no interest."""
+
+    def settle(self, error: object) -> None:
+        """The writer tells the outcome."""
+        if not self.is_frozen:
+            self.outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.REFUSED
+
+
+@dataclass
+class History:
+    """All changes in the order in which they were made."""
+
+    changes: list[Change] = field(default_factory=list)
+
+    def add(self, rows: dict[Key, list[Any] | None]) -> Change:
+        change = Change(rows)
+        self.changes.append(change)
+        return change
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(change.outcome is outcome for change in self.changes)
+
+    def errors(self, found: dict[Key, list[Any]]) -> list[str]:
+        """What `found` (the rows of the replicated spaces) has too much or too little, in words."""
+        allowed: dict[Key, list[list[Any] | None]] = {}
+        for change in self.changes:
+            for key, row in change.rows.items():
+                if change.outcome is Outcome.ACKNOWLEDGED:
+                    allowed[key] = [row]
+                elif change.outcome is Outcome.OPEN:
+                    allowed.setdefault(key, [None]).append(row)
+                else:
+                    allowed.setdefault(key, [None])
+        problems = [
+            f"{key}: {found.get(key)} instead of {rows}" for key, rows in allowed.items() if found.get(key) not in rows
+        ]
+        problems += [f"{key}: {row} was never written" for key, row in found.items() if key not in allowed]
+        return problems + self._torn(found)
+
+    def _torn(self, found: dict[Key, list[Any]]) -> list[str]:
+        """Transactions whose keys nobody has written again, and of which only a part is there."""
+        last: dict[Key, Change] = {}
+        for change in self.changes:
+            if change.outcome is not Outcome.REFUSED:
+                last.update(dict.fromkeys(change.rows, change))
+        torn = []
+        for change in self.changes:
+            keys = [key for key, row in change.rows.items() if last.get(key) is change and row is not None]
+            present = [key for key in keys if found.get(key) == change.rows[key]]
+            if present and len(present) < len(keys):
+                torn.append(f"only {present} of the transaction {keys}")
+        return torn
