@@ -187,8 +187,8 @@ class ConsoleServer:
                 await self._listen_tcp(uri)
         except OSError as error:
             # asyncio has sentences of its own; those of the resolver have other numbers.
-            known = error.errno is not None and not isinstance(error, socket.gaierror)
-            reason = os.strerror(error.errno) if known else error.strerror or str(error)
+            number = None if isinstance(error, socket.gaierror) else error.errno
+            reason = error.strerror or str(error) if number is None else os.strerror(number)
             raise ListenError(f"failed to create server {self.host}:{self.port}: {reason}") from error
         self._say(f"console/{self.host}:{self.port}", "started")
 
