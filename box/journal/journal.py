@@ -416,7 +416,9 @@ class Journal:
     # --- requests to the wal thread -----------------------------------------------------------------------------------
 
     async def _ask(self, call: Callable[[], _T]) -> _T:
-        """Run `call` in the wal thread, after everything submitted so far."""
+        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end."""
+        if self._stopping:
+            raise client_error(ErrorCode.WAL_IO)
         self.flush()
         answer: asyncio.Future[_T] = self._loop.create_future()
         self._busy += 1
@@ -458,7 +460,7 @@ class Journal:
 
     async def pass_writer(self) -> None:
         """Return when the wal thread has come through everything submitted so far, written or not."""
-        if self._thread is not None:
+        if self._thread is not None and not self._stopping:
             await self._ask(lambda: None)
 
     async def begin_checkpoint(self) -> CheckpointStart:
@@ -481,13 +483,13 @@ class Journal:
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The snapshot of `start` is on disk."""
-        if self._thread is not None:
+        if self._thread is not None and not self._stopping:
             await self._ask(lambda: self._writer.commit_checkpoint(start))
         self._threshold_reached = False
 
     async def collect_garbage(self, vclock: VClock) -> None:
         """Remove files without rows later than `vclock`."""
-        if self._thread is not None:
+        if self._thread is not None and not self._stopping:
             await self._ask(lambda: self._writer.collect_garbage(vclock))
 
     def _refuse_in_rollback(self, code: int) -> None:

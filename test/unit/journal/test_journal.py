@@ -550,6 +550,29 @@ def test_stop_writes_what_was_submitted_and_refuses_more() -> None:
     asyncio.run(scenario())
 
 
+def test_requests_while_the_journal_stops() -> None:
+    """They come too late for the writer, and must not wait for it."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        journal = Journal(asyncio.get_running_loop(), storage, errinj=errinj)
+        journal.start(VClock(), UUID_1)
+        start = await journal.begin_checkpoint()
+        stopping = asyncio.ensure_future(journal.stop())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await journal.commit_checkpoint(start)
+            await journal.collect_garbage(start.vclock)
+            await journal.pass_writer()
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                await journal.sync()
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                await journal.begin_checkpoint()
+        await stopping
+
+    asyncio.run(scenario())
+
+
 def test_a_callback_that_raises_does_not_harm_the_others() -> None:
     """It goes to the loop's exception handler."""
 
