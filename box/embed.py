@@ -13,7 +13,7 @@ on one loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import Any, Self
@@ -281,13 +281,27 @@ class Node:
         await self.instance.configure(options)
 
     async def eval(self, source: str, *args: Any) -> Any:
-        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values."""
-        raw = await self.instance.runtime.eval(source.encode(), pack(list(args)), Context(self.context.session))
-        return _result(raw)
+        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values.
+
+        A transaction that it leaves open is rolled back; that is FUNCTION_TX_ACTIVE, unless there is an error already.
+        """
+        ctx = Context(self.context.session)
+        return await self._outcome(ctx, self.instance.runtime.eval(source.encode(), pack(list(args)), ctx))
 
     async def call(self, name: str, *args: Any) -> Any:
-        """Call a Lua function by name (`a.b`, `a.b:method`). Results as `eval`."""
-        raw = await self.instance.runtime.call(name, pack(list(args)), Context(self.context.session))
+        """Call a Lua function by name (`a.b`, `a.b:method`). Results and transactions as `eval`."""
+        ctx = Context(self.context.session)
+        return await self._outcome(ctx, self.instance.runtime.call(name, pack(list(args)), ctx))
+
+    async def _outcome(self, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:
+        try:
+            raw = await work
+        finally:
+            is_open = ctx.txn is not None
+            if is_open:
+                self.instance.node.txns.rollback(ctx)
+        if is_open:
+            raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
         return _result(raw)
 
     @property

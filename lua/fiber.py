@@ -116,7 +116,8 @@ class Waits:
             cells[_TICK_WANTED] = 1
         else:
             self._lua.deliver(token)
-        self.schedule_tick()
+        if not self._is_running:
+            self.schedule_tick()
 
     def wake(self, token: int, *values: Value) -> None:
         """End a wait with values. A token that has ended already is ignored."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
@@ -18,7 +19,6 @@ from box.iproto.constants import DML_TYPES, Key, RequestType
 from box.iproto.plans import Plan
 from box.iproto.request import (
     AuthRequest,
-    CallRequest,
     DmlRequest,
     check_sql,
     decode_auth,
@@ -229,29 +229,46 @@ class Dispatcher:
         request = decode_call(row.type, row.body)
         self._check(row)
         self._count(RequestType.EVAL if row.type == RequestType.EVAL else RequestType.CALL)
-        self._suspendable(connection, row.sync, self._run_function(connection, row, request))
-
-    async def _run_function(self, connection: Connection, row: Row, request: CallRequest) -> bytes:
         ctx = RequestContext(connection.session, row.sync)
         connection.session.sync = row.sync
         functions = self._node.functions
-        if row.type == RequestType.EVAL:
+        ended = partial(self._function_ended, connection, row.type, ctx)
+        is_eval = row.type == RequestType.EVAL
+        if is_eval:
             check_universe(ctx.credentials, Privilege.X)
-            if functions is None:
-                raise unsupported("A node without Lua", "EVAL")
-            results = await functions.eval(ctx, request.text, request.args)
         else:
             self._check_function(ctx, request.text)
-            if functions is None:
-                raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
-            results = await functions.call(ctx, request.text, request.args)
+        if functions is None:
+            if is_eval:
+                raise unsupported("A node without Lua", "EVAL")
+            raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
+        self._server.in_flight += 1
+        try:
+            (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
+        except Exception:
+            self._server.leave()
+            raise
+
+    def _function_ended(
+        self, connection: Connection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+    ) -> None:
+        """Reply to CALL or EVAL. A transaction that is still open is rolled back, and is an error of its own."""
+        self._server.leave()
         if ctx.txn is not None:
             self._node.txns.rollback(ctx)
-            raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
+            if not isinstance(outcome, BoxError):
+                outcome = client_error(ErrorCode.FUNCTION_TX_ACTIVE)
+        if isinstance(outcome, BoxError):
+            connection.reply_error(ctx.sync, outcome)
+            return
         version = self._schema.version
-        if row.type == RequestType.CALL_16:
-            return reply_tuples(row.sync, version, results_as_tuples(results))
-        return reply_array(row.sync, version, results)
+        try:
+            if request_type == RequestType.CALL_16:
+                connection.reply(reply_tuples(ctx.sync, version, results_as_tuples(outcome)))
+            else:
+                connection.reply(reply_array(ctx.sync, version, outcome))
+        except BoxError as error:
+            connection.reply_error(ctx.sync, error)
 
     def _check_function(self, ctx: Context, name: str) -> None:
         """A stored function has privileges of its own; any other may be called by who may execute everything."""

@@ -6,6 +6,7 @@ The node of `box.node` has all of them; tests serve clients with a few lines of 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from box.errinj import ErrorInjections
+    from box.errors import BoxError
     from box.iproto.connection import Connection
     from box.iproto.row import Row
     from box.iproto.sessions import Sessions
@@ -93,11 +95,14 @@ class TransactionsLike(Protocol):
 
 
 class FunctionsLike(Protocol):
-    """Where CALL and EVAL go: arguments and results are one encoded array each."""
+    """Where CALL and EVAL go: arguments and results are one encoded array each.
 
-    async def call(self, ctx: Context, name: str, args: bytes) -> bytes: ...
+    `ctx` is of this request alone. A refusal is raised; `ended` is told once of the results or the error, now or later.
+    """
 
-    async def eval(self, ctx: Context, expression: str, args: bytes) -> bytes: ...
+    def call(self, ctx: Context, name: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
+
+    def eval(self, ctx: Context, expression: str, args: bytes, ended: Callable[[bytes | BoxError], None]) -> None: ...
 
 
 class ReplicationLike(Protocol):

@@ -246,7 +246,8 @@ class Journal:
             return False
         self._pending = []
         start = perf_counter()
-        if self._busy or len(batch) > self.inline_limit or start < self._inline_after or self._delay_armed():
+        is_delayed = self._errinj.is_armed and self._delay_armed()
+        if self._busy or len(batch) > self.inline_limit or start < self._inline_after or is_delayed:
             self._busy += 1
             self._queue.put(batch)
             return False
@@ -389,7 +390,7 @@ class Journal:
 
     def _delay_armed(self) -> bool:
         values = self._values
-        return self._errinj.is_armed and bool(
+        return bool(
             values["ERRINJ_WAL_DELAY"]
             or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0
             or values["ERRINJ_RELAY_FASTER_THAN_TX"]

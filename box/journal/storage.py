@@ -11,7 +11,8 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -115,14 +116,12 @@ def publish(storage: Storage, path: str, final_path: str) -> None:
 
 
 class _DiskAppendFile:
-    __slots__ = ("_fd", "path")
+    __slots__ = ("_fd", "path", "write")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
-
-    def write(self, data: bytes) -> int:
-        return os.write(self._fd, data)
+        self.write: Callable[[bytes], int] = partial(os.write, fd)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

@@ -248,7 +248,10 @@ class WalWriter:
         assert self._file is not None
         while True:
             try:
-                return write_all(self._file, data)
+                written = self._file.write(data)
+                if written < len(data):
+                    write_all(self._file, data[written:])
+                return
             except OSError as error:
                 if error.errno != errno.ENOSPC:
                     raise

@@ -6,9 +6,10 @@ the universe of functions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe
 from lua.bindings.binding import Binding, Outcome, guarded, text
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from box.schema.function import Function
     from box.txn.context import Context
     from lua.bindings.session import SessionBinding
-    from lua.runtime import Runtime
+    from lua.runtime import Runtime, Values
+
+FunctionEnd = Callable[[bytes | BoxError], None]
+"""Takes the results, a MessagePack array, or the error."""
 
 
 class FunctionBinding(Binding):
@@ -27,26 +31,26 @@ class FunctionBinding(Binding):
         super().__init__(runtime, node)
         self._sessions = sessions
 
-    async def call(self, ctx: Context, name: str, args: bytes) -> bytes:
-        """CALL: a MessagePack array in, a MessagePack array out. ER_NO_SUCH_PROC, ER_ACCESS_DENIED."""
+    def call(self, ctx: Context, name: str, args: bytes, ended: FunctionEnd) -> None:
+        """CALL: a MessagePack array in, a MessagePack array out. ER_NO_SUCH_PROC, ER_ACCESS_DENIED.
+
+        `ctx` is for this call alone. A refusal is raised; `ended` is told of everything that comes later.
+        """
         function = self._checked(ctx, name)
-        before = ctx.credentials
         if function is not None and function.definition.setuid:
             ctx.credentials = self.node.schema.user(function.owner).credentials
-        try:
-            return await self._run("box.run_call", ctx, _body_handle(function), _raw(name), args)
-        finally:
-            ctx.credentials = before
+        self._run("box.run_call", ctx, ended, _body_handle(function), _raw(name), args)
 
-    async def eval(self, ctx: Context, expression: str, args: bytes) -> bytes:
-        """EVAL: a MessagePack array in, a MessagePack array out."""
+    def eval(self, ctx: Context, expression: str, args: bytes, ended: FunctionEnd) -> None:
+        """EVAL: a MessagePack array in, a MessagePack array out; as `call`."""
         check_universe(ctx.credentials, Privilege.X, "universe", "")
-        return await self._run("box.run_eval", ctx, _raw(expression), args)
+        self._run("box.run_eval", ctx, ended, _raw(expression), args)
 
-    async def _run(self, entry: str, ctx: Context, *args: bytes | int) -> bytes:
-        (result,) = await self.runtime.invoke(self.runtime.handle_of(entry), *args, ctx=ctx)
-        assert isinstance(result, bytes)
-        return result
+    def _run(self, entry: str, ctx: Context, ended: FunctionEnd, *args: bytes | int) -> None:
+        def told(outcome: Values | BoxError) -> None:
+            ended(outcome if isinstance(outcome, BoxError) else cast(bytes, outcome[0]))
+
+        self.runtime.start_then(told, self.runtime.handle_of(entry), *args, ctx=ctx)
 
     def _checked(self, ctx: Context, name: str) -> Function | None:
         function = self.node.schema.function_by_name(name)

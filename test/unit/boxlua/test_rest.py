@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .box_support import Box, Run
 
@@ -217,11 +220,20 @@ def test_calls_of_the_protocol(run: Run) -> None:
         from box.txn.context import Context
 
         node = box.instance.node
+
+        async def ended(run: Callable[..., None], *arguments: Any) -> Any:
+            future = asyncio.get_running_loop().create_future()
+            run(*arguments, future.set_result)
+            return codec.unpack(await future)
+
         await box("m = {o = {f = function(self, x) return self == m.o, x end}} box.schema.user.create('joe')")
         admin = node.new_context()
         args = codec.pack([5])
-        assert codec.unpack(await node.functions.call(admin, "m.o:f", args)) == [True, 5]
-        assert codec.unpack(await node.functions.eval(admin, "return box.session.user(), ...", args)) == ["admin", 5]
+        assert await ended(node.functions.call, admin, "m.o:f", args) == [True, 5]
+        assert await ended(node.functions.eval, node.new_context(), "return box.session.user(), ...", args) == [
+            "admin",
+            5,
+        ]
         await box(
             "box.schema.func.create('secret', "
             "{body = 'function() return box.session.effective_user() end', setuid = true})"
@@ -234,7 +246,7 @@ def test_calls_of_the_protocol(run: Run) -> None:
         )
         box.ctx = admin
         await box("box.schema.user.grant('joe', 'execute', 'function', 'secret')")
-        assert codec.unpack(await node.functions.call(joe, "secret", b"\x90")) == ["admin"]
+        assert await ended(node.functions.call, Context(joe.session), "secret", b"\x90") == ["admin"]
         box.ctx = joe
         assert await box("return box.func.secret:call(), box.session.effective_user()") == ["admin", "joe"]
 

@@ -66,6 +66,25 @@ def test_errors_have_code_and_text() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("wait", ["", "require('fiber').yield()"])
+def test_a_transaction_that_is_left_open_is_rolled_back(wait: str) -> None:
+    async def run() -> None:
+        async with Node() as node:
+            await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
+            await node.eval("function f(text) box.begin() s:insert{1} if text then error(text) end end")
+            with pytest.raises(BoxError, match="Transaction is active at return from function"):
+                await node.eval(f"{wait} f()")
+            with pytest.raises(BoxError, match="no"):
+                await node.eval(f"{wait} f('no')")
+            with pytest.raises(BoxError, match="Transaction is active at return from function"):
+                await node.call("f")
+            with pytest.raises(BoxError, match="never"):
+                await node.call("f", "never")
+            assert await node.space["s"].select() == []
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("size", [10, 4050, 4075, 4076, 4077, 4078, 5000, 100_000])
 def test_tuples_of_all_sizes_are_found(size: int) -> None:
     """Around the size of the window through which Lua looks at them."""

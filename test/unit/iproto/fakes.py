@@ -161,25 +161,26 @@ class FakeFunctions:
         self.gate: asyncio.Future[None] | None = None
         self.contexts: list[Any] = []
 
-    async def call(self, ctx: Any, name: str, args: bytes) -> bytes:
+    def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:
         self.contexts.append(ctx)
         if name == "wait":
             self.gate = asyncio.get_running_loop().create_future()
-            await self.gate
-        elif name == "fail":
+            self.gate.add_done_callback(lambda _: ended(args))
+            return
+        if name == "fail":
             raise client_error(ErrorCode.PROC_LUA, "as you wish")
-        elif name == "bug":
+        if name == "bug":
             raise ZeroDivisionError("a bug")
-        elif name == "begin":
+        if name == "begin":
             ctx.txn = object()
         elif name == "push":
             ctx.session.push(pack(unpack(args)[0]), ctx.sync)
         elif name != "echo":
             raise client_error(ErrorCode.NO_SUCH_PROC, name)
-        return args
+        ended(args)
 
-    async def eval(self, ctx: Any, expression: str, args: bytes) -> bytes:
-        return pack([expression, unpack(args)])
+    def eval(self, ctx: Any, expression: str, args: bytes, ended: Callable[[Any], None]) -> None:
+        ended(pack([expression, unpack(args)]))
 
 
 class FakeReplication:

@@ -56,6 +56,20 @@ def test_operations_on_spaces(remote: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("wait", ["", "require('fiber').yield()"])
+def test_a_transaction_that_a_function_leaves_open_is_rolled_back(remote: Any, wait: str) -> None:
+    """Whether the function ends in order, with the peer's error for that, or by an error of its own."""
+    assert remote(
+        f"""
+        function leave() box.begin() box.space.tst:insert{{3, 'c'}} end
+        function fail() {wait} box.begin() box.space.tst:insert{{4, 'd'}} error('no') end
+        local _, left = pcall(conn.call, conn, 'leave')
+        local _, failed = pcall(conn.call, conn, 'fail')
+        local _, evaluated = pcall(conn.eval, conn, "{wait} box.begin() box.space.tst:insert{{5, 'e'}} error('never')")
+        return tostring(left), tostring(failed):match('no$'), tostring(evaluated):match('never$'), space:len()"""
+    ) == ["Transaction is active at return from function", "no", "never", 2]
+
+
 def test_errors_of_the_server_are_raised(remote: Any) -> None:
     assert remote(
         """local function text(...) local ok, e = pcall(...) return {ok, tostring(e), e.code} end
