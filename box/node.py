@@ -44,6 +44,7 @@ from box.replication.replication import Replication
 from box.replication.vclock import VClock
 from box.schema.schema import Schema
 from box.schema.system import initial_schema
+from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from box.startup import Startup, StartupJournal
 from box.txn.context import Context
 from box.txn.dml import Dml
@@ -300,6 +301,24 @@ class Node:
             await self.replication.sync()
         self.checkpoints.start()
         self._log_changed_options()
+        await self._upgrade_at_start()
+
+    async def _upgrade_at_start(self) -> None:
+        """Files of an older version: alone, the instance upgrades them; a replica set needs somebody who decides."""
+        if not needs_upgrade(self.schema):
+            return
+        if not (self.is_ro or self.config["replication"] or self.errinj.values["ERRINJ_AUTO_UPGRADE"]):
+            await self.upgrade_schema(self.new_context())
+        if needs_upgrade(self.schema):
+            found = version_text(self.schema)
+            self.log.warn(
+                f"Your schema version is {found} while Tarantool {PACKAGE_VERSION} requires a more recent schema "
+                "version. Please, consider using box.schema.upgrade()."
+            )
+
+    async def upgrade_schema(self, ctx: Context) -> None:
+        """`box.schema.upgrade`: bring the system spaces of an older version up to date. READONLY, ACCESS_DENIED."""
+        await SchemaUpgrade(self.schema, self.dml, ctx, self.log, self.clock).run()
 
     async def listen(self, address: str | None) -> None:
         """Serve the binary protocol at an address of `box.cfg.listen`, None for nowhere. CFG, SocketError."""

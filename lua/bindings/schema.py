@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.schema.access import password_hash
-from lua.bindings.binding import Binding, guarded
+from box.schema.upgrade import needs_upgrade, version_text
+from lua.bindings.binding import Binding, guarded, waiting
 
 if TYPE_CHECKING:
     from box.data.keydef import PartDef
@@ -162,6 +163,17 @@ class SchemaBinding(Binding):
     def password_hash(self, password: bytes) -> bytes:
         """base64(sha1(sha1(password)))."""
         return password_hash(password).encode()
+
+    @waiting("schema_upgrade")
+    async def upgrade(self) -> None:
+        """`box.schema.upgrade()`."""
+        await self.node.upgrade_schema(self.ctx)
+
+    @guarded("schema_dictionary")
+    def dictionary(self) -> bytes:
+        """[whether it is of an older version, the version as a text]."""
+        schema = self.node.schema
+        return codec.pack([needs_upgrade(schema), version_text(schema)])
 
     @guarded("schema_version")
     def schema_version(self) -> int:

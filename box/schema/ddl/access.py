@@ -23,6 +23,7 @@ from box.schema.fields import Fields
 from box.schema.identifier import check_identifier, too_long
 from box.schema.ids import NAME_MAX, USER_MAX, UserId
 from box.schema.schema import Grant, Schema
+from box.schema.upgrade import ALL_OF_ADMIN, is_older
 
 _OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))
 _ENCODED_HASH_SIZE = 28
@@ -234,7 +235,9 @@ def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | Non
     """
     mask = grant.mask if grant is not None else 0
     if grantee.uid == UserId.ADMIN and key == UNIVERSE and mask != ALL_PRIVILEGES:
-        raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
+        if not is_older(schema, ALL_OF_ADMIN):
+            raise client_error(ErrorCode.GRANT, "can't revoke universe from the admin user")
+        mask = ALL_PRIVILEGES  # the row names the three privileges that there were; the upgrade writes all
     if key[0] == "role" and key[1] is not None and not mask & ~Privilege.X:
         role = schema.users[key[1]]
         _set_roles(grantee, grantee.roles | {role} if mask else grantee.roles - {role})

@@ -82,6 +82,8 @@ def build_index(schema: Schema, space: Space, index: Index, new_format: TupleFor
     if schema.errinj.values["ERRINJ_BUILD_INDEX"] == index.definition.iid and not is_empty(space):
         raise client_error(ErrorCode.INJECTION, "build index")
     pairs = [(index.key_of(new_format.validate(raw)), raw) for raw in stored_tuples(schema, space)]
+    if not pairs:
+        return  # also where there is nothing to fill: in a view
     pairs.sort(key=_key_of_pair)
     index.load_sorted(pairs)
     if len(index) == len(pairs):

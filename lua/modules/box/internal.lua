@@ -64,7 +64,11 @@ function M.schema_version()
 end
 
 function M.schema_needs_upgrade()
-    return false, '2.8.1'
+    local needs, version = unpack(finish.value(python.schema_dictionary()))
+    if needs then
+        return true, version
+    end
+    return false
 end
 
 function M.session.create(fd, session_type)

@@ -1,5 +1,8 @@
 -- box.schema: constants, DDL, and the checks of how methods of spaces and indexes are called.
 
+local finish = require('box.finish')
+local python = require('internal.python')
+
 local parts = {
     space = require('box.schema.space'),
     index = require('box.schema.index'),
@@ -30,8 +33,9 @@ for name, value in pairs(parts) do
 end
 M.create_space = M.space.create
 
--- The schema of a new instance is always the newest that this version knows.
+-- Files of an older version; those of one instance alone are upgraded by its start.
 function M.upgrade()
+    finish.nothing(python.schema_upgrade())
 end
 
 return M
