@@ -526,5 +526,10 @@ class Journal:
         return self._loop.run_in_executor(self._executor, call)
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
-        """Run a blocking call of the journal's (a snapshot's write, a file's removal) in one of its threads."""
+        """Run a blocking call of the journal's (a snapshot's write, a file's removal) in one of its threads.
+
+        WAL_IO once the journal stops.
+        """
+        if self._stopping:
+            raise client_error(ErrorCode.WAL_IO)
         return await self._loop.run_in_executor(self._executor, call, *arguments)

@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.iproto.constants import RequestType
 from box.iproto.messages import SynchroRequest, decode_synchro, synchro_row
 from box.journal.entry import JournalEntry
@@ -263,7 +263,8 @@ class SynchroQueue:
     async def wait_confirm(self) -> None:
         """Wait until everything that is in the limbo now is committed, as checkpoints and joins need it.
 
-        SYNC_QUORUM_TIMEOUT after `replication_synchro_timeout`, SYNC_ROLLBACK if it was rolled back.
+        SYNC_QUORUM_TIMEOUT after `replication_synchro_timeout`, SYNC_ROLLBACK if it was rolled back, FiberIsCancelled
+        if the node closes meanwhile.
         """
         last = self.limbo.last
         if last is None:
@@ -271,6 +272,8 @@ class SynchroQueue:
         start = self._loop.time()
         last.txn.on_done(lambda _txn: self._wake())
         while not last.txn.done:
+            if self._is_stopped:
+                raise fiber_is_cancelled()
             if not await self._wait_change(start + self.limbo.timeout) and not last.txn.done:
                 raise client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
         if last.txn.error is not None:
@@ -331,6 +334,7 @@ class SynchroQueue:
     def stop(self) -> None:
         """The node closes: nothing is written any more."""
         self._is_stopped = True
+        self._wake()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

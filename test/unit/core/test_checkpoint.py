@@ -130,3 +130,44 @@ def test_interval() -> None:
             await node.close()
 
     asyncio.run(run())
+
+
+def test_a_checkpoint_ends_with_its_node() -> None:
+    """Wherever it is: in the end of its file, in the wait for a synchronous transaction, not even begun."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 0})
+        await write(node, "a")
+        node.errinj.set("ERRINJ_SNAP_COMMIT_DELAY", True)
+        late = asyncio.ensure_future(node.snapshot())
+        await until(lambda: any(name.endswith(".inprogress") for name in node.disk.names(".")))
+        await node.close()
+        node.errinj.set("ERRINJ_SNAP_COMMIT_DELAY", False)
+        for checkpoint in (late, node.snapshot()):
+            with pytest.raises(BoxError) as caught:
+                await asyncio.wait_for(checkpoint, DEADLINE)
+            assert caught.value.code == ErrorCode.WAL_IO
+
+    asyncio.run(run())
+
+
+def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
+    """The transaction's fate is open, and the checkpoint cannot tell it."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 0, "replication_synchro_quorum": 2, "replication_synchro_timeout": 1000})
+        ctx = node.new_context()
+        row = [512, 1, "sync", "memtx", 0, {"is_sync": True}, []]
+        node.dml.insert(ctx, node.schema.space(SpaceId.SPACE), msgpack.packb(row))
+        index = [512, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
+        node.dml.insert(ctx, node.schema.space(SpaceId.INDEX), msgpack.packb(index))
+        node.dml.insert(ctx, node.schema.space(512), msgpack.packb([1]))
+        waiting = asyncio.ensure_future(node.snapshot())
+        await until(lambda: node.synchro._waiters)
+        await node.close()
+        with pytest.raises(BoxError, match="fiber is cancelled"):
+            await asyncio.wait_for(waiting, DEADLINE)
+
+    asyncio.run(run())

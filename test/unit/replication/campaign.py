@@ -40,7 +40,7 @@ EVENTS = 60
 LONG = 1000.0
 PATIENCE = 20.0
 """Seconds in which healed instances have to become equal."""
-LIMIT = 90.0
+LIMIT = 40.0
 """Seconds for a seed: a few are usual."""
 
 SWITCHES: dict[str, tuple[Any, ...]] = {
@@ -422,8 +422,7 @@ async def _main(seed: int) -> str:
     async with cluster() as running:
         campaign = Campaign(running, seed)
         try:
-            async with asyncio.timeout(LIMIT):
-                await campaign.run()
+            await _watched(campaign.run())
         except BaseException as error:
             states = [
                 f"{member.name}: {member.node.status} ro {member.node.is_ro} {member.node.vclock} {member.node.limbo} "
@@ -431,11 +430,29 @@ async def _main(seed: int) -> str:
                 for member in running.members
                 if member.is_running
             ]
-            text = "\n".join([f"seed {seed}", *campaign.trace[-80:], *states])
+            text = "\n".join([f"seed {seed}", *campaign.trace[-80:], *states, *map(_where, asyncio.all_tasks())])
             raise AssertionError(text) from error
         history = campaign.history
         counts = {outcome.name.lower(): history.count(outcome) for outcome in Outcome}
         return f"seed {seed}: {counts}"
+
+
+async def _watched(work: Coroutine[Any, Any, None]) -> None:
+    """Like `asyncio.timeout`, but the failure comes while everything is still where it hangs."""
+    task = asyncio.ensure_future(work)
+    done, _ = await asyncio.wait({task}, timeout=LIMIT)
+    assert done, "it hangs"
+    task.result()
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """What a task waits for."""
+    places = []
+    waiting: Any = task.get_coro()
+    while waiting is not None and getattr(waiting, "cr_frame", None) is not None:
+        places.append(f"{waiting.__qualname__}:{waiting.cr_frame.f_lineno}")
+        waiting = waiting.cr_await
+    return f"{task.get_name()}: {' > '.join(places)}"
 
 
 def run(seed: int) -> str:
