@@ -36,6 +36,9 @@ _DOUBLES: Final = """
     VY_SCHED_TIMEOUT VY_SQUASH_TIMEOUT
 """
 
+JOURNAL_DELAYS: Final = ("ERRINJ_WAL_DELAY", "ERRINJ_RELAY_FASTER_THAN_TX")
+"""What the thread that writes the log waits for."""
+
 
 def _defaults() -> dict[str, Value]:
     values: dict[str, Value] = dict.fromkeys(_BOOLEANS.split(), False)
@@ -82,6 +85,12 @@ class ErrorInjections:
         for listener in tuple(self._listeners.get(name, ())):
             listener(converted)
         return "ok"
+
+    def release_journal(self) -> None:
+        """Let the thread of the journal go on, whatever holds it: the node closes and waits for it."""
+        self.set("ERRINJ_WAL_DELAY_COUNTDOWN", -1)
+        for name in JOURNAL_DELAYS:
+            self.set(name, False)
 
     def info(self) -> dict[str, dict[str, Value]]:
         """`{name: {"state": value}}` of all switches, as `box.error.injection.info()` shows them."""

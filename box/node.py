@@ -421,6 +421,7 @@ class Node:
         self.log.close()
 
     async def _stop_parts(self) -> None:
+        self.errinj.release_journal()
         await self.replication.stop()
         if self.iproto is not None:
             await self.iproto.close()

@@ -30,7 +30,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from box.errinj import ErrorInjections
+from box.errinj import JOURNAL_DELAYS, ErrorInjections
 from box.errors import ErrorCode, client_error, unsupported
 from box.iproto.row import Row
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
@@ -44,7 +44,7 @@ from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
 from box.replication.vclock import VClock
 
 _T = TypeVar("_T")
-_Message = list[JournalEntry] | Callable[[], None] | None
+_Message = list[JournalEntry] | Callable[[], None]
 
 _SLOW_WRITE: Final = 0.001
 _ENCODING: Final = 0.00001
@@ -53,8 +53,6 @@ _SLOW_PAUSE: Final = 1.0
 _AVERAGED: Final = 16
 _READERS: Final = 4
 _NO_THRESHOLD: Final = 10**18
-
-_DELAYS: Final = ("ERRINJ_WAL_DELAY", "ERRINJ_RELAY_FASTER_THAN_TX")
 
 WAL_MODES: Final = ("none", "write", "fsync")
 
@@ -139,6 +137,7 @@ class Journal:
         self._queue: SimpleQueue[_Message] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._in_rollback = False
+        self._is_over = False
         self._delay_over = threading.Event()
         self._stopping = False
         self._ended = loop.create_future()
@@ -162,7 +161,8 @@ class Journal:
         if self.wal_mode != "none":
             self._writer.directory.instance_uuid = instance_uuid
             self._writer.open(vclock)
-            self._forget_delays = [self._errinj.on_change(name, lambda _: self._delay_over.set()) for name in _DELAYS]
+            errinj, resume = self._errinj, self._delay_over.set
+            self._forget_delays = [errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]
             self._thread = threading.Thread(target=self._run, name="wal", daemon=True)
             self._thread.start()
         else:
@@ -177,7 +177,7 @@ class Journal:
         self.is_void = False
         if self._thread is not None:
             self._delay_over.set()
-            self._queue.put(None)
+            self._queue.put(self._end)
             await self._ended
             self._thread.join()
             self._thread = None
@@ -321,26 +321,29 @@ class Journal:
     # --- writing, wal thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        queue = self._queue
-        message: _Message = queue.get()
-        while message is not None:
-            following: _Message = None
+        following: _Message | None = None
+        while not self._is_over:
+            message = self._queue.get() if following is None else following
+            following = None
             if isinstance(message, list):
                 following = self._write_message(message)
             else:
                 message()
-            message = following if following is not None else queue.get()
         self._writer.close()
         self._loop.call_soon_threadsafe(self._ended.set_result, None)
 
-    def _write_message(self, batch: list[JournalEntry]) -> _Message:
+    def _end(self) -> None:
+        """The last message."""
+        self._is_over = True
+
+    def _write_message(self, batch: list[JournalEntry]) -> _Message | None:
         """Write a batch, with all batches that wait behind it; returns a message taken that is not a batch.
 
         While a delay is armed every message counts alone, as the injections count them.
         """
         queue = self._queue
         messages = 1
-        following: _Message = None
+        following: _Message | None = None
         if self._delay_armed():
             self._delay()
         else:

@@ -171,3 +171,24 @@ def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
             await asyncio.wait_for(waiting, DEADLINE)
 
     asyncio.run(run())
+
+
+def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
+    """The garbage collector waits for the journal, and the end for the collector."""
+
+    async def run() -> None:
+        node = Node(disk=MemoryStorage())
+        await node.configure({"log_level": 0, "checkpoint_count": 1})
+        await write(node, "a")
+        collector = node.checkpoints.collector
+        consumer = node.checkpoints.register_consumer("somebody", node.vclock.copy())
+        await write(node, "b")
+        await node.snapshot()
+        node.errinj.set("ERRINJ_WAL_DELAY", True)
+        ctx = node.new_context()
+        node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb(["c", "d"]))
+        consumer.close()
+        await until(lambda: collector._task is not None and node.journal._queue.qsize() == 1)
+        await asyncio.wait_for(node.close(), DEADLINE)
+
+    asyncio.run(run())

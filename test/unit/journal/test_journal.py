@@ -573,6 +573,32 @@ def test_requests_while_the_journal_stops() -> None:
     asyncio.run(scenario())
 
 
+def test_stop_right_behind_a_batch() -> None:
+    """The writer takes all that waits when a write is done: a batch, and with it the news that it was the last."""
+
+    async def scenario() -> None:
+        storage, go_on = FaultyStorage(), threading.Event()
+
+        def slow(data: bytes) -> bytes:
+            assert go_on.wait(10)
+            return data
+
+        async with running_journal(storage) as journal:
+            await write(journal, replace_row(1))
+            storage.on_write = slow
+            write(journal, replace_row(2))
+            await until(lambda: journal._queue.empty() and journal._busy)
+            last = write(journal, replace_row(3))
+            stopping = asyncio.ensure_future(journal.stop())
+            await until(lambda: journal._queue.qsize() == 2)
+            go_on.set()
+            await asyncio.wait_for(stopping, 10)
+            assert last.result() is None
+        assert recover(storage)[0] == [1, 2, 3]
+
+    asyncio.run(scenario())
+
+
 def test_a_callback_that_raises_does_not_harm_the_others() -> None:
     """It goes to the loop's exception handler."""
 

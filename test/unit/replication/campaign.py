@@ -40,6 +40,8 @@ EVENTS = 60
 LONG = 1000.0
 PATIENCE = 20.0
 """Seconds in which healed instances have to become equal."""
+PAUSE = 0.3
+"""Seconds before appliers that gave up are started again: the others need time to empty the limbo."""
 LIMIT = 40.0
 """Seconds for a seed: a few are usual."""
 
@@ -354,9 +356,14 @@ class Campaign:
         """Wait for it. Appliers that gave up are started again, as a person would: with two masters, rows of one may
         come while transactions of the other are in the limbo."""
         deadline = time.monotonic() + PATIENCE
+        resumed = 0.0
         while not self._is_equal():
-            assert time.monotonic() < deadline, "they did not become equal"
+            now = time.monotonic()
+            assert now < deadline, "they did not become equal"
             await asyncio.sleep(0.005)
+            if now < resumed + PAUSE:
+                continue
+            resumed = now
             for one, member in enumerate(self.members[:MEMBERS]):
                 if any(applier.state is ApplierState.STOPPED for applier in member.node.replicaset.appliers):
                     await self._follow_again(one)
