@@ -62,6 +62,8 @@ _WHILE = {
     ApplierState.INITIAL_JOIN: "can't read row",
     ApplierState.FINAL_JOIN: "can't read row",
 }
+_APPLYING = (ApplierState.REGISTER, ApplierState.SYNC, ApplierState.FOLLOW)
+"""The states in which rows go to the journal."""
 _ROWS_PER_LOG = 100_000
 _ROWS_PER_TURN = 256
 """Rows applied before other tasks of the tx thread get their turn."""
@@ -207,8 +209,8 @@ class Applier:
         await self.host.close_context(self.ctx)
 
     def fail(self, error: BoxError) -> None:
-        """Stop with this error if the applier follows: a row that was applied could not be written to the journal."""
-        if self._task is not None and self.state in (ApplierState.SYNC, ApplierState.FOLLOW):
+        """Stop with this error if the applier applies rows: one could not be written to the journal."""
+        if self._task is not None and self.state in _APPLYING:
             self._fatal = error
             self._task.cancel()
 

@@ -37,6 +37,7 @@ class RowSink:
         self._on_failure = on_failure
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
         self._synchro_tasks: set[asyncio.Task[None]] = set()
+        self._failures = 0
         self.applied = VClock()
 
     def reset(self, vclock: VClock) -> None:
@@ -181,6 +182,7 @@ class RowSink:
             self._fail(txn.error)
 
     def _fail(self, error: BoxError) -> None:
+        self._failures += 1
         self.applied = self._node.vclock.copy()
         self._on_failure(error)
 
@@ -189,9 +191,12 @@ class RowSink:
     async def _apply_synchro(self, row: Row) -> None:
         """The row goes on to the journal even if the applier that brought it is stopped meanwhile.
 
-        Otherwise it could be in the log without being in `applied`, and be applied again when it comes next time.
+        Otherwise it could be in the log without being in `applied`, and be applied again when it comes next time. But
+        not after a failure of the journal: rows before it may be lost, and the log would go on behind the gap.
         """
-        task = self._node.loop.create_task(self._write_synchro(row), name="applier/synchro")
+        failures = self._failures
+        work = self._write_synchro(row, lambda: failures == self._failures)
+        task = self._node.loop.create_task(work, name="applier/synchro")
         self._synchro_tasks.add(task)
         task.add_done_callback(self._synchro_done)
         await asyncio.shield(task)
@@ -202,12 +207,12 @@ class RowSink:
         if not task.cancelled():
             task.exception()
 
-    async def _write_synchro(self, row: Row) -> None:
+    async def _write_synchro(self, row: Row, is_next: Callable[[], bool]) -> None:
         async with self._latches[row.replica_id]:
             if self._has(row):
                 return
             try:
-                await self._node.synchro.apply(row)
+                await self._node.synchro.apply(row, is_next)
             except BoxError as error:
                 if error.code == ErrorCode.WAL_IO:
                     self._fail(error)

@@ -142,10 +142,16 @@ class SynchroQueue:
 
     # -- rows of other instances
 
-    async def apply(self, row: Row) -> None:
-        """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. WAL_IO, INVALID_MSGPACK."""
+    async def apply(self, row: Row, is_next: Callable[[], bool] = lambda: True) -> None:
+        """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. INVALID_MSGPACK, WAL_IO.
+
+        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile.
+        """
         request = decode_synchro(row)
         await self.latch.wait_write()
+        if not is_next():
+            self.latch.release_write()
+            raise client_error(ErrorCode.WAL_IO)
         await self._write(row, request)
 
     def recover(self, row: Row) -> None:

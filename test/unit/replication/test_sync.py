@@ -274,6 +274,31 @@ def test_a_confirm_that_a_replica_cannot_write() -> None:
         repeat(lambda running, name=injection: scenario(running, name), 2)  # type: ignore[misc]
 
 
+def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
+    """It waits for its turn while the journal fails; written then, it would hide that the transaction is missing."""
+
+    async def scenario(running: Cluster) -> None:
+        one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=1)
+        two.inject("WAL_DELAY", True)
+        assert two.node.synchro.try_enter()
+        await one.put([1], space=SYNC)
+        before = two.node.vclock.copy()
+        sink = two.node.replication.sink
+        await until(lambda: two.node.synchro.latch._queue, "a waiting confirm")
+        two.inject("WAL_WRITE", True)
+        two.inject("WAL_DELAY", False)
+        await until(lambda: two.applier(one).state is ApplierState.STOPPED, "the failure")
+        two.inject("WAL_WRITE", False)
+        two.node.synchro.leave()
+        await until(lambda: not sink._synchro_tasks, "the end of the confirm")
+        assert two.node.vclock == before
+        await two.replicate()
+        await two.replicate(*members)
+        await settled(members, [1])
+
+    repeat(scenario, 2)
+
+
 def test_an_applier_that_is_stopped_while_a_confirm_is_written() -> None:
     """The row is written all the same, and applied once."""
 
