@@ -446,7 +446,7 @@ def test_a_join_that_breaks_off() -> None:
             proxy.delay = 0
             await until(lambda: "begins anew" in replica.log)
             master.inject("REPLICA_JOIN_DELAY", True)
-            await until(lambda: master.log.count("initial data sent.") == 2)
+            await until(lambda: master.log.count("initial data sent.") == 2 and _has_received_rows(replica))
             proxy.cut()
             await until(lambda: replica.log.count("begins anew") == 2)
             master.inject("REPLICA_JOIN_DELAY", False)
