@@ -109,11 +109,14 @@ class Consoles:
                 node.txns.rollback_open(ctx, ctx.txn)
             await node.sessions.close(session)
 
-    def _pusher(self, ctx: Context, write: Callable[[bytes], Any]) -> Callable[[bytes, int], None]:
-        def push(data: bytes, _sync: int) -> None:
+    def _pusher(self, ctx: Context, write: Callable[[bytes], bool | int | None]) -> Callable[[bytes, int], int | None]:
+        """What shows a pushed value. `write` gives True, None, or a token if the reader is slow."""
+
+        def push(data: bytes, _sync: int) -> int | None:
             (text,) = self._runtime.invoke_now(self._push_handle, data, ctx=ctx)
             assert isinstance(text, bytes)
-            write(text)
+            outcome = write(text)
+            return None if outcome is True else outcome
 
         return push
 
@@ -261,6 +264,10 @@ class _Dialed(Connection):
             self._greeting.set_result(bytes(self._head[:GREETING_SIZE]))
             if len(self._head) > GREETING_SIZE:
                 super().data_received(bytes(self._head[GREETING_SIZE:]))
+
+    def eof_received(self) -> bool:
+        """Nobody waits for commands there any more."""
+        return False
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._greeting.done():

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 VERSION = "2.8.1"
 GREETING = b"%-63s\n%-63s\n" % (f"Tarantool {VERSION} (Lua console)".encode(), b"type 'help' for interactive help")
 GREETING_SIZE = len(GREETING)
-_MAX_BUFFER = 1 << 20  # unread input above which a client is not read from
+_MAX_BUFFER = 1 << 20  # bytes of commands that wait, above which a client is not read from
+_MAX_RUN = 16  # commands that are carried out in a row, without a look at other clients
+_MAX_COMMAND = 1 << 26  # bytes of one command, above which its client is taken for something else
 
 
 class ListenError(Exception):
@@ -45,11 +47,14 @@ class Connection(asyncio.Protocol):
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
+        self._scanned = 0  # so much of the buffer has been searched for the marks, in vain
         self._marks: tuple[bytes, ...] = ()
         self._reader: int | None = None
         self._writers: list[int] = []
         self._is_writing_paused = False
         self._is_reading_paused = False
+        self._is_at_end = False  # the other side sends no more, but may wait for answers
+        self._run = 0  # commands in a row that were there already
         self.is_closed = False
         self.on_lost: Callable[[], None] | None = None
 
@@ -64,9 +69,18 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._buffer += data
         self._wake_reader()
-        if len(self._buffer) > _MAX_BUFFER and self._transport is not None:
+        if self._transport is None or len(self._buffer) <= _MAX_BUFFER:
+            return
+        if self._reader is None:
             self._is_reading_paused = True
             self._transport.pause_reading()
+        elif len(self._buffer) > _MAX_COMMAND:
+            self.abort()
+
+    def eof_received(self) -> bool:
+        self._is_at_end = True
+        self._wake_reader()
+        return True
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True
@@ -86,10 +100,18 @@ class Connection(asyncio.Protocol):
 
     def read(self, marks: tuple[bytes, ...]) -> bytes | int | None:
         """The text up to the nearest mark, None at the end of the connection, or a token to wait for."""
-        self._marks = marks
-        taken = self._take()
-        if taken is not None or self.is_closed:
-            return taken
+        if marks != self._marks:
+            self._marks, self._scanned = marks, 0
+        if self._run < _MAX_RUN or self.is_closed:
+            taken = self._take()
+            if taken is not None or self._is_over:
+                self._run += 1
+                return taken
+            self._run = 0
+        else:
+            # Others have their turn between so many commands that were sent at once.
+            self._run = 0
+            self._runtime.loop.call_soon(self._wake_reader)
         if self._is_reading_paused and self._transport is not None:
             self._is_reading_paused = False
             self._transport.resume_reading()
@@ -98,7 +120,7 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> bool | int | None:
         """True, None on a closed connection, or a token that wakes with one of them."""
-        if self.is_closed or self._transport is None:
+        if self._transport is None or self._transport.is_closing():
             return None
         self._transport.write(data)
         if not self._is_writing_paused:
@@ -116,6 +138,10 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     @property
+    def _is_over(self) -> bool:
+        return self.is_closed or self._is_at_end
+
+    @property
     def fd(self) -> int:
         sock = self._transport.get_extra_info("socket") if self._transport is not None else None
         return -1 if sock is None else sock.fileno()
@@ -131,13 +157,20 @@ class Connection(asyncio.Protocol):
     # -- details -------------------------------------------------------------------------------------------
 
     def _take(self) -> bytes | None:
-        found = [(at, mark) for mark in self._marks if (at := self._buffer.find(mark)) >= 0]
-        if not found:
+        """What stands before the nearest mark; it leaves the buffer with the mark."""
+        at, nearest = len(self._buffer), b""
+        for mark in self._marks:
+            start = max(0, self._scanned - len(mark) + 1)
+            found = self._buffer.find(mark, start, at + len(mark) - 1)
+            if found >= 0:
+                at, nearest = found, mark
+        if not nearest:
+            self._scanned = at
             return None
-        at, mark = min(found)
         text = bytes(self._buffer[:at])
-        del self._buffer[: at + len(mark)]
-        if mark.endswith(b"\r") and self._buffer.startswith(b"\n"):
+        del self._buffer[: at + len(nearest)]
+        self._scanned = 0
+        if nearest.endswith(b"\r") and self._buffer.startswith(b"\n"):
             del self._buffer[:1]
         return text
 
@@ -145,7 +178,7 @@ class Connection(asyncio.Protocol):
         if self._reader is None:
             return
         taken = self._take()
-        if taken is not None or self.is_closed:
+        if taken is not None or self._is_over:
             token, self._reader = self._reader, None
             self._runtime.wake(token, taken)
 

@@ -22,7 +22,8 @@ class Session:
     """One connection, console or daemon. `credentials` are those of the authenticated user.
 
     `id` grows by one a session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the request
-    that is running, `push` sends an out-of-band message (None where the transport has none).
+    that is running, `push` sends an out-of-band message (None where the transport has none) and may give the token of
+    a wait for a slow receiver.
     """
 
     __slots__ = ("credentials", "fd", "id", "on_disconnect", "peer", "push", "storage", "sync", "type")
@@ -35,7 +36,7 @@ class Session:
         *,
         peer: str | None = None,
         fd: int = -1,
-        push: Callable[[bytes, int], None] | None = None,
+        push: Callable[[bytes, int], int | None] | None = None,
     ) -> None:
         if session_type not in SESSION_TYPES:
             raise AssertionError(f"unknown session type {session_type!r}")

@@ -131,13 +131,13 @@ class SessionBinding(Binding):
 
     @guarded("session_push")
     def push(self, data: bytes) -> Outcome:
-        """Send a message out of band. ER_UNSUPPORTED where the transport has no messages."""
+        """Send a message out of band: True, or a token if that takes time. ER_UNSUPPORTED where there are none."""
         ctx = self.ctx
         session = ctx.session
         if session.push is None:
             raise client_error(ErrorCode.UNSUPPORTED, f"Session '{session.type}'", "push()")
-        session.push(data, _sync_of(ctx))
-        return True
+        token = session.push(data, _sync_of(ctx))
+        return True if token is None else token
 
     @guarded("session_settings")
     def settings(self) -> bytes:

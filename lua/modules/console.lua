@@ -370,7 +370,9 @@ local function print_client(self, output)
         self.running = false
         return
     end
-    wait(python.console_write(self.connection, output))
+    if not wait(python.console_write(self.connection, output)) then
+        self.running = false    -- the client has gone; commands that it sent before are nobody's
+    end
 end
 
 -- The body of a session's fiber: Python starts it with the connection's number.

@@ -6,6 +6,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local events = require('box.events')
 local registry = require('internal.registry')
+local wait = require('internal.wait')
 
 local M = {}
 
@@ -96,6 +97,7 @@ function M.push(...)
     if not ok then
         return nil, finish.error(problem)
     end
+    wait(ok)
     return true
 end
 
