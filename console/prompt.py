@@ -83,7 +83,7 @@ class PromptTerminal:
         )
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None after Ctrl-D."""
+        """One statement, or None after Ctrl-D and without a terminal."""
         self._delimiter, self._language = delimiter, language
         while True:
             try:
@@ -97,7 +97,7 @@ class PromptTerminal:
                     return text
             except KeyboardInterrupt:
                 continue
-            except EOFError:
+            except (EOFError, OSError):  # Ctrl-D, or the terminal is gone
                 return None
 
     def write(self, text: str) -> None:

@@ -1,5 +1,7 @@
 -- Completion of names at the console: globals, members of tables and of what their metatables' __index names.
--- No metamethod is run, so that completing has no effects.
+-- No metamethod is run, so that completing has no effects. Tuples have methods and the fields that a format names.
+local tuples = require('internal.tuple')
+
 local MAX_INDEX_DEPTH = 20
 local MAX_CANDIDATES = 500
 local WORDS = {
@@ -7,7 +9,19 @@ local WORDS = {
     'or', 'repeat', 'return', 'then', 'true', 'until', 'while',
 }
 
+-- A table with the names of a tuple's fields; missing ones lead to its methods.
+local function tuple_members(tuple)
+    local members = {}
+    for name in pairs(tuples.format(tuples.format_of(tuple)) or {}) do
+        members[name] = true
+    end
+    return setmetatable(members, {__index = tuples.methods})
+end
+
 local function index_table(value)
+    if tuples.is(value) then
+        return tuple_members(value)
+    end
     local meta = debug.getmetatable(value)
     local index = type(meta) == 'table' and rawget(meta, '__index') or nil
     return type(index) == 'table' and index ~= value and index or nil

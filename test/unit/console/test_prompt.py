@@ -1,15 +1,8 @@
-"""The interactive session: keys, completion, history, and a whole session on a pseudo-terminal."""
+"""The interactive session's input: keys, completion, history."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
-import re
-import select
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +102,12 @@ def test_history_is_kept(tmp_path: Path) -> None:
         ("(42\n)", True),
         ("", True),
         ("'abc", False),
+        ("x = [[a\nb", False),
+        ("x = [[a\nb]]", True),
+        ("--[[ a\nb", False),
+        ("--[[ a\nb ]]", True),
+        ("-- a note", True),
+        ("x = { -- a note", False),
         ("[[abc", False),
         ("f(", False),
     ],
@@ -116,87 +115,3 @@ def test_history_is_kept(tmp_path: Path) -> None:
 def test_completeness(text: str, complete: bool) -> None:
     """What more lines could finish is not complete."""
     assert Syntax().is_complete(text) is complete
-
-
-class Screen:
-    """A program on a pseudo-terminal: `expect` reads until a pattern appears, without escape sequences."""
-
-    def __init__(self, directory: Path) -> None:
-        self._controller, terminal = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "console"],
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            cwd=directory,
-            env={**os.environ, "HOME": str(directory), "TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"},
-            close_fds=True,
-        )
-        os.close(terminal)
-        self._seen = ""
-
-    def send(self, text: str) -> None:
-        os.write(self._controller, text.encode())
-
-    def expect(self, pattern: str, seconds: float = 20.0) -> str:
-        deadline = time.monotonic() + seconds
-        while True:
-            match = re.search(pattern, self._seen, re.DOTALL)
-            if match:
-                self._seen = self._seen[match.end() :]
-                return match[0]
-            ready, _, _ = select.select([self._controller], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                raise AssertionError(f"no {pattern!r} in {self._seen!r}")
-            try:
-                data = os.read(self._controller, 65536)
-            except OSError:
-                raise AssertionError(f"ended before {pattern!r}: {self._seen!r}") from None
-            self._seen += re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()=>][0-9A-B]?)", "", data.decode(errors="replace"))
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        os.close(self._controller)
-
-
-def test_whole_session(tmp_path: Path) -> None:
-    """Configure, create, insert, select, an error, a function of several lines; leave; the data is there again."""
-    screen = Screen(tmp_path)
-    try:
-        screen.expect("Lunabox .*type 'help' for interactive help.*lunabox>")
-        for command, answer in [
-            ("box.cfg{log_level = 1}", r"---\r?\n\.\.\."),
-            ("s = box.schema.space.create('goods')", r"---\r?\n\.\.\."),
-            ("_ = s:create_index('pk')", r"---\r?\n\.\.\."),
-            ("s:insert{1, 'pear'}", r"- \[1, 'pear'\]\r?\n\.\.\."),
-            ("s:insert{1, 'plum'}", "- error: .*Duplicate key"),
-            ("function double(x)\rreturn x * 2\rend", r"---\r?\n\.\.\."),
-            ("double(21)", r"- 42\r?\n\.\.\."),
-            ("double(4) -- \x03double(5)", r"- 10\r?\n\.\.\."),
-        ]:
-            screen.send(command + "\r")
-            screen.expect(answer)
-            screen.expect("lunabox>")
-        screen.send("box.session.push({1}) return 2\r")
-        screen.expect(r"%TAG !push! .*- 1\r?\n\.\.\..*- 2\r?\n\.\.\..*lunabox>")
-        screen.send("box.spac\t")
-        screen.expect("box.space")
-        screen.send(".goods:len()\r")
-        screen.expect(r"- 1\r?\n\.\.\..*lunabox>")
-        screen.send("\x04")
-        assert screen.process.wait(timeout=20) == 0
-    finally:
-        screen.close()
-    screen = Screen(tmp_path)
-    try:
-        screen.expect("lunabox>")
-        screen.send("box.cfg{log_level = 1}\r")
-        screen.expect(r"---\r?\n\.\.\..*lunabox>")
-        screen.send("box.space.goods:select{}\r")
-        screen.expect(r"- - \[1, 'pear'\].*lunabox>")
-        screen.send("\x04")
-        assert screen.process.wait(timeout=20) == 0
-    finally:
-        screen.close()

@@ -118,6 +118,25 @@ def test_console_functions_need_a_console(converse: Converse) -> None:
     ]
 
 
+def test_completion_of_tuples(converse: Converse) -> None:
+    """Methods after a colon, fields that the format names after a dot."""
+    replies = converse(
+        [
+            "box.cfg{log_level = 1}",
+            "box.schema.space.create('t', {format = {{'idea', 'unsigned'}}}):create_index('pk')",
+            "t = box.space.t:insert{1}",
+            "require('console').completion_handler('t:unp', 0, 5)",
+            "require('console').completion_handler('t.ide', 0, 5)",
+            "require('console').completion_handler('t.idea.x', 0, 8)",
+        ]
+    )
+    assert replies[3:] == [
+        "---\n- - t:unpack(\n  - t:unpack(\n...\n",
+        "---\n- - t.idea\n  - t.idea\n...\n",
+        "---\n- null\n...\n",
+    ]
+
+
 def test_completion(converse: Converse) -> None:
     """Members of tables and of their metatables' __index; methods only after a colon."""
     (reply,) = converse(
