@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import shlex
 import signal
 import sys
@@ -22,10 +23,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        cases = [case for path in options.paths for case in discover(path)]
+        found = [case for path in options.paths for case in discover(path)]
     except (SuiteError, OSError) as error:
         print(f"lunabox-test: {error}", file=sys.stderr)
         return 2
+    cases = list({(case.path, case.configuration): case for case in found}.values())
     if options.filter:
         cases = [case for case in cases if options.filter in case.name]
     if not cases:
@@ -45,12 +47,29 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lunabox-test", description="Run .test.lua suites.")
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
     parser.add_argument("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
-    parser.add_argument("-j", dest="jobs", type=int, default=1, metavar="N", help="so many parallel tests at a time")
+    parser.add_argument("-j", dest="jobs", type=_count, default=1, metavar="N", help="so many parallel tests at a time")
     parser.add_argument("--executable", metavar="COMMAND", help="run this instead of lunabox")
-    parser.add_argument("--timeout", type=float, default=Settings().timeout, metavar="SECONDS", help="for one command")
+    seconds = Settings().timeout
+    parser.add_argument("--timeout", type=_seconds, default=seconds, metavar="SECONDS", help="for one command")
     parser.add_argument("--long", action="store_true", help="run the tests that a suite marks as long too")
     parser.add_argument("--keep", action="store_true", help="keep the directories of the nodes")
     return parser
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return seconds
 
 
 async def _run_until_signal(cases: list[TestCase], settings: Settings, jobs: int) -> int:
@@ -70,7 +89,7 @@ async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:
         return 2
     counts: Counter[Outcome] = Counter()
     started = time.monotonic()
-    slots = asyncio.Semaphore(max(1, jobs))
+    slots = asyncio.Semaphore(jobs)
 
     async def run(case: TestCase) -> None:
         async with slots:

@@ -102,11 +102,18 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
 
 def _load_configurations(path: Path) -> dict[str, dict[str, Params]]:
     try:
-        loaded = json.loads(path.read_text())
+        loaded: dict[str, dict[str, Params]] = json.loads(path.read_text())
     except OSError:
         return {}
     except ValueError as error:
         raise SuiteError(f"{path}: {error}") from error
-    if not isinstance(loaded, dict) or not all(isinstance(runs, dict) for runs in loaded.values()):
+    if not _is_nested(loaded):
         raise SuiteError(f"{path}: expected test name -> configuration name -> parameters")
     return loaded
+
+
+def _is_nested(loaded: Any) -> bool:
+    """Maps, three deep."""
+    if not isinstance(loaded, dict) or not all(isinstance(runs, dict) for runs in loaded.values()):
+        return False
+    return all(isinstance(parameters, dict) for runs in loaded.values() for parameters in runs.values())

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 import lua
 from console.suite.app import run_app
-from console.suite.config import Params, Suite, load_suite
+from console.suite.config import Params, Suite, SuiteError, load_suite
 from console.suite.inspector import Inspector
 from console.suite.python_test import run_python_test
 from console.suite.script import Run, ScriptReader, result_version
@@ -101,8 +101,8 @@ def discover(path: Path) -> list[TestCase]:
         return _cases(load_suite(path.parent), [path])
     cases: list[TestCase] = []
     for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):
-        scripts = [*directory.glob(f"*{SUFFIX}"), *directory.glob(f"*{PYTHON_SUFFIX}")]
-        cases += _cases(load_suite(directory), sorted(scripts))
+        found = [*directory.glob(f"*{SUFFIX}"), *directory.glob(f"*{PYTHON_SUFFIX}")]
+        cases += _cases(load_suite(directory), sorted(script for script in found if script.is_file()))
     return cases
 
 
@@ -111,25 +111,28 @@ def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
 
 
 async def run_case(case: TestCase, settings: Settings) -> Report:
-    """Run a case in a directory of its own, which is removed afterwards."""
-    reason = _skip_reason(case, settings)
-    if reason:
-        return Report(Outcome.SKIPPED, reason)
+    """Run a case in a directory of its own, which is removed afterwards. What keeps it from running is a failure."""
     # Short: the path of a unix socket has at most 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     try:
+        reason = _skip_reason(case, settings)
+        if reason:
+            return Report(Outcome.SKIPPED, reason)
         _install_libraries(case.suite, directory)
         if case.suite.core == "app":
             return await _run_app(case, settings, directory)
         if case.is_python:
             return await _run_python(case, settings, directory)
         return await _run_script(case, settings, directory)
+    except (SuiteError, OSError) as error:
+        return Report(Outcome.FAILED, str(error))
     finally:
         if not settings.keep:
             shutil.rmtree(directory, ignore_errors=True)
 
 
 def _skip_reason(case: TestCase, settings: Settings) -> str | None:
+    """Raises SuiteError for a condition that cannot be evaluated."""
     name, suite = case.path.name, case.suite
     if name in suite.disabled:
         return "disabled"
@@ -138,19 +141,27 @@ def _skip_reason(case: TestCase, settings: Settings) -> str | None:
     if name in suite.long_run and not settings.long:
         return "long run"
     condition = case.path.with_name(case.stem + ".skipcond")
-    if condition.exists():
-        test = SimpleNamespace(skip=False, name=name, suite=suite, conf_name=case.configuration)
+    return f"skipped by {condition.name}" if condition.exists() and _is_skipped(case, condition) else None
+
+
+def _is_skipped(case: TestCase, condition: Path) -> bool:
+    """What the condition, which is Python, has set `self.skip` to."""
+    test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
+    try:
         exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
-        if test.skip:
-            return f"skipped by {condition.name}"
-    return None
+    except Exception as error:
+        raise SuiteError(f"{condition}: {type(error).__name__}: {error}") from error
+    return bool(test.skip)
 
 
 def _install_libraries(suite: Suite, directory: Path) -> None:
     target = directory / "lua"
     target.mkdir()
     for library in (TEST_RUN_MODULE, *suite.lua_libs):
-        shutil.copy(library, target / library.name)
+        try:
+            shutil.copy(library, target / library.name)
+        except OSError as error:
+            raise SuiteError(f"{suite.path}/suite.ini: lua_libs: {library}: {error.strerror}") from error
 
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
@@ -197,10 +208,13 @@ def _read_result(case: TestCase) -> str | None:
 
 
 async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Report:
+    expected = _read_result(case)
+    try:
+        reader = ScriptReader(result_version(expected))
+    except ValueError as error:
+        raise SuiteError(f"{case.result}: {error}") from error
     inspector = Inspector()
     await inspector.start()
-    expected = _read_result(case)
-    reader = ScriptReader(result_version(expected))
     start_timeout = min(START_TIMEOUT, settings.timeout)
     around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
     session = TestSession(around, case.params, reader)
@@ -212,8 +226,6 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
             raise ServerError(f"{case.suite.path}/suite.ini names no script")
         await session.start_default(Server(DEFAULT, case.suite.script, around))
         await _play(case.path, reader, session, inspector, output, settings.timeout)
-    except TimeoutError:
-        problem = f"no answer within {settings.timeout:g} s"
     except (ServerError, WireError, OSError) as error:
         problem = str(error)
     finally:
@@ -229,12 +241,7 @@ async def _play(
     for line in _source_lines(path):
         for action in reader.feed(line):
             if isinstance(action, Run):
-                async with asyncio.timeout(timeout):
-                    reply = await session.execute(action.command)
-                    # A command that restarts its own node ends before the inspector does.
-                    await inspector.idle()
-                    if not reply:
-                        await session.settle()
+                reply = await _carry_out(action.command, session, inspector, timeout)
                 output.append(session.filters.apply(reader.reply(reply)))
             else:
                 output.append(session.filters.apply(action.text))
@@ -243,8 +250,23 @@ async def _play(
     output.extend(session.filters.apply(action.text) for action in reader.finish() if not isinstance(action, Run))
 
 
+async def _carry_out(command: str, session: TestSession, inspector: Inspector, timeout: float) -> str:
+    """The reply. Raises ServerError if there is none in time."""
+    try:
+        async with asyncio.timeout(timeout):
+            reply = await session.execute(command)
+            # A command that restarts its own node ends before the inspector does.
+            await inspector.idle()
+            if not reply:
+                await session.settle()
+            return reply
+    except TimeoutError:
+        raise ServerError(f"no answer within {timeout:g} s to: {command.strip()}") from None
+
+
 def _source_lines(path: Path) -> list[str]:
-    return path.read_text(errors="surrogateescape").removesuffix("\n").split("\n")
+    text = path.read_text(errors="surrogateescape")
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _tails(session: TestSession) -> str:
@@ -257,12 +279,15 @@ def _compare(
 ) -> Report:
     notes = [note for note in (problem, *failures) if note]
     if expected is None and not notes:
-        case.result.write_text(output, errors="surrogateescape")
+        _write(case.result, output)
         return Report(Outcome.NEW, f"new result: {case.result.name}")
     if output == expected and not notes:
         case.reject.unlink(missing_ok=True)
         return Report(Outcome.PASSED)
-    _write_reject(case.reject, output, notes)
+    try:
+        _write(case.reject, output)
+    except SuiteError as error:
+        notes.append(str(error))
     difference = "".join(
         difflib.unified_diff(
             (expected or "").splitlines(keepends=True),
@@ -274,11 +299,12 @@ def _compare(
     return Report(Outcome.FAILED, "\n".join([*notes, difference, logs]))
 
 
-def _write_reject(path: Path, output: str, notes: list[str]) -> None:
+def _write(path: Path, output: str) -> None:
+    """Raises SuiteError."""
     try:
         path.write_text(output, errors="surrogateescape")
     except OSError as error:
-        notes.append(f"cannot write {path}: {error.strerror}")
+        raise SuiteError(f"cannot write {path}: {error.strerror}") from error
 
 
 async def is_debug(executable: tuple[str, ...]) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 RESULT_HEADER = "-- test-run result file version "
 REPLY_PREFIX = " | "
+NEWEST_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +101,16 @@ class ScriptReader:
 
 
 def result_version(result: str | None) -> int:
-    """Version of a result file's text; None (no file yet) is the newest, 2."""
+    """Version of a result file's text; None (no file yet) is the newest, 2. Raises ValueError for an unknown one."""
     if result is None:
-        return 2
+        return NEWEST_VERSION
     first = result.partition("\n")[0]
-    if first.startswith(RESULT_HEADER):
-        return int(first[len(RESULT_HEADER) :])
-    return 1
+    if not first.startswith(RESULT_HEADER):
+        return 1
+    version = first[len(RESULT_HEADER) :]
+    if version != str(NEWEST_VERSION):
+        raise ValueError(f"unknown version of a result file: {version}")
+    return NEWEST_VERSION
 
 
 def wire_command(command: str) -> bytes:

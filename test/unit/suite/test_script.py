@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from console.suite.script import Run, ScriptReader, Write, result_version, wire_command
 
 
@@ -86,6 +88,9 @@ def test_result_version() -> None:
     assert result_version(None) == 2
     assert result_version("-- test-run result file version 2\n") == 2
     assert result_version("f()\n---\n...\n") == 1
+    for unknown in ("3", "x", ""):
+        with pytest.raises(ValueError, match="unknown version"):
+            result_version(f"-- test-run result file version {unknown}\n")
 
 
 def test_wire_command() -> None:

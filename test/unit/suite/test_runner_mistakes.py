@@ -1,0 +1,157 @@
+"""Suites that are broken, and what a user may do wrong: a clear word, and the other tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from console.suite.cli import main
+from console.suite.config import SuiteError
+from console.suite.runner import Outcome, discover
+
+from .test_runner import make_suite, run
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("suite.ini", "garbage", "no section headers"),
+        ("suite.ini", "[default]\ncore = other\n", "unsupported core: other"),
+        ("suite.cfg", '{"t.test.lua": ', "suite.cfg: Expecting value"),
+        ("suite.cfg", '{"t.test.lua": 5}', "expected test name -> configuration name -> parameters"),
+        ("suite.cfg", '{"t.test.lua": {"a": 5}}', "expected test name -> configuration name -> parameters"),
+    ],
+)
+def test_broken_suites(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str) -> None:
+    """Nothing runs; the file and the reason are named."""
+    path = make_suite(tmp_path, "1\n", ini="config = suite.cfg\n")
+    (path / name).write_text(text)
+    with pytest.raises(SuiteError, match=message):
+        discover(path)
+    assert main([str(path)]) == 2
+    assert f"lunabox-test: {path}" in capsys.readouterr().err
+
+
+def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script needs a suite.ini beside it, a path must exist, and there must be tests."""
+    (tmp_path / "t.test.lua").write_text("1\n")
+    assert main([str(tmp_path / "t.test.lua")]) == 2
+    assert "no suite.ini: No such file or directory" in capsys.readouterr().err
+    assert main([str(tmp_path / "nothing")]) == 2
+    assert "no such file or directory" in capsys.readouterr().err
+    assert main([str(tmp_path)]) == 2
+    assert "no tests" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("files", "ini", "message"),
+    [
+        ({}, "lua_libs = nothing.lua\n", "lua_libs: .*nothing.lua: No such file or directory"),
+        ({"t__result": "-- test-run result file version 7\n"}, "", "unknown version of a result file: 7"),
+        ({"t__skipcond": "1 / 0"}, "", "t.skipcond: ZeroDivisionError: division by zero"),
+        ({"t__skipcond": "what ever"}, "", "t.skipcond: SyntaxError"),
+    ],
+)
+def test_a_test_that_cannot_run(tmp_path: Path, files: dict[str, str], ini: str, message: str) -> None:
+    """It fails with the reason; the run goes on with the next."""
+    report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
+    assert report.outcome is Outcome.FAILED
+    assert re.search(message, report.text), report.text
+
+
+def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A suite that is read-only: a new result is a failure, a mismatch shows its difference all the same."""
+
+    def refuse(self: Path, *_args: object, **_options: object) -> int:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    path = make_suite(tmp_path, "1\n")
+    monkeypatch.setattr(Path, "write_text", refuse)
+    report = run(path)
+    assert (report.outcome, report.text) == (
+        Outcome.FAILED,
+        f"cannot write {path / 't.result'}: Permission denied",
+    )
+    monkeypatch.undo()
+    (path / "t.result").write_text("2\n")
+    monkeypatch.setattr(Path, "write_text", refuse)
+    report = run(path)
+    assert f"cannot write {path / 't.reject'}: Permission denied" in report.text
+    assert "--- t.result\n+++ t.reject\n" in report.text
+
+
+def test_a_script_without_a_line(tmp_path: Path) -> None:
+    """Its result is the header alone."""
+    path = make_suite(tmp_path, "")
+    assert run(path).outcome is Outcome.NEW
+    assert (path / "t.result").read_text() == "-- test-run result file version 2\n"
+
+
+def test_a_directory_is_no_script(tmp_path: Path) -> None:
+    """Whatever its name."""
+    path = make_suite(tmp_path, "1\n")
+    (path / "d.test.lua").mkdir()
+    assert [case.path.name for case in discover(path)] == ["t.test.lua"]
+
+
+def test_names_with_spaces(tmp_path: Path) -> None:
+    """In the suite's directory and in the script's own name."""
+    path = make_suite(tmp_path, "1\n").rename(tmp_path / "my suite")
+    (path / "t.test.lua").rename(path / "my test.test.lua")
+    assert run(path).outcome is Outcome.NEW
+    assert run(path).outcome is Outcome.PASSED
+
+
+def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A test runs once."""
+    path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
+    assert main([str(path), str(path / "t.test.lua"), str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("1 passed in ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["-j", "0"], ["-j", "many"], ["--timeout", "0"], ["--timeout", "-1"], ["--timeout", "nan"], ["-z"]]
+)
+def test_wrong_options(tmp_path: Path, arguments: list[str]) -> None:
+    """Exit code 2, as argparse has it."""
+    with pytest.raises(SystemExit) as stop:
+        main([str(tmp_path), *arguments])
+    assert stop.value.code == 2
+
+
+def test_an_executable_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing runs."""
+    assert main([str(make_suite(tmp_path, "1\n")), "--executable", "/nothing"]) == 2
+    assert "cannot run /nothing: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
+    """SIGKILL is no crash, but the rest of the script has no answers."""
+    kill = "require('ffi').cdef('int kill(int, int);')\nrequire('ffi').C.kill(require('tarantool').pid(), 9)\n1\n"
+    report = run(make_suite(tmp_path, kill, t__result=kill.replace("1\n", "1\n---\n- 1\n...\n")))
+    assert report.outcome is Outcome.FAILED
+    assert "--- t.result" in report.text
+
+
+def test_a_server_that_never_gets_ready(tmp_path: Path) -> None:
+    """It is killed after the timeout, although it does not listen to SIGTERM."""
+    report = run(make_suite(tmp_path, "1\n", box="while true do end\n"), timeout=1.0)
+    assert "server default is not ready in time" in report.text
+
+
+def test_two_runs_at_once(tmp_path: Path) -> None:
+    """In the same checkout: each has its own nodes, sockets and directories."""
+    path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
+
+    async def both() -> list[int]:
+        command = (sys.executable, "-m", "console.suite.cli", str(path))
+        runs = [await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL) for _ in range(2)]
+        return [await run.wait() for run in runs]
+
+    assert asyncio.run(both()) == [0, 0]
+    assert not (path / "t.reject").exists()
