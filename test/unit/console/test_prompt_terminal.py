@@ -185,3 +185,22 @@ def test_terminal_that_goes_away(open_screen: Callable[[], Screen]) -> None:
     screen = open_screen()
     screen.hang_up()
     assert screen.process.wait(timeout=20) == 0
+
+
+def test_the_session_of_the_readme(open_screen: Callable[[], Screen]) -> None:
+    """Every statement there has the answer that is shown, and the data is there after a new start."""
+    text = (Path(__file__).parents[3] / "README.md").read_text()
+    shown = re.search(r"```\n\$ lunabox\n(.*?)```", text, re.DOTALL)
+    assert shown is not None
+    exchanges = re.findall(r"lunabox> (.*?)\n(---\n.*?\.\.\.)\n", shown[1], re.DOTALL)
+    assert len(exchanges) == 7
+    screen = open_screen()
+    for statement, answer in exchanges:
+        screen.send("\r".join(line.strip() for line in statement.split("\n")) + "\r")
+        assert screen.expect(r"---\r?\n.*?\.\.\.").replace("\r", "") == answer
+        screen.expect("lunabox>")
+    screen.send("\x04")
+    assert screen.process.wait(timeout=20) == 0
+    screen = open_screen()
+    screen.enter("box.cfg{log = 'node.log'}", NOTHING)
+    screen.enter("box.space.goods:len()", "- 2")
