@@ -19,6 +19,8 @@ local ALWAYS = {
 
 local closed = {}
 local is_configured = false
+-- {fiber = id, ended = condition} of a first configuration that is under way.
+local first
 
 local function refuse()
     error(debug.traceback('Please call box.cfg{} first'))
@@ -34,8 +36,8 @@ local ACCEPTED = {boolean = true, number = true, string = true, table = true}
 local function encode_options(options)
     local copy = {}
     for name, value in pairs(options == nil and {} or options) do
-        -- No option takes a function or a cdata: one that MessagePack knows stands for it, and the check of types refuses
-        -- it with the option's name.
+        -- No option takes a function or a cdata: one that MessagePack knows stands for it, and the check of types
+        -- refuses it with the option's name.
         if value ~= nil and not ACCEPTED[type(value)] then
             value = uuid.NULL
         end
@@ -66,8 +68,19 @@ local function changed(options)
     return result
 end
 
+-- Whether the instance is configured, after the end of a first configuration by another fiber, which may fail.
+local function wait_configured()
+    while first and first.fiber ~= fiber.id() do
+        first.ended:wait()
+    end
+    return is_configured
+end
+
 -- Options that were applied before one failed stay applied, and are shown.
 local function configure_again(_, options)
+    if not wait_configured() then
+        return M.configure(options)
+    end
     local packed = encode_options(changed(options))
     local ok, problem = pcall(finish.nothing, python.box_configure(packed))
     show_values(finish.value(python.box_config_values()))
@@ -115,13 +128,7 @@ local function start(packed)
     return ok, problem
 end
 
--- A wrong option leaves `box` as it was, and so does an instance that could not start. A join that was undone begins
--- anew.
-function M.configure(options)
-    if is_configured then
-        return configure_again(box.cfg, options)
-    end
-    local packed = encode_options(options)
+local function configure_first(packed, options)
     local ok, problem = start(packed)
     while not ok do
         if not python.box_join_is_undone() then
@@ -131,6 +138,22 @@ function M.configure(options)
         ok, problem = start(packed)
     end
     show_values(finish.value(python.box_config_values()))
+end
+
+-- A wrong option leaves `box` as it was, and so does an instance that could not start. A join that was undone begins
+-- anew. Another fiber that calls box.cfg meanwhile waits for the end.
+function M.configure(options)
+    if wait_configured() then
+        return configure_again(box.cfg, options)
+    end
+    local packed = encode_options(options)
+    first = {fiber = fiber.id(), ended = fiber.cond()}
+    local ok, problem = pcall(configure_first, packed, options)
+    first.ended:broadcast()
+    first = nil
+    if not ok then
+        error(problem, 0)
+    end
 end
 
 M.close_box = close_box

@@ -86,3 +86,25 @@ def test_environment_options() -> None:
     assert options == {"listen": 3301, "read_only": True, "replication": ["a:1", 2]}
     with pytest.raises(BoxError, match='TT_READ_ONLY has incorrect value for option "read_only": should be "true"'):
         options_from_environment({"TT_READ_ONLY": "yes"})
+
+
+def test_two_first_configurations(run: Run) -> None:
+    """The second fiber waits; if the first one fails, its own options start the instance."""
+
+    async def body(box: Box) -> None:
+        failed, problem, ok, status, count = await box(
+            """
+            local fiber = require('fiber')
+            local second = fiber.new(function() return pcall(box.cfg, {log_level = 1, checkpoint_count = 7}) end)
+            second:set_joinable(true)
+            local failed, problem = pcall(box.cfg, {
+                log_level = 1, replication = '127.0.0.1:1', replication_connect_timeout = 0.1,
+            })
+            local _, ok = second:join()
+            return failed, tostring(problem), ok, box.info.status, box.cfg.checkpoint_count
+            """
+        )
+        assert (failed, ok, status, count) == (False, True, "running", 7)
+        assert "failed to connect to one or more replicas" in problem
+
+    run(body, configure=False)
