@@ -10,13 +10,35 @@ from typing import Any
 import msgpack
 import uvloop
 
+from box.data.codec import pack
+from box.errors import BoxError
 from box.iproto.client import IprotoConnection
 from box.iproto.constants import GREETING_SIZE, Key
+from box.iproto.mp_error import decode_error_body
 from box.iproto.packets import packet_bounds
 from box.iproto.row import Row, decode_row
 from box.iproto.server import Server
 
-from .fakes import FakeNode
+from .fakes import SPACE_ID, FakeNode
+
+SPACE = {int(Key.SPACE_ID): SPACE_ID}
+
+
+def body(**fields: Any) -> bytes:
+    """A body with the space and the named keys."""
+    return pack(SPACE | {int(Key[name.upper()]): value for name, value in fields.items()})
+
+
+def row(request_type: int, **fields: Any) -> Row:
+    return Row(request_type, body=body(**fields))
+
+
+SELECT_1 = {"limit": 10, "key": [1]}
+
+
+def error_of(reply: Row) -> BoxError:
+    assert reply.type & 0x8000
+    return decode_error_body(reply.type, reply.body)
 
 
 def run(scenario: Coroutine[Any, Any, None]) -> None:

@@ -1,9 +1,8 @@
-"""The server, by what it sends: every request type, the shortcut and the general way, broken input, flow control."""
+"""The server, by what it sends: every request type, the shortcut and the general way, broken input, users."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import msgpack
@@ -13,33 +12,24 @@ from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import Key, RequestType
 from box.iproto.messages import decode_vclock, vote_row
-from box.iproto.mp_error import decode_error_body
 from box.iproto.row import Row
-from box.iproto.server import Server
 from box.replication.ballot import Ballot
-from box.schema.access import ALL_PRIVILEGES
 
-from .fakes import INSTANCE_UUID, SPACE_ID
-from .serving import RawClient, client, data_of, eventually, packet, request, run, serving
-
-SPACE = {int(Key.SPACE_ID): SPACE_ID}
-
-
-def body(**fields: Any) -> bytes:
-    """A body with the space and the named keys."""
-    return pack(SPACE | {int(Key[name.upper()]): value for name, value in fields.items()})
-
-
-def row(request_type: int, **fields: Any) -> Row:
-    return Row(request_type, body=body(**fields))
-
-
-SELECT_1 = {"limit": 10, "key": [1]}
-
-
-def error_of(reply: Row) -> BoxError:
-    assert reply.type & 0x8000
-    return decode_error_body(reply.type, reply.body)
+from .fakes import INSTANCE_UUID
+from .serving import (
+    SELECT_1,
+    RawClient,
+    body,
+    client,
+    data_of,
+    error_of,
+    eventually,
+    packet,
+    request,
+    row,
+    run,
+    serving,
+)
 
 
 def test_greeting_and_session() -> None:
@@ -263,194 +253,6 @@ def test_not_configured() -> None:
     run(scenario())
 
 
-def call(name: str, *arguments: Any, request_type: int = RequestType.CALL) -> Row:
-    return Row(request_type, body=pack({0x22: name, 0x21: list(arguments)}))
-
-
-def test_functions() -> None:
-    """CALL, CALL_16 and EVAL pass arguments and results through; errors and bugs become replies."""
-
-    async def scenario() -> None:
-        async with serving() as (node, _, address), client(address) as connection:
-            assert data_of(await connection.request(call("echo", 1, [2], {"a": None}))) == [1, [2], {"a": None}]
-            assert data_of(await connection.request(Row(RequestType.CALL, body=pack({0x22: "echo"})))) == []
-            old = RequestType.CALL_16
-            assert data_of(await connection.request(call("echo", 1, [2], request_type=old))) == [[1], [2]]
-            assert data_of(await connection.request(call("echo", [[1], 2, {}], request_type=old))) == [[1], [2], [{}]]
-            assert data_of(await connection.request(call("echo", [1, [2]], request_type=old))) == [[1, [2]]]
-            evaluated = await connection.request(Row(RequestType.EVAL, body=pack({0x27: "return ...", 0x21: [5]})))
-            assert data_of(evaluated) == ["return ...", [5]]
-            for name, text in (
-                ("fail", "as you wish"),
-                ("missing", "Procedure 'missing' is not defined"),
-                ("begin", "Transaction is active at return from function"),
-                ("bug", "ZeroDivisionError: a bug"),
-            ):
-                with pytest.raises(BoxError, match=text):
-                    await connection.request(call(name))
-            assert "ZeroDivisionError" in node.log.lines[-1]
-            totals = {name: counter["total"] for name, counter in node.stats.show_box().items()}
-            assert (totals["CALL"], totals["EVAL"], totals["ERROR"]) == (9, 1, 4)
-            node.schema.users["guest"].credentials.universal = 0
-            with pytest.raises(BoxError, match="Execute access to function 'echo' is denied for user 'guest'"):
-                await connection.request(call("echo"))
-            node.schema.users["guest"].credentials.universal = ALL_PRIVILEGES
-            node.functions = None
-            with pytest.raises(BoxError, match="Procedure 'echo' is not defined"):
-                await connection.request(call("echo"))
-            with pytest.raises(BoxError, match="A node without Lua does not support EVAL"):
-                await connection.request(Row(RequestType.EVAL, body=pack({0x27: "return"})))
-
-    run(scenario())
-
-
-def test_waiting_function_lets_others_pass() -> None:
-    """A function that waits does not hold up the requests behind it; pushes go to their own request."""
-
-    async def scenario() -> None:
-        async with serving() as (node, server, address), client(address) as connection:
-            waiting = connection.send(call("wait", 1))
-            await connection.request(Row(RequestType.PING))
-            assert (server.in_flight, waiting.done()) == (1, False)
-            pushed: list[Any] = []
-            reply = await connection.request(call("push", {"a": 1}), on_push=lambda push: pushed.append(data_of(push)))
-            assert (pushed, data_of(reply)) == ([[{"a": 1}]], [{"a": 1}])
-            assert node.functions.gate is not None
-            node.functions.gate.set_result(None)
-            assert data_of(await waiting) == [1]
-            assert server.in_flight == 0
-            assert node.functions.contexts[0].sync != node.functions.contexts[1].sync
-
-    run(scenario())
-
-
-def test_client_leaves_a_waiting_function() -> None:
-    """A reply to a client that has gone goes nowhere, a push says so."""
-
-    async def scenario() -> None:
-        async with serving() as (node, server, address):
-            async with client(address) as connection:
-                connection.send(call("wait"))
-                await eventually(lambda: node.functions.gate is not None)
-            await eventually(lambda: not server.connections)
-            session = node.functions.contexts[0].session
-            with pytest.raises(BoxError, match="Session is closed"):
-                session.push(b"\x01", 1)
-            assert node.functions.gate is not None
-            node.functions.gate.set_result(None)
-            await eventually(lambda: server.in_flight == 0)
-
-    run(scenario())
-
-
-def test_commits_answer_when_complete() -> None:
-    """A write answers when its commit is complete, with its error if it failed."""
-
-    async def scenario() -> None:
-        async with serving() as (node, server, address), client(address) as connection:
-            node.dml.is_slow = True
-            writes = [
-                connection.send(write)
-                for write in (
-                    row(RequestType.REPLACE, tuple=[1]),
-                    row(RequestType.REPLACE, tuple=[2]),
-                    row(RequestType.REPLACE, tuple=[3]),
-                    row(RequestType.DELETE, key=[9]),
-                )
-            ]
-            await eventually(lambda: len(node.dml.waiting) == 4)
-            assert (server.in_flight, any(write.done() for write in writes)) == (4, False)
-            first, second, third, fourth = node.dml.waiting
-            for commit in (fourth, first, second):
-                commit.complete()
-            third.complete(client_error(ErrorCode.WAL_IO))
-            assert [data_of(await write) for write in (writes[0], writes[1], writes[3])] == [[[1]], [[2]], []]
-            with pytest.raises(BoxError, match="Failed to write to disk"):
-                await writes[2]
-            assert server.in_flight == 0
-
-    run(scenario())
-
-
-def test_triggers_run_in_a_task() -> None:
-    """A space with triggers is changed by `execute`, which may wait."""
-
-    async def scenario() -> None:
-        async with serving() as (node, _, address), client(address) as connection:
-            await connection.request(row(RequestType.REPLACE, tuple=[0]))
-            node.space.has_triggers = True
-            for key in (1, 2):
-                assert data_of(await connection.request(row(RequestType.REPLACE, tuple=[key]))) == [[key]]
-            assert data_of(await connection.request(row(RequestType.DELETE, key=[1]))) == [[1]]
-            node.dml.is_slow = True
-            slow = connection.send(row(RequestType.REPLACE, tuple=[3]))
-            await eventually(lambda: bool(node.dml.waiting))
-            node.dml.waiting[0].complete()
-            assert data_of(await slow) == [[3]]
-
-    run(scenario())
-
-
-def test_net_msg_max() -> None:
-    """Above the limit nothing more is read until requests finish; then everything is served in order."""
-
-    async def scenario() -> None:
-        async with serving() as (node, server, address), client(address) as connection:
-            server.set_limit(4)
-            node.dml.is_slow = True
-            writes = [connection.send(row(RequestType.REPLACE, tuple=[key])) for key in range(20)]
-            await eventually(lambda: len(node.dml.waiting) == 5)
-            await asyncio.sleep(0.01)
-            assert (server.in_flight, len(node.dml.waiting)) == (5, 5)
-            assert "net_msg_max limit is reached" in node.log.lines[-1]
-            for done in range(20):
-                await eventually(lambda done=done: len(node.dml.waiting) > done)
-                node.dml.waiting[done].complete()
-            assert [data_of(await write) for write in writes] == [[[key]] for key in range(20)]
-
-    run(scenario())
-
-
-def test_delayed_requests() -> None:
-    """With ERRINJ_IPROTO_TX_DELAY some requests are answered later than those behind them."""
-
-    async def scenario() -> None:
-        async with serving() as (node, _, address), client(address) as connection:
-            node.errinj.set("ERRINJ_IPROTO_TX_DELAY", True)
-            order: list[int] = []
-            for _ in range(100):
-                connection.send(row(RequestType.SELECT, **SELECT_1)).add_done_callback(
-                    lambda reply: order.append(reply.result().sync)
-                )
-            await eventually(lambda: len(order) == 100)
-            assert order != sorted(order)
-            assert sorted(order) == list(range(1, 101))
-
-    run(scenario())
-
-
-def test_slow_reader_is_not_read() -> None:
-    """Who does not read replies is not served further."""
-
-    async def scenario() -> None:
-        async with serving() as (_, server, address):
-            raw = await RawClient.connect(address)
-            big = row(RequestType.REPLACE, tuple=[1, "x" * 100_000])
-            await raw.ask(request(RequestType.REPLACE, 1, big.body))
-            raw.writer.transport.pause_reading()
-            for _ in range(200):
-                raw.send(request(RequestType.SELECT, 2, body(limit=1, key=[1])) * 10)
-            (connection,) = server.connections
-            await eventually(lambda: bool(connection._stopped))
-            raw.writer.transport.resume_reading()
-            for _ in range(2000):
-                await raw.read_row()
-            assert not connection._stopped
-            await raw.close()
-
-    run(scenario())
-
-
 @pytest.mark.parametrize(
     ("user", "password", "text"),
     [
@@ -572,113 +374,6 @@ def test_replication_takes_the_connection() -> None:
             assert error_of(await raw.ask(request(RequestType.SUBSCRIBE, 5, {}))).code == ErrorCode.UNSUPPORTED
             assert await raw.reader.read() == b""
             await raw.close()
-
-    run(scenario())
-
-
-def test_taken_port_and_bad_addresses() -> None:
-    """The texts of a listen that fails."""
-
-    async def scenario() -> None:
-        async with serving() as (node, _, address):
-            other = Server(node)
-            for bad, text in (
-                (address, "binary: failed to bind, called on fd -1"),
-                ("nowhere", "Incorrect value for option 'listen': expected host:service or /unix.socket"),
-                ("256.256.256.256:nosuchservice", "can't resolve uri for bind, called on fd -1"),
-            ):
-                with pytest.raises(BoxError) as failure:
-                    await other.listen(bad)
-                assert failure.value.message == text
-            assert other.bound_address is None
-            with pytest.raises(BoxError, match=r"bind, called on fd \d+, aka unix/:\(socket\)"):
-                await other.listen("unix/:/nonexistent/directory/socket")
-
-    run(scenario())
-
-
-def test_unix_socket(tmp_path: Any) -> None:
-    """Unix sockets work, an abandoned file does not matter, the file goes with the server."""
-
-    async def scenario() -> None:
-        path = tmp_path / "s.sock"
-        async with serving(f"unix/:{path}") as (node, server, address):
-            async with client(address) as connection:
-                assert connection.greeting.uuid == INSTANCE_UUID
-            assert server.bound_address == "unix/:(socket)"
-            with pytest.raises(BoxError, match="bind, called on fd"):
-                await Server(node).listen(str(path))
-        assert not path.exists()
-        with socket.socket(socket.AF_UNIX) as abandoned:
-            abandoned.bind(str(path))
-        async with serving(str(path)) as (_, _, address), client(address) as connection:
-            await connection.request(Row(RequestType.PING))
-
-    run(scenario())
-
-
-def test_relisten_keeps_connections() -> None:
-    """`listen` with another address leaves open connections alone."""
-
-    async def scenario() -> None:
-        async with serving() as (_, server, address), client(address) as connection:
-            await server.listen("127.0.0.1:0")
-            assert server.bound_address != address
-            await connection.request(Row(RequestType.PING))
-            await server.listen(None)
-            assert server.bound_address is None
-            await connection.request(Row(RequestType.PING))
-
-    run(scenario())
-
-
-def test_asynctnt_client() -> None:
-    """The `asynctnt` client works with the server."""
-    asynctnt = pytest.importorskip("asynctnt")
-
-    async def scenario() -> None:
-        async with serving() as (_, _, address):
-            host, _, port = address.rpartition(":")
-            connection = asynctnt.Connection(
-                host=host,
-                port=int(port),
-                fetch_schema=False,
-                auto_refetch_schema=False,
-                username="alice",
-                password="secret",
-            )
-            await connection.connect()
-            assert [tuple(t) for t in (await connection.replace(SPACE_ID, [1, "a"])).body] == [(1, "a")]
-            replies = await asyncio.gather(*(connection.replace(SPACE_ID, [key, "x"]) for key in range(500)))
-            assert [reply.body[0][0] for reply in replies] == list(range(500))
-            assert [tuple(t) for t in (await connection.select(SPACE_ID, [7])).body] == [(7, "x")]
-            assert (await connection.call("echo", [1, "two"])).body == [1, "two"]
-            with pytest.raises(asynctnt.exceptions.TarantoolDatabaseError) as failure:
-                await connection.insert(SPACE_ID, [1])
-            assert failure.value.code == ErrorCode.TUPLE_FOUND
-            await connection.disconnect()
-
-    run(scenario())
-
-
-def test_tarantool_client() -> None:
-    """The `tarantool` client, which blocks and writes short lengths, works with the server."""
-    tarantool = pytest.importorskip("tarantool")
-
-    def talk(address: str) -> None:
-        host, _, port = address.rpartition(":")
-        connection = tarantool.Connection(host, int(port), user="alice", password="secret", fetch_schema=False)
-        connection.ping()
-        assert connection.call("echo", (1, "two")).data == [1, "two"]
-        assert connection.eval("return 1", (5,)).data == ["return 1", [5]]
-        with pytest.raises(tarantool.DatabaseError, match="as you wish") as failure:
-            connection.call("fail")
-        assert failure.value.extra_info.type == "ClientError"
-        connection.close()
-
-    async def scenario() -> None:
-        async with serving() as (_, _, address):
-            await asyncio.to_thread(talk, address)
 
     run(scenario())
 

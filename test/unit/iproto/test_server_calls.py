@@ -1,0 +1,215 @@
+"""The server: functions, commits and triggers that take time, and how much it takes at once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack
+from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.schema.access import ALL_PRIVILEGES
+
+from .serving import (
+    SELECT_1,
+    RawClient,
+    body,
+    client,
+    data_of,
+    eventually,
+    request,
+    row,
+    run,
+    serving,
+)
+
+
+def call(name: str, *arguments: Any, request_type: int = RequestType.CALL) -> Row:
+    return Row(request_type, body=pack({0x22: name, 0x21: list(arguments)}))
+
+
+def test_functions() -> None:
+    """CALL, CALL_16 and EVAL pass arguments and results through; errors and bugs become replies."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            assert data_of(await connection.request(call("echo", 1, [2], {"a": None}))) == [1, [2], {"a": None}]
+            assert data_of(await connection.request(Row(RequestType.CALL, body=pack({0x22: "echo"})))) == []
+            old = RequestType.CALL_16
+            assert data_of(await connection.request(call("echo", 1, [2], request_type=old))) == [[1], [2]]
+            assert data_of(await connection.request(call("echo", [[1], 2, {}], request_type=old))) == [[1], [2], [{}]]
+            assert data_of(await connection.request(call("echo", [1, [2]], request_type=old))) == [[1, [2]]]
+            evaluated = await connection.request(Row(RequestType.EVAL, body=pack({0x27: "return ...", 0x21: [5]})))
+            assert data_of(evaluated) == ["return ...", [5]]
+            for name, text in (
+                ("fail", "as you wish"),
+                ("missing", "Procedure 'missing' is not defined"),
+                ("begin", "Transaction is active at return from function"),
+                ("bug", "ZeroDivisionError: a bug"),
+            ):
+                with pytest.raises(BoxError, match=text):
+                    await connection.request(call(name))
+            assert "ZeroDivisionError" in node.log.lines[-1]
+            totals = {name: counter["total"] for name, counter in node.stats.show_box().items()}
+            assert (totals["CALL"], totals["EVAL"], totals["ERROR"]) == (9, 1, 4)
+            node.schema.users["guest"].credentials.universal = 0
+            with pytest.raises(BoxError, match="Execute access to function 'echo' is denied for user 'guest'"):
+                await connection.request(call("echo"))
+            node.schema.users["guest"].credentials.universal = ALL_PRIVILEGES
+            node.functions = None
+            with pytest.raises(BoxError, match="Procedure 'echo' is not defined"):
+                await connection.request(call("echo"))
+            with pytest.raises(BoxError, match="A node without Lua does not support EVAL"):
+                await connection.request(Row(RequestType.EVAL, body=pack({0x27: "return"})))
+
+    run(scenario())
+
+
+def test_waiting_function_lets_others_pass() -> None:
+    """A function that waits does not hold up the requests behind it; pushes go to their own request."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            waiting = connection.send(call("wait", 1))
+            await connection.request(Row(RequestType.PING))
+            assert (server.in_flight, waiting.done()) == (1, False)
+            pushed: list[Any] = []
+            reply = await connection.request(call("push", {"a": 1}), on_push=lambda push: pushed.append(data_of(push)))
+            assert (pushed, data_of(reply)) == ([[{"a": 1}]], [{"a": 1}])
+            assert node.functions.gate is not None
+            node.functions.gate.set_result(None)
+            assert data_of(await waiting) == [1]
+            assert server.in_flight == 0
+            assert node.functions.contexts[0].sync != node.functions.contexts[1].sync
+
+    run(scenario())
+
+
+def test_client_leaves_a_waiting_function() -> None:
+    """A reply to a client that has gone goes nowhere, a push says so."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address):
+            async with client(address) as connection:
+                connection.send(call("wait"))
+                await eventually(lambda: node.functions.gate is not None)
+            await eventually(lambda: not server.connections)
+            session = node.functions.contexts[0].session
+            with pytest.raises(BoxError, match="Session is closed"):
+                session.push(b"\x01", 1)
+            assert node.functions.gate is not None
+            node.functions.gate.set_result(None)
+            await eventually(lambda: server.in_flight == 0)
+
+    run(scenario())
+
+
+def test_commits_answer_when_complete() -> None:
+    """A write answers when its commit is complete, with its error if it failed."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            node.dml.is_slow = True
+            writes = [
+                connection.send(write)
+                for write in (
+                    row(RequestType.REPLACE, tuple=[1]),
+                    row(RequestType.REPLACE, tuple=[2]),
+                    row(RequestType.REPLACE, tuple=[3]),
+                    row(RequestType.DELETE, key=[9]),
+                )
+            ]
+            await eventually(lambda: len(node.dml.waiting) == 4)
+            assert (server.in_flight, any(write.done() for write in writes)) == (4, False)
+            first, second, third, fourth = node.dml.waiting
+            for commit in (fourth, first, second):
+                commit.complete()
+            third.complete(client_error(ErrorCode.WAL_IO))
+            assert [data_of(await write) for write in (writes[0], writes[1], writes[3])] == [[[1]], [[2]], []]
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                await writes[2]
+            assert server.in_flight == 0
+
+    run(scenario())
+
+
+def test_triggers_run_in_a_task() -> None:
+    """A space with triggers is changed by `execute`, which may wait."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            await connection.request(row(RequestType.REPLACE, tuple=[0]))
+            node.space.has_triggers = True
+            for key in (1, 2):
+                assert data_of(await connection.request(row(RequestType.REPLACE, tuple=[key]))) == [[key]]
+            assert data_of(await connection.request(row(RequestType.DELETE, key=[1]))) == [[1]]
+            node.dml.is_slow = True
+            slow = connection.send(row(RequestType.REPLACE, tuple=[3]))
+            await eventually(lambda: bool(node.dml.waiting))
+            node.dml.waiting[0].complete()
+            assert data_of(await slow) == [[3]]
+
+    run(scenario())
+
+
+def test_net_msg_max() -> None:
+    """Above the limit nothing more is read until requests finish; then everything is served in order."""
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address), client(address) as connection:
+            server.set_limit(4)
+            node.dml.is_slow = True
+            writes = [connection.send(row(RequestType.REPLACE, tuple=[key])) for key in range(20)]
+            await eventually(lambda: len(node.dml.waiting) == 5)
+            await asyncio.sleep(0.01)
+            assert (server.in_flight, len(node.dml.waiting)) == (5, 5)
+            assert "net_msg_max limit is reached" in node.log.lines[-1]
+            for done in range(20):
+                await eventually(lambda done=done: len(node.dml.waiting) > done)
+                node.dml.waiting[done].complete()
+            assert [data_of(await write) for write in writes] == [[[key]] for key in range(20)]
+
+    run(scenario())
+
+
+def test_delayed_requests() -> None:
+    """With ERRINJ_IPROTO_TX_DELAY some requests are answered later than those behind them."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as connection:
+            node.errinj.set("ERRINJ_IPROTO_TX_DELAY", True)
+            order: list[int] = []
+            for _ in range(100):
+                connection.send(row(RequestType.SELECT, **SELECT_1)).add_done_callback(
+                    lambda reply: order.append(reply.result().sync)
+                )
+            await eventually(lambda: len(order) == 100)
+            assert order != sorted(order)
+            assert sorted(order) == list(range(1, 101))
+
+    run(scenario())
+
+
+def test_slow_reader_is_not_read() -> None:
+    """Who does not read replies is not served further."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, address):
+            raw = await RawClient.connect(address)
+            big = row(RequestType.REPLACE, tuple=[1, "x" * 100_000])
+            await raw.ask(request(RequestType.REPLACE, 1, big.body))
+            raw.writer.transport.pause_reading()
+            for _ in range(200):
+                raw.send(request(RequestType.SELECT, 2, body(limit=1, key=[1])) * 10)
+            (connection,) = server.connections
+            await eventually(lambda: bool(connection._stopped))
+            raw.writer.transport.resume_reading()
+            for _ in range(2000):
+                await raw.read_row()
+            assert not connection._stopped
+            await raw.close()
+
+    run(scenario())

@@ -1,0 +1,128 @@
+"""The server: its addresses, and clients from PyPI."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.iproto.constants import RequestType
+from box.iproto.row import Row
+from box.iproto.server import Server
+
+from .fakes import INSTANCE_UUID, SPACE_ID
+from .serving import (
+    client,
+    run,
+    serving,
+)
+
+
+def test_taken_port_and_bad_addresses() -> None:
+    """The texts of a listen that fails."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            other = Server(node)
+            for bad, text in (
+                (address, "binary: failed to bind, called on fd -1"),
+                ("nowhere", "Incorrect value for option 'listen': expected host:service or /unix.socket"),
+                ("256.256.256.256:nosuchservice", "can't resolve uri for bind, called on fd -1"),
+            ):
+                with pytest.raises(BoxError) as failure:
+                    await other.listen(bad)
+                assert failure.value.message == text
+            assert other.bound_address is None
+            with pytest.raises(BoxError, match=r"bind, called on fd \d+, aka unix/:\(socket\)"):
+                await other.listen("unix/:/nonexistent/directory/socket")
+
+    run(scenario())
+
+
+def test_unix_socket(tmp_path: Any) -> None:
+    """Unix sockets work, an abandoned file does not matter, the file goes with the server."""
+
+    async def scenario() -> None:
+        path = tmp_path / "s.sock"
+        async with serving(f"unix/:{path}") as (node, server, address):
+            async with client(address) as connection:
+                assert connection.greeting.uuid == INSTANCE_UUID
+            assert server.bound_address == "unix/:(socket)"
+            with pytest.raises(BoxError, match="bind, called on fd"):
+                await Server(node).listen(str(path))
+        assert not path.exists()
+        with socket.socket(socket.AF_UNIX) as abandoned:
+            abandoned.bind(str(path))
+        async with serving(str(path)) as (_, _, address), client(address) as connection:
+            await connection.request(Row(RequestType.PING))
+
+    run(scenario())
+
+
+def test_relisten_keeps_connections() -> None:
+    """`listen` with another address leaves open connections alone."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, address), client(address) as connection:
+            await server.listen("127.0.0.1:0")
+            assert server.bound_address != address
+            await connection.request(Row(RequestType.PING))
+            await server.listen(None)
+            assert server.bound_address is None
+            await connection.request(Row(RequestType.PING))
+
+    run(scenario())
+
+
+def test_asynctnt_client() -> None:
+    """The `asynctnt` client works with the server."""
+    asynctnt = pytest.importorskip("asynctnt")
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            host, _, port = address.rpartition(":")
+            connection = asynctnt.Connection(
+                host=host,
+                port=int(port),
+                fetch_schema=False,
+                auto_refetch_schema=False,
+                username="alice",
+                password="secret",
+            )
+            await connection.connect()
+            assert [tuple(t) for t in (await connection.replace(SPACE_ID, [1, "a"])).body] == [(1, "a")]
+            replies = await asyncio.gather(*(connection.replace(SPACE_ID, [key, "x"]) for key in range(500)))
+            assert [reply.body[0][0] for reply in replies] == list(range(500))
+            assert [tuple(t) for t in (await connection.select(SPACE_ID, [7])).body] == [(7, "x")]
+            assert (await connection.call("echo", [1, "two"])).body == [1, "two"]
+            with pytest.raises(asynctnt.exceptions.TarantoolDatabaseError) as failure:
+                await connection.insert(SPACE_ID, [1])
+            assert failure.value.code == ErrorCode.TUPLE_FOUND
+            await connection.disconnect()
+
+    run(scenario())
+
+
+def test_tarantool_client() -> None:
+    """The `tarantool` client, which blocks and writes short lengths, works with the server."""
+    tarantool = pytest.importorskip("tarantool")
+
+    def talk(address: str) -> None:
+        host, _, port = address.rpartition(":")
+        connection = tarantool.Connection(host, int(port), user="alice", password="secret", fetch_schema=False)
+        connection.ping()
+        assert connection.call("echo", (1, "two")).data == [1, "two"]
+        assert connection.eval("return 1", (5,)).data == ["return 1", [5]]
+        with pytest.raises(tarantool.DatabaseError, match="as you wish") as failure:
+            connection.call("fail")
+        assert failure.value.extra_info.type == "ClientError"
+        connection.close()
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            await asyncio.to_thread(talk, address)
+
+    run(scenario())

@@ -1,0 +1,275 @@
+"""The journal when a write fails, is short or is held up, and what is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+
+import pytest
+
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode
+from box.iproto.row import Row
+from box.journal import JournalEntry, MemoryStorage
+from box.replication.vclock import VClock
+
+from .faulty import FaultyStorage, failing, void
+from .helpers import RecordingLog, recover, replace_row, running_journal, until, write
+
+
+@pytest.mark.parametrize("switch", ["ERRINJ_WAL_WRITE", "ERRINJ_WAL_WRITE_DISK", "ERRINJ_WAL_ROTATE"])
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_a_failed_write_leaves_no_trace(switch: str, inline_limit: int) -> None:
+    """The entries fail from the newest to the oldest, the file is as before, lsns are given again, writing goes on."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj, inline_limit=inline_limit) as journal:
+            assert await write(journal, replace_row(1)) is None
+            before = storage.size("./00000000000000000000.xlog")
+            errinj.set(switch, True)
+            order: list[int] = []
+
+            def complete(entry: JournalEntry) -> None:
+                assert entry.error is not None
+                order.append(entry.rows[0].sync)
+
+            for number in range(3):
+                journal.submit(JournalEntry([replace_row(9, sync=number)], complete))
+            error = await write(journal, replace_row(9))
+            assert error is not None
+            await asyncio.sleep(0)
+            assert (error.code, error.message) == (ErrorCode.WAL_IO, "Failed to write to disk")
+            assert order == [2, 1, 0]
+            assert journal.vclock == {1: 1}
+            assert storage.size("./00000000000000000000.xlog") == before
+            errinj.set(switch, False)
+            assert await write(journal, replace_row(2)) is None
+        assert recover(storage) == ([1, 2], VClock({1: 2}))
+
+    asyncio.run(scenario())
+
+
+def test_wal_io_refuses_at_once() -> None:
+    """ERRINJ_WAL_IO: `submit` raises and nothing is queued."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_IO", True)
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                write(journal, replace_row(1))
+            errinj.set("ERRINJ_WAL_IO", False)
+            assert await write(journal, replace_row(1)) is None
+            assert errinj.get("ERRINJ_WAL_WRITE_COUNT") == 1
+
+    asyncio.run(scenario())
+
+
+def test_everything_behind_a_failed_write_fails_too() -> None:
+    """Entries submitted before the failure is known are rolled back with it; then new ones are accepted."""
+
+    async def scenario() -> None:
+        storage, errinj, log = MemoryStorage(), ErrorInjections(), RecordingLog()
+        async with running_journal(storage, errinj=errinj, log=log) as journal:
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            first = write(journal, replace_row(1))
+            await asyncio.sleep(0)
+            second = write(journal, replace_row(2))
+            await asyncio.sleep(0)
+            refused: list[BoxError] = []
+
+            def complete(entry: JournalEntry) -> None:
+                try:
+                    write(journal, replace_row(4))
+                except BoxError as error:
+                    refused.append(error)
+
+            journal.submit(JournalEntry([replace_row(3)], complete))
+            errinj.set("ERRINJ_WAL_WRITE_DISK", True)
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await first is not None
+            assert await second is not None
+            errinj.set("ERRINJ_WAL_WRITE_DISK", False)
+            assert [error.code for error in refused] == [ErrorCode.WAL_IO]
+            assert any("Aborting transaction 0 during cascading rollback" in line for line in log.lines)
+            assert await write(journal, replace_row(5)) is None
+        assert recover(storage)[0] == [5]
+
+    asyncio.run(scenario())
+
+
+def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
+    """ERRINJ_WAL_DELAY: nothing completes, nothing is on disk; `set(False)` wakes the writer."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_DELAY", True)
+            written = write(journal, replace_row(1))
+            synced = asyncio.create_task(journal.sync())
+            await asyncio.sleep(0.01)
+            assert not written.done()
+            assert not synced.done()
+            assert storage.names(".") == []
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await written is None
+            assert await synced == {1: 1}
+
+    asyncio.run(scenario())
+
+
+def test_delay_countdown_counts_batches() -> None:
+    """With n the n next batches pass and the one after sets ERRINJ_WAL_DELAY and waits; then it is disarmed."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj, inline_limit=1000) as journal:
+            errinj.set("ERRINJ_WAL_DELAY_COUNTDOWN", 1)
+            both = await asyncio.gather(write(journal, replace_row(1)), write(journal, replace_row(2)))
+            assert list(both) == [None, None]
+            assert errinj.get("ERRINJ_WAL_DELAY") is False
+            held = write(journal, replace_row(3))
+            await until(lambda: errinj.get("ERRINJ_WAL_DELAY"))
+            assert errinj.get("ERRINJ_WAL_DELAY_COUNTDOWN") == -1
+            assert not held.done()
+            errinj.set("ERRINJ_WAL_DELAY", False)
+            assert await held is None
+
+    asyncio.run(scenario())
+
+
+def test_a_short_write_is_continued() -> None:
+    """The system may take fewer bytes than given."""
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        storage.on_write = lambda data: data[:7]
+        async with running_journal(storage) as journal:
+            assert await write(journal, replace_row(1, filler="y" * 500)) is None
+        assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_an_error_in_the_middle_of_a_write() -> None:
+    """The part that got through is cut off again."""
+
+    async def scenario() -> None:
+        storage, log = FaultyStorage(), RecordingLog()
+        async with running_journal(storage, log=log) as journal:
+            assert await write(journal, replace_row(1)) is None
+            parts = iter([lambda data: data[:9], failing(errno.EIO)])
+            storage.on_write = lambda data: next(parts)(data)
+            assert await write(journal, replace_row(2)) is not None
+            storage.on_write = lambda data: data
+            assert await write(journal, replace_row(3)) is None
+        assert recover(storage) == ([1, 3], VClock({1: 2}))
+        assert "E> failed to write to './00000000000000000000.xlog' file" in log.lines
+
+    asyncio.run(scenario())
+
+
+def test_a_file_that_cannot_be_cut_back_ends_all_writing() -> None:
+    """Rows that nobody was told about must not come back under lsns that are given again."""
+
+    async def scenario() -> None:
+        storage, log = FaultyStorage(), RecordingLog()
+        async with running_journal(storage, log=log) as journal:
+            assert await write(journal, replace_row(1)) is None
+            storage.on_write = failing(errno.EIO)
+            storage.on_truncate = lambda: void(failing(errno.EIO)(b""))
+            assert await write(journal, replace_row(2)) is not None
+            storage.on_write = lambda data: data
+            assert await write(journal, replace_row(3)) is not None
+            assert any("failed to truncate xlog after write error" in line for line in log.lines)
+        assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+def test_a_full_disk_takes_the_oldest_files() -> None:
+    """As long as the newest checkpoint does without them; the collector is told."""
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        told: list[VClock] = []
+        async with running_journal(storage, on_files_removed=told.append) as journal:
+            for key in range(3):
+                await write(journal, replace_row(key))
+                start = await journal.begin_checkpoint()
+            await journal.commit_checkpoint(start)
+            await write(journal, replace_row(3))
+
+            def full(data: bytes) -> bytes:
+                if len(storage.names(".")) > 3:
+                    failing(errno.ENOSPC)(data)
+                return data
+
+            storage.on_write = full
+            assert await write(journal, replace_row(4)) is None
+            assert sorted(storage.names(".")) == [f"{n:020d}.xlog" for n in (1, 2, 3)]
+            assert told == [{1: 1}]
+            storage.on_write = failing(errno.ENOSPC)
+            assert await write(journal, replace_row(5)) is not None
+            assert storage.names(".") == ["00000000000000000003.xlog"]
+            storage.on_write = lambda data: data
+
+    asyncio.run(scenario())
+
+
+def test_fallocate_injection() -> None:
+    """ERRINJ_WAL_FALLOCATE: the disk is full that many times; without old files the write fails."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj) as journal:
+            await write(journal, replace_row(1))
+            errinj.set("ERRINJ_WAL_FALLOCATE", 1)
+            assert await write(journal, replace_row(2)) is not None
+            assert errinj.get("ERRINJ_WAL_FALLOCATE") == 0
+            assert await write(journal, replace_row(2)) is None
+
+    asyncio.run(scenario())
+
+
+def test_partial_and_break_lsn_injections() -> None:
+    """WAL_WRITE_PARTIAL fails blocks over its size; WAL_BREAK_LSN writes one row with the lsn before its own."""
+
+    async def scenario() -> None:
+        storage, errinj = MemoryStorage(), ErrorInjections()
+        async with running_journal(storage, errinj=errinj) as journal:
+            errinj.set("ERRINJ_WAL_WRITE_PARTIAL", 500)
+            assert await write(journal, replace_row(1)) is None
+            assert await write(journal, replace_row(2, filler="z" * 500)) is not None
+            errinj.set("ERRINJ_WAL_WRITE_PARTIAL", -1)
+            errinj.set("ERRINJ_WAL_BREAK_LSN", 2)
+            broken = replace_row(3)
+            assert await write(journal, broken) is None
+            assert broken.lsn == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_foreign_row_with_a_broken_lsn_fails() -> None:
+    """It is reported, and does not stop the journal."""
+
+    async def scenario() -> None:
+        log = RecordingLog()
+        async with running_journal(log=log, vclock=VClock({2: 5})) as journal:
+            assert await write(journal, replace_row(1, replica_id=2, lsn=5)) is not None
+            assert any("Attempt to write a broken LSN to WAL: replica id: 2" in line for line in log.lines)
+            assert await write(journal, replace_row(1, replica_id=2, lsn=6)) is None
+
+    asyncio.run(scenario())
+
+
+def test_a_row_that_cannot_be_encoded_fails_alone() -> None:
+    """A program error in the writer thread is an error of the batch, not the end of the thread."""
+
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            assert await write(journal, Row(3, flags="no")) is not None  # type: ignore[arg-type]
+            assert await write(journal, replace_row(1)) is None
+
+    asyncio.run(scenario())

@@ -1,0 +1,210 @@
+"""The boundary: fibers that wait for what Python does, by tokens and by coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from lua.fiber import WOKEN_MAX
+
+from .support import Lua, until
+
+Run = Callable[..., Any]
+Evaluate = Callable[..., list[Any]]
+
+
+def test_a_token_parks_the_fiber_until_it_is_woken(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(runtime.new_token())
+            return tokens[-1]
+
+        runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.eval("local wait, ask = require('internal.wait'), require('internal.python').ask return wait(ask())")
+        )
+        await until(lambda: bool(tokens))
+        runtime.wake(tokens[0], b"x", 1.5, None, True)
+        runtime.wake(tokens[0], b"late")
+        assert await pending == ["x", 1.5, None, True]
+
+    run(test)
+
+
+@pytest.mark.parametrize("count", [3, WOKEN_MAX + 10])
+def test_tokens_end_in_order_with_and_without_values(run: Run, count: int) -> None:
+    """Also when there are more without a value than there is room for in shared memory."""
+
+    async def test(lua: Lua) -> None:
+        runtime = lua.runtime
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(runtime.new_token())
+            return tokens[-1]
+
+        runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.value(
+                """
+                local wait, python, fiber = require('internal.wait'), require('internal.python'), require('fiber')
+                local order, fibers = {}, {}
+                for number = 1, ... do
+                    fibers[number] = fiber.new(function() table.insert(order, {number, wait(python.ask())}) end)
+                    fibers[number]:set_joinable(true)
+                end
+                for _, f in ipairs(fibers) do f:join() end
+                return order""",
+                count,
+            )
+        )
+        await until(lambda: len(tokens) == count)
+        for token in tokens[:-1]:
+            runtime.waits.wake_plainly(token)
+        runtime.waits.wake_plainly(tokens[0])
+        runtime.wake(tokens[-1], b"x")
+        assert await pending == [[number] for number in range(1, count)] + [[count, "x"]]
+
+    run(test)
+
+
+def test_a_token_that_is_woken_before_it_is_returned(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        def ask() -> int:
+            token = lua.runtime.new_token()
+            lua.runtime.wake(token, b"early")
+            return token
+
+        lua.runtime.bind("ask", ask)
+        assert await lua.value("return require('internal.wait')(require('internal.python').ask())") == "early"
+
+    run(test)
+
+
+def test_a_failed_token_raises(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        def ask() -> int:
+            token = lua.runtime.new_token()
+            lua.runtime.loop.call_soon(lua.runtime.fail, token, BoxError(ErrorCode.WAL_IO, "Failed to write to disk"))
+            return token
+
+        lua.runtime.bind("ask", ask)
+        with pytest.raises(BoxError, match="Failed to write to disk") as caught:
+            await lua.eval("return require('internal.wait')(require('internal.python').ask())")
+        assert caught.value.code == ErrorCode.WAL_IO
+
+    run(test)
+
+
+def test_wakeup_does_not_end_a_token(run: Run) -> None:
+    """As with a WAL write of the peer: neither wakeup nor cancel cut it short, and the cancellation is seen later."""
+
+    async def test(lua: Lua) -> None:
+        tokens: list[int] = []
+
+        def ask() -> int:
+            tokens.append(lua.runtime.new_token())
+            return tokens[-1]
+
+        lua.runtime.bind("ask", ask)
+        pending = asyncio.ensure_future(
+            lua.eval("""
+                local fiber, wait, python = require('fiber'), require('internal.wait'), require('internal.python')
+                f = fiber.new(function() return wait(python.ask()), pcall(fiber.testcancel) end)
+                f:set_joinable(true)
+                fiber.yield()
+                f:wakeup() f:cancel() fiber.yield() fiber.yield()
+                print('stepped')
+                return f:join()""")
+        )
+        await until(lambda: bool(tokens))
+        await until(lambda: lua.printed == b"stepped\n")
+        assert not pending.done()
+        lua.runtime.wake(tokens[0], 7)
+        ok, value, alive, problem = await pending
+        assert (ok, value, alive, problem) == (True, 7, False, "fiber is cancelled")
+
+    run(test)
+
+
+def test_drive_returns_at_once_when_nothing_waits(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        async def quick(fails: bool) -> bytes:
+            if fails:
+                raise BoxError(ErrorCode.ILLEGAL_PARAMS, "no")
+            return b"done"
+
+        lua.runtime.bind("quick", lambda fails: lua.runtime.drive(quick(fails)))
+        assert await lua.value("return require('internal.python').quick(false)") == "done"
+        with pytest.raises(BoxError, match="no"):
+            await lua.eval("require('internal.wait')(require('internal.python').quick(true))")
+
+    run(test)
+
+
+def test_drive_waits_for_a_coroutine(run: Run) -> None:
+    """Timeouts that begin before the first suspension work after it."""
+
+    async def test(lua: Lua) -> None:
+        async def slow(limit: float) -> tuple[bytes, int]:
+            try:
+                async with asyncio.timeout(limit):
+                    await asyncio.sleep(0.02)
+            except TimeoutError:
+                return b"late", 0
+            await asyncio.sleep(0)
+            return b"done", 2
+
+        lua.runtime.bind("slow", lambda limit: lua.runtime.drive(slow(limit)))
+        source = "return require('internal.wait')(require('internal.python').slow(...))"
+        assert await lua.eval(source, 5.0) == ["done", 2]
+        assert await lua.eval(source, 0.001) == ["late", 0]
+
+    run(test)
+
+
+def test_odd_deadlines(run: Run) -> None:
+    """Not a number, zero, negative and endless: none of them disturbs the loop."""
+
+    async def test(lua: Lua) -> None:
+        assert await lua.eval("""
+            local fiber = require('fiber')
+            local cond = fiber.cond()
+            fiber.sleep(0/0) fiber.sleep(-1)
+            local f = fiber.create(function() cond:wait(math.huge) fiber.sleep(1/0) end)
+            local results = {cond:wait(0/0), cond:wait(0), cond:wait(1e-9), f:status()}
+            f:cancel()
+            return results""") == [[False, False, False, "suspended"]]
+
+    run(test)
+
+
+def test_cancelling_a_fiber_cancels_what_it_drives(run: Run) -> None:
+    async def test(lua: Lua) -> None:
+        seen: list[str] = []
+
+        async def forever() -> None:
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                seen.append("cancelled")
+
+        lua.runtime.bind("forever", lambda: lua.runtime.drive(forever()))
+        result = await lua.eval("""
+            local fiber = require('fiber')
+            local f = fiber.create(function() require('internal.wait')(require('internal.python').forever()) end)
+            f:set_joinable(true)
+            f:cancel()
+            local ok, e = f:join()
+            return ok, e.message""")
+        assert result == [False, "fiber is cancelled"]
+        assert seen == ["cancelled"]
+
+    run(test)
