@@ -63,43 +63,37 @@ define('product', 0, function(self)
     return methods.foldl(self, function(total, value) return total * value end, 1)
 end)
 
-local function extreme(name, is_better)
-    return function(self)
-        local best
-        each(self, function(value)
-            if best == nil or is_better(value, best) then
-                best = value
-            end
-        end)
+-- What `choose(best so far, value)` leaves of all values. A method ends with this call, so that level 2 is its caller.
+local function best_of(self, name, choose)
+    local best
+    each(self, function(value)
         if best == nil then
-            error(name .. ': iterator is empty', 2)
+            best = value
+        else
+            best = choose(best, value)
         end
-        return best
+    end)
+    if best == nil then
+        error(name .. ': iterator is empty', 2)
     end
+    return best
 end
 
-define('min minimum', 0, extreme('min', function(one, other) return one < other end))
-define('max maximum', 0, extreme('max', function(one, other) return one > other end))
+define('min minimum', 0, function(self)
+    return best_of(self, 'min', function(best, value) return value < best and value or best end)
+end)
 
-local function extreme_by(name)
-    return function(self, choose)
-        local best
-        each(self, function(value)
-            if best == nil then
-                best = value
-            else
-                best = choose(best, value)
-            end
-        end)
-        if best == nil then
-            error(name .. ': iterator is empty', 2)
-        end
-        return best
-    end
-end
+define('max maximum', 0, function(self)
+    return best_of(self, 'max', function(best, value) return value > best and value or best end)
+end)
 
-define('min_by minimum_by', 1, extreme_by('min_by'))
-define('max_by maximum_by', 1, extreme_by('max_by'))
+define('min_by minimum_by', 1, function(self, choose)
+    return best_of(self, 'min_by', choose)
+end)
+
+define('max_by maximum_by', 1, function(self, choose)
+    return best_of(self, 'max_by', choose)
+end)
 
 define('totable', 0, function(self)
     local result = {}
