@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from console import streams
 from console.suite.config import SuiteError
 from console.suite.runner import Outcome, Report, Settings, TestCase, discover, is_debug, run_case
 
@@ -41,6 +42,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except OSError as error:  # a report that nobody reads any more, or that has no space
+        streams.flush()
+        print(f"lunabox-test: {error.strerror}", file=sys.stderr)
+        return 2
 
 
 def _parser() -> argparse.ArgumentParser:

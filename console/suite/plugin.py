@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from console.suite.config import SuiteError
 from console.suite.runner import PYTHON_SUFFIX, SUFFIX, Outcome, Settings, TestCase, discover, is_debug, run_case
 
 
@@ -26,7 +27,11 @@ class SuiteFile(pytest.File):
     """One script: an item for each of its configurations."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        for case in discover(self.path):
+        try:
+            cases = discover(self.path)
+        except SuiteError as error:
+            raise self.CollectError(str(error)) from error
+        for case in cases:
             name = f"{self.path.name}[{case.configuration}]" if case.configuration else self.path.name
             yield SuiteItem.from_parent(self, name=name, case=case)
 

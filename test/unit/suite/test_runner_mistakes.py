@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -155,3 +156,34 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
 
     assert asyncio.run(both()) == [0, 0]
     assert not (path / "t.reject").exists()
+
+
+def test_a_report_that_nobody_reads(tmp_path: Path) -> None:
+    """Ends the run with a word."""
+    path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 1\n...\n")
+    command = shlex.join([sys.executable, "-m", "console.suite.cli", str(path)])
+    for target, reason in [("| true", "Broken pipe"), ("> /dev/full", "No space left on device")]:
+        run = subprocess.run(
+            f"set -o pipefail; {command} {target}",
+            shell=True,
+            executable="bash",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (run.returncode, run.stderr) == (2, f"lunabox-test: {reason}\n")
+
+
+def test_a_broken_suite_in_pytest(tmp_path: Path) -> None:
+    """The plugin says what is wrong with it, without a traceback."""
+    path = make_suite(tmp_path, "1\n", ini="config = suite.cfg\n", suite__cfg="{")
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "console.suite.plugin", "--rootdir", str(path), str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 2, run.stdout
+    assert f"{path}/suite.cfg: Expecting property name" in run.stdout
+    assert "Traceback" not in run.stdout
+    assert "discover(" not in run.stdout
