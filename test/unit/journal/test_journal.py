@@ -14,7 +14,7 @@ from box.journal.storage import AppendFile
 from box.replication.vclock import VClock
 
 from .faulty import FaultyStorage
-from .helpers import UUID_1, recover, replace_row, running_journal, write
+from .helpers import UUID_1, recover, replace_row, running_journal, until, write
 
 
 def test_rows_get_their_place_and_are_on_disk() -> None:
