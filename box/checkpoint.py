@@ -191,7 +191,7 @@ class Checkpoints:
 
     def set_threshold(self, size: float) -> None:
         """`checkpoint_wal_threshold`: a checkpoint after so many bytes of the log."""
-        self._node.journal.checkpoint_threshold = int(size)
+        self._node.journal.checkpoint_threshold = int(min(size, 2.0**63))
 
     def _request(self) -> None:
         """So many bytes are written: the daemon makes a checkpoint now."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.log import log_level
+from box.log import check_log_target, log_level
 
 REPLICA_MAX = 32
 """Slots of a vector clock; id 0 is for local rows, so a replica set has 31 members at most."""
@@ -252,26 +253,30 @@ def _check_log(values: Values) -> None:
     if values["log_format"] not in ("plain", "json"):
         raise _bad("log_format", _LOG_FORMATS)
     log_level(values["log_level"])
+    if target is not None:
+        check_log_target(target)
     if kind == "syslog" and values["log_format"] == "json":
-        raise _bad("log_format", "'json' can't be used with syslog logger")
+        raise _bad("log_format", "json can't be used with syslog logger")
     is_pipe = kind in ("pipe", "syslog") or (isinstance(target, str) and target.startswith("|"))
     if values["log_nonblock"] and not is_pipe:
         raise _bad("log_nonblock", "the option is incompatible with file/stderr logger")
 
 
+_NAME = r"(?:[\w~.!$&'()*+,;=-]|%(?:%|[0-9A-Fa-f]{1,2}))"
+_USER = rf"(?:{_NAME}+(?::{_NAME}*)?@)?"
+_SOCKET_PATH = rf"\.?(?:/(?:{_NAME}|@)+)+"
+_URI = re.compile(
+    rf"""\d+                                                        # a port of every interface
+    |{_USER}(?:\w+://)?(?:\[[0-9A-Fa-f:.]+\]|{_NAME}+):(?:\d+|[A-Za-z]+)   # [user[:password]@]host:service
+    |{_USER}unix/:{_SOCKET_PATH}:?
+    |{_USER}/(?:[^\s/?#]+(?:/[^\s?#]*)?)?                        # the path of a unix socket""",
+    re.ASCII | re.VERBOSE,
+)
+
+
 def check_uri(name: str, text: str | None) -> None:
     """Raise CFG unless `text` is `[user[:password]@]host:service`, a service or a unix socket path."""
-    if text is None:
-        return
-    address = text.rsplit("@", 1)[-1]
-    if address.startswith(("unix/:", "/")):
-        valid = len(address) > len("unix/:")
-    else:
-        service = address.rsplit(":", 1)[-1]
-        valid = bool(service) and not any(char.isspace() or char == "/" for char in service)
-        # A name alone is a host without a service.
-        valid = valid and (":" in address or service.isdigit())
-    if not valid:
+    if text is not None and _URI.fullmatch(text) is None:
         raise _bad(name, "expected host:service or /unix.socket")
 
 
@@ -322,7 +327,6 @@ def _check_sizes(values: Values) -> None:
     _require(
         values, "iproto_threads", "must be greater than or equal to 0, less than or equal to 1000", _is_thread_count
     )
-    _require(values, "sql_cache_size", "must be non-negative", lambda size: _int32(size) >= 0)
 
 
 def _is_granularity(value: float) -> bool:
@@ -369,6 +373,7 @@ def check(values: Values) -> None:
     _check_replication(values)
     _check_sizes(values)
     _check_vinyl(values)
+    _require(values, "sql_cache_size", "must be non-negative", lambda size: _int32(size) >= 0)
     _check_read_only(values)
     _check_numbers(values)
 
@@ -392,6 +397,13 @@ _OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
     ast.BitXor: operator.pow,
     ast.USub: operator.neg,
 }
+_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+}
 _FUNCTIONS: dict[str, Callable[..., float]] = {
     "abs": abs,
     "ceil": math.ceil,
@@ -414,9 +426,29 @@ def _evaluate(node: ast.AST, n: int) -> float:
             return _OPERATORS[type(op)](_evaluate(left, n), _evaluate(right, n))
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_evaluate(operand, n))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
+            return _COMPARISONS[type(op)](_evaluate(left, n), _evaluate(right, n))
+        case ast.BoolOp(op=op, values=operands):
+            return _evaluate_choice(operands, isinstance(op, ast.And), n)
         case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=args) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_evaluate(arg, n) for arg in args))
     raise ValueError("only arithmetic over N and math functions is allowed")
+
+
+def _no_number(formula: str) -> BoxError:
+    """The peer evaluates Lua, where an unknown name is nil, and says where in its own script it sees that."""
+    text = f'[string "local expr = [[{formula}]]..."]:7: Expression should return a number'
+    return _bad("replication_synchro_quorum", text)
+
+
+def _evaluate_choice(operands: list[ast.expr], is_and: bool, n: int) -> float:
+    """`and` and `or` as in Lua: the operand that decides; every number counts as true."""
+    value: float = is_and
+    for operand in operands:
+        value = _evaluate(operand, n)
+        if (value is not False) != is_and:
+            break
+    return value
 
 
 def synchro_quorum(value: Value, replica_count: int) -> int:
@@ -429,10 +461,11 @@ def synchro_quorum(value: Value, replica_count: int) -> int:
     try:
         formula = ast.parse(value.strip(), mode="eval")
         if isinstance(formula.body, ast.Name) and formula.body.id != "N":
-            # The peer evaluates Lua, where an unknown name is nil, and says where in its own script it sees that.
-            text = f'[string "local expr = [[{value}]]..."]:7: Expression should return a number'
-            raise _bad("replication_synchro_quorum", text)
-        quorum = int(_evaluate(formula, replica_count))
+            raise _no_number(value)
+        evaluated = _evaluate(formula, replica_count)
+        if isinstance(evaluated, bool):
+            raise _no_number(value)
+        quorum = int(evaluated)
     except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise _bad("replication_synchro_quorum", f"failed to evaluate the formula '{value}': {error}") from None
     if not 0 < quorum < REPLICA_MAX:
@@ -442,7 +475,9 @@ def synchro_quorum(value: Value, replica_count: int) -> int:
 
 
 def check_synchro_quorum(value: Value) -> None:
-    """A formula must give a quorum for every possible size of the replica set."""
+    """A formula must give a quorum for every possible size of the replica set. A text may be just a number."""
+    if isinstance(value, str) and re.fullmatch(r"\s*-?[\d.]+\s*", value):
+        value = float(value)
     if isinstance(value, str):
         for count in range(1, REPLICA_MAX):
             synchro_quorum(value, count)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from box.errors import illegal_params
+from box.errors import ErrorCode, client_error, illegal_params
 
 Value = bool | int | float
 
@@ -127,7 +127,7 @@ def _convert(name: str, before: Value, value: object) -> Value:
     if isinstance(before, bool):
         return value is not None and value is not False
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise illegal_params(f"a number is expected for {name}")
+        raise client_error(ErrorCode.PROC_LUA, "expected int64_t as 2 argument")
     return float(value) if isinstance(before, float) else int(value)
 
 

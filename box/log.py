@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol
 
-from box.errors import ErrorCode, client_error, system_error
+from box.errors import BoxError, ErrorCode, client_error, system_error
 
 BARE = "bare"
 """The format before `box.cfg`, as in the peer: the text alone."""
@@ -51,6 +51,33 @@ def log_level(value: int | str) -> int:
     if value.lower() not in names:
         raise client_error(ErrorCode.CFG, "log_level", "expected crit,warn,info,debug,syserror,verbose,fatal,error")
     return names[value.lower()]
+
+
+_FACILITIES = {"kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp"}
+_FACILITIES |= {"ntp", "audit", "alert", "cron", *(f"local{number}" for number in range(8))}
+
+
+def _bad_target(reason: str) -> BoxError:
+    return client_error(ErrorCode.CFG, "log", reason)
+
+
+def check_log_target(target: str) -> None:
+    """Raise CFG for a value of `log` with an unknown prefix or with wrong options of syslog."""
+    kind, colon, rest = target.partition(":")
+    if not colon or target.startswith("|") or kind in ("file", "pipe"):
+        return
+    if kind != "syslog":
+        raise _bad_target("expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'")
+    seen: set[str] = set()
+    for option in rest.split(",") if rest else ():
+        name, equals, value = option.partition("=")
+        if not equals or name not in ("identity", "facility", "server"):
+            raise _bad_target(f"bad option '{option}'")
+        if name in seen:
+            raise _bad_target(f"duplicate option '{name}'")
+        if name == "facility" and value not in _FACILITIES:
+            raise _bad_target(f"bad syslog facility option '{value}'")
+        seen.add(name)
 
 
 class _Sink(Protocol):

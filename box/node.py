@@ -291,6 +291,8 @@ class Node:
         self.iproto = Server(self, salt_source=self.random.randbytes)
         self.stats.start(self.loop)
         is_leader = await Startup(self).run()
+        # What the bootstrap wrote is nobody's request.
+        self.stats.box.reset()
         self.is_configured = True
         self.on_ro_change()
         self.replication.follow()

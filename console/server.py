@@ -148,11 +148,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        """`unix/:` or host:port of the other side."""
+        """`unix/:(socket)` or host:port of the other side."""
         if self._transport is None:
             return ""
         name = self._transport.get_extra_info("peername")
-        return address_text(name) if isinstance(name, tuple) else "unix/:"
+        return address_text(name) if isinstance(name, tuple) else "unix/:(socket)"
 
     # -- details -------------------------------------------------------------------------------------------
 

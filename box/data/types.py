@@ -41,11 +41,16 @@ class FieldType(Enum):
 
     @classmethod
     def by_name(cls, name: str) -> FieldType | None:
-        """The type of that name, any case; 'num', 'str' and '*' are names of 1.6 and 1.7."""
+        """The type of that name, any case; 'num', 'str' and '*' are names of 1.6 and 1.7.
+
+        A beginning of 'num' or 'str' stands for it, as with the peer.
+        """
         lower = name.lower()
         found = _BY_NAME.get(lower)
-        if found is None and lower and lower in ("num", "str"):
-            found = FieldType.UNSIGNED if lower == "num" else FieldType.STRING
+        if found is None and "num".startswith(lower):
+            found = FieldType.UNSIGNED
+        elif found is None and "str".startswith(lower):
+            found = FieldType.STRING
         return found
 
 

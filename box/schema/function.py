@@ -116,7 +116,7 @@ def _decode_rest(fields: Fields, short: FunctionDef) -> FunctionDef:
         return client_error(ErrorCode.CREATE_FUNCTION, short.name, text)
 
     is_deterministic, is_sandboxed = fields.boolean(11), fields.boolean(12)
-    returns = FieldType.by_name(fields.string(8))
+    returns = FieldType.by_name(fields.string(8)) if fields.string(8) else None
     if returns is None:
         raise wrong("invalid returns value")
     exports = frozenset(item.upper() for item in _strings(fields, 14))

@@ -14,7 +14,7 @@ _FORBIDDEN = frozenset(("Cn", "Cc", "Zl", "Zp", "Cs"))
 def check_identifier(name: str) -> None:
     """Raise ER_IDENTIFIER unless the name is non-empty and printable."""
     if not name or any(category(char) in _FORBIDDEN or char == "\ufffd" for char in name):
-        raise client_error(ErrorCode.IDENTIFIER, name)
+        raise client_error(ErrorCode.IDENTIFIER, name.partition("\0")[0])
 
 
 def check_name(name: str, error_code: int, what: str) -> None:

@@ -145,7 +145,7 @@ def _decode_part(item: Any, number: int) -> PartDef:
     if not isinstance(item, dict):
         raise wrong("index part is expected to be a map")
     options = check_options(item, _PART_OPTIONS, ErrorCode.WRONG_INDEX_OPTIONS, number)
-    field_type = FieldType.by_name(options.get("type", ""))
+    field_type = FieldType.by_name(options["type"]) if "type" in options else None
     if field_type is None:
         raise wrong("index part: unknown field type")
     collation = options.get("collation", 0)

@@ -169,7 +169,10 @@ class SocketBinding(Binding):
     def _address(sock: socket.socket, host: bytes, port: Any) -> Any:
         if sock.family == socket.AF_UNIX:
             return os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
-        number = int(port)
+        try:
+            number = int(port or 0)
+        except (ValueError, OverflowError):
+            number = -1
         if not 0 <= number <= _PORT_MAX:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
         return text(host), number

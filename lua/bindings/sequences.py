@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
@@ -55,7 +56,7 @@ class SequenceBinding(Binding):
         """Set the last value."""
         sequence = self._writable(sequence_id)
         value = codec.unpack(packed)
-        if isinstance(value, float) and value.is_integer():
+        if isinstance(value, float) and math.isfinite(value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise client_error(ErrorCode.PROC_LUA, "expected int64_t as 2 argument")

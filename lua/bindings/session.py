@@ -8,7 +8,7 @@ from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import check_session
 from box.schema.ids import SpaceId
-from box.schema.service import DEFAULTS
+from box.schema.service import DEFAULTS, SessionSettings
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.context import Context, Session
     from lua.runtime import Runtime
+
+
+_SETTINGS = SessionSettings()
 
 
 class SessionBinding(Binding):
@@ -142,10 +145,7 @@ class SessionBinding(Binding):
     @guarded("session_settings")
     def settings(self) -> bytes:
         """All settings, by name."""
-        service = self._settings_space.service
-        assert service is not None  # the space is of that engine
-        session = self.ctx.session
-        return codec.pack({name: service.value(session, name) for name in DEFAULTS})
+        return codec.pack(_SETTINGS.values(self.ctx.session))
 
     @guarded("session_setting_set")
     def set_setting(self, name: bytes, value: bytes) -> Outcome:

@@ -25,7 +25,7 @@ local methods = {}
 
 local function check(buffer, method)
     if type(buffer) ~= 'cdata' or not ffi.istype(ibuf_type, buffer) then
-        error(('Attempt to call method without object, use ibuf:%s()'):format(method), 3)
+        error(('Attempt to call method without object, use ibuf:%s()'):format(method))
     end
 end
 
@@ -76,7 +76,7 @@ local function grow(buffer, size)
     capacity = capacity - OVERHEAD
     local memory = ffi.cast(char_pointer, ffi.C.realloc(buffer.buf, capacity))
     if memory == nil then
-        error(('Failed to allocate %d bytes in ibuf'):format(size), 3)
+        error(('Failed to allocate %d bytes in ibuf'):format(size))
     end
     buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = memory, memory + read, memory + used, memory + capacity
 end
@@ -104,7 +104,7 @@ end
 local function check_size(buffer, size)
     local have = tonumber(buffer.wpos - buffer.rpos)
     if size > have then
-        error(('Attempt to read out of range bytes: needed=%d size=%d'):format(tonumber(size), have), 3)
+        error(('Attempt to read out of range bytes: needed=%d size=%d'):format(tonumber(size), have))
     end
 end
 
@@ -141,7 +141,7 @@ local function ibuf(size)
     if type(size) == 'number' then
         buffer:reserve(size)
     elseif size ~= nil then
-        error('Usage: ibuf([size])', 2)
+        error('Usage: ibuf([size])')
     end
     return buffer
 end

@@ -19,7 +19,7 @@ local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
 local HELP = [[
-To get help on the box API, see the Tarantool manual at https://tarantool.io/en/doc/
+To get help, see the Tarantool manual at https://tarantool.io/en/doc/
 
 Available backslash commands:
 
@@ -67,6 +67,12 @@ end
 
 local formats = {}
 
+-- What a failed __serialize raised: values that are no text have none.
+local function shown(problem)
+    local kind = type(problem)
+    return (kind == 'string' or kind == 'number' or kind == 'cdata') and tostring(problem) or ''
+end
+
 -- The document of a list of values. What cannot be shown, because of its own __serialize, is replaced by the reason.
 local function yaml_text(values)
     local formatted, text = pcall(yaml_emitter.encode, CFG, values)
@@ -74,8 +80,7 @@ local function yaml_text(values)
         return text
     end
     return yaml_emitter.encode(CFG, {
-        {error = 'console: an exception occurred when formatting the output: ' ..
-            (type(text) == 'string' and text or '')},
+        {error = 'console: an exception occurred when formatting the output: ' .. shown(text)},
     })
 end
 
@@ -88,7 +93,7 @@ function formats.yaml(_, ok, count, ...)
     end
     local values = {...}
     for i = 1, count do
-        if values[i] == nil then
+        if type(values[i]) == 'nil' then
             values[i] = serializer.NULL
         end
     end

@@ -53,7 +53,7 @@ end
 -- A table of algorithms that refuses names it does not have.
 local function named(members, what)
     return setmetatable(members, {__index = function(_, name)
-        error(('%s method "%s" is not supported'):format(what, name), 2)
+        error(('%s method "%s" is not supported'):format(what, name))
     end})
 end
 
@@ -66,7 +66,7 @@ for _, name in ipairs(ALGORITHMS) do
     digests[name] = setmetatable({new = function() return new() end}, {
         __call = function(_, text)
             if type(text) ~= 'string' then
-                error(('Usage: digest.%s(string)'):format(name), 2)
+                error(('Usage: digest.%s(string)'):format(name))
             end
             return compute(nil, text)
         end,
@@ -80,7 +80,7 @@ for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha5
     end
     local function check(key, text, usage)
         if type(key) ~= 'string' or type(text) ~= 'string' then
-            error(('Usage: hmac.%s(key, string)'):format(usage), 3)
+            error(('Usage: hmac.%s(key, string)'):format(usage))
         end
     end
     local new = new_collector('HMAC', compute)
@@ -125,7 +125,7 @@ local function modes_of(algorithm)
         }
     end
     return setmetatable(modes, {__index = function(_, mode)
-        error(('Cipher mode %s is not supported'):format(mode), 2)
+        error(('Cipher mode %s is not supported'):format(mode))
     end})
 end
 

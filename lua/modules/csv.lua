@@ -11,13 +11,13 @@ local function read_all(source, size)
     if type(source) == 'string' then
         return source
     elseif type(source.read) ~= 'function' then
-        error(READ_USAGE, 3)
+        error(READ_USAGE)
     end
     local parts = {}
     while true do
         local part = source:read(size)
         if part == nil and #parts == 0 then
-            error(READ_USAGE, 3)
+            error(READ_USAGE)
         elseif part == nil or part == '' then
             return table.concat(parts)
         end
@@ -138,7 +138,7 @@ end
 -- The text of a table of records (or of one record); with `target`, an object with a method `write`, it goes there.
 local function dump(records, options, target)
     if type(records) ~= 'table' or (target ~= nil and type(target.write) ~= 'function') then
-        error('Usage: dump(table[, opts, writable])', 2)
+        error('Usage: dump(table[, opts, writable])')
     end
     options = options or {}
     local delimiter, quote = options.delimiter or ',', options.quote_char or '"'

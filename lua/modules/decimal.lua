@@ -103,7 +103,7 @@ local function check_decimal(value, usage)
     if type(value) == 'nil' then
         error('usage: ' .. usage, 3)
     elseif not is_decimal(value) then
-        error('expected cdata as 1 argument', 3)
+        error(('expected %s as 1 argument'):format(type(value) == 'cdata' and 'decimal' or 'cdata'), 3)
     end
     return text_of(value)
 end
@@ -135,7 +135,7 @@ local LESS, EQUAL = 0, 1
 
 local function equal(left, right)
     -- `==` itself would come here again.
-    if type(left) == 'nil' or type(right) == 'nil' then
+    if type(left) == 'nil' or type(right) == 'nil' or ffi.istype('void *', left) or ffi.istype('void *', right) then
         return false
     end
     local a, b = operand(left, 1), operand(right, 2)

@@ -12,15 +12,12 @@ local digest = {}
 
 local function check_string(value, usage)
     if type(value) ~= 'string' then
-        error('Usage: ' .. usage, 3)
+        error('Usage: ' .. usage)
     end
 end
 
 for _, name in ipairs({'md4', 'md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512'}) do
-    digest[name] = function(data)
-        check_string(data, ('digest.%s(string)'):format(name))
-        return wait(python.digest_hash(name, data))
-    end
+    digest[name] = crypto.digest[name]
     digest[name .. '_hex'] = function(data)
         check_string(data, ('digest.%s_hex(string)'):format(name))
         return wait(python.digest_hash(name, data)):hex()
@@ -64,7 +61,7 @@ digest.crc32 = setmetatable({
 }, {
     __call = function(_, data)
         if type(data) ~= 'string' then
-            error('Usage digest.crc32(string)', 2)
+            error('Usage digest.crc32(string)')
         end
         return crc32_update(CRC_BEGIN, data)
     end,
@@ -100,7 +97,7 @@ end
 digest.murmur = setmetatable({default_seed = MURMUR_SEED, new = new_murmur}, {
     __call = function(_, data)
         if type(data) ~= 'string' then
-            error('Usage: digest.murhash(string)', 2)
+            error('Usage: digest.murhash(string)')
         end
         return python.digest_murmur(MURMUR_SEED, data)
     end,
@@ -110,8 +107,12 @@ local number_cell = ffi.new('uint64_t[1]')
 
 -- The bucket of a number: the same for most numbers when the count of buckets changes.
 function digest.guava(state, buckets)
+    local count = tonumber(buckets)
+    if count == nil then
+        error(("bad argument #2 to '?' (cannot convert '%s' to 'int')"):format(type(buckets)), 2)
+    end
     number_cell[0] = state
-    return python.digest_guava(ffi.string(number_cell, 8), tonumber(buckets))
+    return python.digest_guava(ffi.string(number_cell, 8), bit.tobit(count))
 end
 
 -- ---- the rest --------------------------------------------------------------------------------
@@ -119,7 +120,7 @@ end
 -- Options: nopad, nowrap, urlsafe (which is both of them and another alphabet).
 function digest.base64_encode(data, options)
     if type(data) ~= 'string' or (options ~= nil and type(options) ~= 'table') then
-        error('Usage: digest.base64_encode(string[, table])', 2)
+        error('Usage: digest.base64_encode(string[, table])')
     end
     options = options or {}
     local url_safe = options.urlsafe and true or false
@@ -129,25 +130,26 @@ end
 
 function digest.base64_decode(data)
     if type(data) ~= 'string' then
-        error('Usage: digest.base64_decode(string)', 2)
+        error('Usage: digest.base64_decode(string)')
     end
     return python.digest_base64_decode(data)
 end
 
 function digest.urandom(size)
-    if size == nil then
-        error('Usage: digest.urandom(len)', 2)
+    local count = tonumber(size)
+    if count == nil or not (count >= 0 and count < math.huge) then
+        error('Usage: digest.urandom(len)')
     end
-    return python.digest_urandom(tonumber(size))
+    return python.digest_urandom(count)
 end
 
 local function pbkdf2(password, salt, iterations, size)
     if type(password) ~= 'string' or type(salt) ~= 'string' then
-        error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])', 3)
+        error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])')
     end
     iterations, size = iterations or PBKDF2_ITERATIONS, size or PBKDF2_SIZE
     if size > PBKDF2_SIZE then
-        error('too big digest size', 3)
+        error('too big digest size')
     end
     return wait(python.digest_pbkdf2(password, salt, iterations, size))
 end

@@ -72,14 +72,14 @@ end
 
 function fiber.create(run, ...)
     if type(run) ~= 'function' then
-        error('fiber.create(function, ...): bad arguments', 0)
+        error('fiber.create(function, ...): bad arguments', 2)
     end
     return object_of(scheduler.create('lua', run, ...))
 end
 
 function fiber.new(run, ...)
     if type(run) ~= 'function' then
-        error('fiber.new(function, ...): bad arguments', 0)
+        error('fiber.new(function, ...): bad arguments', 2)
     end
     return object_of(scheduler.new('lua', run, ...))
 end
@@ -91,7 +91,7 @@ end
 function fiber.find(...)
     local id = tonumber((...))
     if select('#', ...) ~= 1 then
-        error('fiber.find(id): bad arguments', 0)
+        error('fiber.find(id): bad arguments', 2)
     end
     local record = fibers[id]
     return record and object_of(record) or nil
@@ -158,7 +158,7 @@ end
 
 function methods.set_joinable(...)
     if select('#', ...) ~= 2 then
-        error('fiber.set_joinable(id, yesno): bad arguments', 0)
+        error('fiber.set_joinable(id, yesno): bad arguments', 2)
     end
     local record = check(...)
     record.joinable = not not select(2, ...)
@@ -168,7 +168,7 @@ end
 function methods.join(...)
     local record = check(...)
     if not record.joinable then
-        error('the fiber is not joinable', 0)
+        error('the fiber is not joinable', 2)
     end
     local strand = scheduler.current_strand()
     while not record.finished do
@@ -186,7 +186,7 @@ end
 
 function methods.testcancel(...)
     if select('#', ...) ~= 0 and type((...)) ~= 'userdata' then
-        error('fiber.testcancel(): bad arguments', 0)
+        error('fiber.testcancel(): bad arguments', 2)
     end
     scheduler.test_cancel()
 end
@@ -217,7 +217,7 @@ new_object, id_of = opaque('fiber', methods)
 function fiber.sleep(...)
     local delay = tonumber((...))
     if delay == nil or select('#', ...) ~= 1 then
-        error('fiber.sleep(delay): bad arguments', 0)
+        error('fiber.sleep(delay): bad arguments', 2)
     end
     if delay > 0 then
         scheduler.suspend(delay)

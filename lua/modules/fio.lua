@@ -121,7 +121,7 @@ function methods.seek(self, offset, whence)
     if type(whence) == 'string' then
         local number = constants.seek[whence]
         if number == nil then
-            error('fio.seek(): unknown whence: ' .. whence, 2)
+            error('fio.seek(): unknown whence: ' .. whence)
         end
         whence = number
     end
@@ -175,7 +175,7 @@ local function combined(value, names, what, default)
     for _, name in ipairs(type(value) == 'table' and value or {value}) do
         local number = type(name) == 'number' and name or names[name]
         if number == nil then
-            error(('fio.open(): unknown %s: %s'):format(what, tostring(name)), 3)
+            error(('fio.open(): unknown %s: %s'):format(what, tostring(name)))
         end
         result = bor(result, number)
     end
@@ -184,7 +184,7 @@ end
 
 function fio.open(path, flags, mode)
     if type(path) ~= 'string' then
-        error('Usage: fio.open(path[, flags[, mode]])', 2)
+        error('Usage: fio.open(path[, flags[, mode]])')
     end
     local flag_bits = combined(flags, constants.flag, 'flag', constants.flag.O_RDONLY)
     local mode_bits = combined(mode, constants.mode, 'mode', NEW_FILE_MODE)
@@ -202,11 +202,17 @@ local function clean(path)
     return #result > 1 and (result:gsub('/$', '')) or result
 end
 
+-- A number is a name as well.
+local function is_path(value)
+    local kind = type(value)
+    return kind == 'string' or kind == 'number'
+end
+
 function fio.pathjoin(...)
     local parts = {...}
     for i = 1, select('#', ...) do
         if parts[i] == nil then
-            error('fio.pathjoin(): undefined path part ' .. i, 2)
+            error('fio.pathjoin(): undefined path part ' .. i)
         end
         parts[i] = tostring(parts[i])
     end
@@ -222,7 +228,7 @@ end
 
 function fio.basename(path, suffix)
     if type(path) ~= 'string' then
-        error('Usage: fio.basename(path[, suffix])', 2)
+        error('Usage: fio.basename(path[, suffix])')
     end
     local name = path:match('[^/]*$')
     if suffix ~= nil and #suffix > 0 and name:sub(-#suffix) == suffix then
@@ -233,7 +239,7 @@ end
 
 function fio.dirname(path)
     if type(path) ~= 'string' then
-        error('Usage: fio.dirname(path)', 2)
+        error('Usage: fio.dirname(path)')
     end
     local stripped = path:gsub('/+$', '')
     if stripped == '' then
@@ -248,9 +254,10 @@ function fio.dirname(path)
 end
 
 function fio.abspath(path)
-    if type(path) ~= 'string' then
-        error('Usage: fio.abspath(path)', 2)
+    if not is_path(path) then
+        error('Usage: fio.abspath(path)')
     end
+    path = tostring(path)
     if path:sub(1, 1) ~= '/' then
         path = fio.cwd() .. '/' .. path
     end
@@ -269,7 +276,7 @@ end
 
 local function check_paths(usage, ...)
     for i = 1, select('#', ...) do
-        if type((select(i, ...))) ~= 'string' then
+        if not is_path((select(i, ...))) then
             error('Usage: ' .. usage, 3)
         end
     end
@@ -277,62 +284,62 @@ end
 
 function fio.stat(path)
     check_paths('fio.stat(pathname)', path)
-    return stat_of(outcome(nil, python.fio_stat(path)))
+    return stat_of(outcome(nil, python.fio_stat(tostring(path))))
 end
 
 function fio.lstat(path)
     check_paths('fio.lstat(pathname)', path)
-    return stat_of(outcome(nil, python.fio_lstat(path)))
+    return stat_of(outcome(nil, python.fio_lstat(tostring(path))))
 end
 
 function fio.mkdir(path, mode)
     check_paths('fio.mkdir(pathname[, mode])', path)
-    return outcome(false, python.fio_mkdir(path, mode or NEW_DIRECTORY_MODE))
+    return outcome(false, python.fio_mkdir(tostring(path), mode or NEW_DIRECTORY_MODE))
 end
 
 function fio.rmdir(path)
     check_paths('fio.rmdir(pathname)', path)
-    return outcome(false, python.fio_rmdir(path))
+    return outcome(false, python.fio_rmdir(tostring(path)))
 end
 
 function fio.unlink(path)
     check_paths('fio.unlink(pathname)', path)
-    return outcome(false, python.fio_unlink(path))
+    return outcome(false, python.fio_unlink(tostring(path)))
 end
 
 function fio.rename(from, to)
     check_paths('fio.rename(oldpath, newpath)', from, to)
-    return outcome(false, python.fio_rename(from, to))
+    return outcome(false, python.fio_rename(tostring(from), tostring(to)))
 end
 
 function fio.link(target, path)
     check_paths('fio.link(target, linkpath)', target, path)
-    return outcome(false, python.fio_link(target, path))
+    return outcome(false, python.fio_link(tostring(target), tostring(path)))
 end
 
 function fio.symlink(target, path)
     check_paths('fio.symlink(target, linkpath)', target, path)
-    return outcome(false, python.fio_symlink(target, path))
+    return outcome(false, python.fio_symlink(tostring(target), tostring(path)))
 end
 
 function fio.readlink(path)
     check_paths('fio.readlink(pathname)', path)
-    return outcome(nil, python.fio_readlink(path))
+    return outcome(nil, python.fio_readlink(tostring(path)))
 end
 
 function fio.chmod(path, mode)
     check_paths('fio.chmod(pathname, mode)', path)
-    return outcome(false, python.fio_chmod(path, tonumber(mode)))
+    return outcome(false, python.fio_chmod(tostring(path), tonumber(mode)))
 end
 
 function fio.chown(path, owner, group)
     check_paths('fio.chown(pathname, owner, group)', path)
-    return outcome(false, python.fio_chown(path, owner, group))
+    return outcome(false, python.fio_chown(tostring(path), owner, group))
 end
 
 function fio.truncate(path, size)
-    check_paths('fio.truncate(pathname[, newsize])', path)
-    return outcome(false, python.fio_truncate(path, size or 0))
+    check_paths('fio.truncate(pathname[, newlen])', path)
+    return outcome(false, python.fio_truncate(tostring(path), size or 0))
 end
 
 local function check_time(name, value)
@@ -357,7 +364,7 @@ end
 
 function fio.listdir(path)
     if type(path) ~= 'string' then
-        error('Usage: fio.listdir(path)', 2)
+        error('Usage: fio.listdir(path)')
     end
     local names, problem = outcome(nil, python.fio_listdir(path))
     if names == nil then
@@ -368,7 +375,7 @@ end
 
 function fio.chdir(path)
     if type(path) ~= 'string' then
-        error('Usage: fio.chdir(path)', 2)
+        error('Usage: fio.chdir(path)')
     end
     return (outcome(false, python.fio_chdir(path)))
 end
@@ -379,7 +386,11 @@ end
 
 -- The mask before. Without an argument it becomes 0, as in the peer.
 function fio.umask(mask)
-    return outcome(nil, python.fio_umask(mask or 0))
+    local bits = tonumber(mask or 0)
+    if bits == nil or bits - bits ~= 0 then
+        error("bad argument #1 to '?' (cannot convert 'nil' to 'int')", 2)
+    end
+    return outcome(nil, python.fio_umask(bit.tobit(bits)))
 end
 
 function fio.tempdir(base)
@@ -394,7 +405,7 @@ end
 
 function fio.mktree(path, mode)
     if type(path) ~= 'string' then
-        error('Usage: fio.mktree(path[, mode])', 2)
+        error('Usage: fio.mktree(path[, mode])')
     end
     local current = ''
     for part in fio.abspath(path):gmatch('[^/]+') do
@@ -415,7 +426,7 @@ end
 
 function fio.rmtree(path)
     if type(path) ~= 'string' then
-        error('Usage: fio.rmtree(path)', 2)
+        error('Usage: fio.rmtree(path)')
     end
     local names, reason = fio.listdir(path)
     if names == nil then
@@ -430,7 +441,7 @@ end
 
 function fio.copyfile(from, to)
     if type(from) ~= 'string' or type(to) ~= 'string' then
-        error('Usage: fio.copyfile(from, to)', 2)
+        error('Usage: fio.copyfile(from, to)')
     end
     local ok, problem = outcome(false, python.fio_copyfile(from, to))
     if not ok then
@@ -455,7 +466,7 @@ end
 
 function fio.copytree(from, to)
     if type(from) ~= 'string' or type(to) ~= 'string' then
-        error('Usage: fio.copytree(from, to)', 2)
+        error('Usage: fio.copytree(from, to)')
     end
     local found = fio.stat(from)
     if found == nil then
@@ -486,7 +497,8 @@ end
 local path = {}
 
 local function status(name)
-    return type(name) == 'string' and fio.stat(name) or nil
+    local found = fio.stat(name)
+    return found
 end
 
 function path.is_file(name)

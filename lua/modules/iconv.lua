@@ -25,11 +25,11 @@ local metatable = {__index = methods, __call = methods.convert}
 
 local function new(to, from)
     if type(to) ~= 'string' or type(from) ~= 'string' then
-        error('Usage: iconv.new("CP1251", "KOI8-R")', 2)
+        error('Usage: iconv.new("CP1251", "KOI8-R")')
     end
     if not (python.iconv_known(to) and python.iconv_known(from)) then
         errno(errno.EINVAL)
-        error('iconv: ' .. errno.strerror(errno.EINVAL), 2)
+        error('iconv: ' .. errno.strerror(errno.EINVAL))
     end
     return setmetatable({_to = to, _from = from}, metatable)
 end

@@ -1,5 +1,6 @@
 -- require('json'): encode, decode, new, cfg.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local serializer = require('internal.serializer')
 
 local find, sub, byte, gsub, format, char = string.find, string.sub, string.byte, string.gsub, string.format, string.char
@@ -397,7 +398,7 @@ end
 
 local function check_count(count)
     if count ~= 1 and count ~= 2 then
-        error("bad argument #1 to '?' (expected 1 or 2 arguments)", 0)
+        arguments.bad(1, 'expected 1 or 2 arguments', 3)
     end
 end
 
@@ -405,9 +406,18 @@ local function call_cfg(cfg, count, overrides)
     if count == 1 then
         return cfg
     elseif type(overrides) ~= 'table' then
-        error(format('attempt to index a %s value', type(overrides)), 0)
+        error(format('attempt to index a %s value', type(overrides)), 3)
     end
     return serializer.with_options(cfg, overrides)
+end
+
+-- What encode() or decode() gave; its error stands where the caller is.
+local function finish(ok, ...)
+    if not ok then
+        local problem = ...
+        error(problem, 3)
+    end
+    return ...
 end
 
 local function new()
@@ -416,7 +426,8 @@ local function new()
         encode = function(...)
             local value, overrides = ...
             check_count(select('#', ...))
-            return encode(call_cfg(cfg, select('#', ...), overrides), value)
+            local result = finish(pcall(encode, call_cfg(cfg, select('#', ...), overrides), value))
+            return result
         end,
         decode = function(...)
             local text, overrides = ...
@@ -424,9 +435,10 @@ local function new()
             if type(text) == 'number' then
                 text = tostring(text)
             elseif type(text) ~= 'string' then
-                error(format("bad argument #1 to '?' (string expected, got %s)", type(text)), 0)
+                arguments.bad(1, arguments.expected('string', text), 2)
             end
-            return decode(call_cfg(cfg, select('#', ...), overrides), text)
+            local result = finish(pcall(decode, call_cfg(cfg, select('#', ...), overrides), text))
+            return result
         end,
         new = new,
         cfg = serializer.public_cfg(cfg),

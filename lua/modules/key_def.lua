@@ -9,7 +9,7 @@ local wait = require('internal.wait')
 local error, ipairs, rawget, setmetatable, type = error, ipairs, rawget, setmetatable, type
 
 local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]'
-    .. '[, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
+    .. '[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
 local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
 
 ffi.cdef('struct key_def { uint32_t part_count; };')

@@ -68,7 +68,8 @@ local function level_number(value)
     if type(value) == 'string' then
         return LEVELS[value]
     end
-    return value
+    -- NaN is no level: nothing but fatal messages then.
+    return value ~= value and 0 or math.max(0, math.min(value, LEVELS.debug))
 end
 
 -- The option checks share their texts between log.cfg, log.level and log.log_format.
@@ -116,7 +117,7 @@ end
 function log.level(value)
     local problem = check_level(value)
     if problem then
-        error(problem, 2)
+        error(problem)
     end
     set('level', level_number(value))
     mirror('level', value)
@@ -125,7 +126,7 @@ end
 function log.log_format(value)
     local problem = check_format(value)
     if problem then
-        error(problem, 2)
+        error(problem)
     end
     set('format', value)
     mirror('format', value)
@@ -146,7 +147,7 @@ local function check_options(options)
         local value = options[name]
         local problem = value ~= nil and check(value)
         if problem then
-            error(("log.cfg: '%s' %s"):format(name, problem), 3)
+            error(("log.cfg: '%s' %s"):format(name, problem))
         end
     end
 end
@@ -163,7 +164,7 @@ end
 local function configure(_, options)
     options = options or {}
     if type(options) ~= 'table' then
-        error('log.cfg: expecting a table', 2)
+        error('log.cfg: expecting a table')
     end
     check_options(options)
     if options.log ~= nil then
@@ -182,12 +183,21 @@ local function configure(_, options)
     end
 end
 
+-- Before box.cfg{} the node writes bare lines, in no format that has a name.
+local function shown()
+    local result = {}
+    for name, value in pairs(refresh()) do
+        result[name] = value == 'bare' and 'plain' or value
+    end
+    return result
+end
+
 setmetatable(log.cfg, {
     __call = configure,
     __index = function(_, name)
         return refresh()[name]
     end,
-    __serialize = refresh,
+    __serialize = shown,
 })
 
 -- What box.cfg tells the module in the peer. Here both read the node's log.

@@ -33,15 +33,15 @@ end
 
 local function decode_string(cfg, name, text, offset, checked)
     if offset ~= nil and type(offset) ~= 'number' then
-        error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 0)
+        error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 2)
     end
     local start = (offset or 1) - 1
     if start < 0 or start > #text or (start == #text and #text > 0) then
-        error(name .. ': offset is out of bounds', 0)
+        error(name .. ': offset is out of bounds', 2)
     end
     local p = ffi.cast(byte_pointer, text)
     if checked and decoder.check(p, start, #text) == nil then
-        error(name .. ': invalid MsgPack', 0)
+        error(name .. ': invalid MsgPack', 2)
     end
     local value, pos = decoder.get(cfg, p, start)
     return value, pos + 1
@@ -52,11 +52,11 @@ local function decode_memory(cfg, name, pointer, size, checked)
     if checked then
         if type(size) ~= 'number' then
             local kind = size == nil and 'no value' or type(size)
-            error("bad argument #2 to '?' (number expected, got " .. kind .. ')', 0)
+            error("bad argument #2 to '?' (number expected, got " .. kind .. ')', 2)
         elseif size < 0 then
-            error(name .. ": size can't be negative", 0)
+            error(name .. ": size can't be negative", 2)
         elseif decoder.check(p, 0, size) == nil then
-            error(name .. ': invalid MsgPack', 0)
+            error(name .. ': invalid MsgPack', 2)
         end
     end
     local value, pos = decoder.get(cfg, p, 0)
@@ -70,7 +70,7 @@ local function new_decode(cfg, name, checked)
         elseif is_pointer(data) then
             return decode_memory(cfg, name, data, position, checked)
         end
-        error(EXPECTED_TEXT:format(name), 0)
+        error(EXPECTED_TEXT:format(name), 2)
     end
 end
 
@@ -78,11 +78,11 @@ local function new_encode(cfg)
     return function(...)
         local count = select('#', ...)
         if count == 0 then
-            error('msgpack.encode: a Lua object expected', 0)
+            error('msgpack.encode: a Lua object expected', 2)
         end
         local value, ibuf = ...
         if count > 1 and ibuf ~= nil and not is_ibuf(ibuf) then
-            error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 0)
+            error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 2)
         end
         local bytes = encoder.encode(cfg, value)
         return ibuf ~= nil and append(ibuf, bytes) or bytes
@@ -93,20 +93,20 @@ end
 local function new_header(name, read, narrow, wide)
     return function(pointer, size)
         if pointer == nil or size == nil then
-            error(('Usage: %s(ptr, size)'):format(name), 0)
+            error(('Usage: %s(ptr, size)'):format(name), 2)
         elseif not is_pointer(pointer) then
-            error(name .. ": 'char *' expected", 0)
+            error(name .. ": 'char *' expected", 2)
         elseif type(size) ~= 'number' or size <= 0 then
-            error(name .. ': non-positive size', 0)
+            error(name .. ': non-positive size', 2)
         end
         local p = ffi.cast(byte_pointer, pointer)
         local tag = p[0]
         local needed = tag == narrow and 3 or tag == wide and 5 or 1
         local is_header = needed > 1 or (tag >= 0x80 and tag < 0xa0 and read(p, 0) ~= nil)
         if not is_header then
-            error(name .. ': unexpected msgpack type', 0)
+            error(name .. ': unexpected msgpack type', 2)
         elseif needed > size then
-            error(name .. ': unexpected end of buffer', 0)
+            error(name .. ': unexpected end of buffer', 2)
         end
         local count, pos = read(p, 0)
         return count, advanced(pointer, pos)
@@ -116,6 +116,9 @@ end
 -- Decode from a buffer's read position; returns the new one and the value.
 local function new_ibuf_decode(cfg)
     return function(rpos)
+        if not is_pointer(rpos) then
+            error('expected cdata as 1 argument', 2)
+        end
         local value, pos = decoder.get(cfg, ffi.cast(byte_pointer, rpos), 0)
         return ffi.cast(char_pointer, ffi.cast(byte_pointer, rpos) + pos), value
     end

@@ -11,7 +11,13 @@ local function on_encode(ctype, handler)
     end)
 end
 
+-- What keys of reads must not be.
+local function refuse(value)
+    error("can not encode Lua type: '" .. type(value) .. "'")
+end
+
 return {
+    refuse = refuse,
     NULL = encoder.NULL,
     array_mt = decoder.array_mt,
     map_mt = decoder.map_mt,

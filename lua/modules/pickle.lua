@@ -2,6 +2,7 @@
 --     b 8 bits; s, i, l 16, 32, 64 bits little endian; n, N, q the same big endian; f, d float and double;
 --     a, A bytes. `pack` knows the capital letters too.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 
 local error, pcall, select, type = error, pcall, select, type
 
@@ -19,11 +20,13 @@ for _, kind in pairs(KINDS) do
     kind.is_float = kind[1] == 'float' or kind[1] == 'double'
 end
 
-local function check_format(format)
-    if type(format) ~= 'string' then
-        error(("bad argument #1 to '?' (string expected, got %s)"):format(format == nil and 'no value' or type(format)),
-            0)
+local function check_text(value, position)
+    if type(value) == 'number' then
+        return tostring(value)
+    elseif type(value) ~= 'string' then
+        arguments.bad(position, arguments.expected('string', value), 3)
     end
+    return value
 end
 
 local function store(cell, value)
@@ -37,21 +40,21 @@ local function pack_number(kind, value)
         ok, value = pcall(ffi.cast, type(value) == 'number' and value < 0 and 'int64_t' or 'uint64_t', value)
     end
     if not ok or not pcall(store, kind.cell, value) then
-        error(('pickle.pack: expected %d-bit %s'):format(kind[2], kind.is_float and 'float' or 'int'), 0)
+        error(('pickle.pack: expected %d-bit %s'):format(kind[2], kind.is_float and 'float' or 'int'), 3)
     end
     local bytes = ffi.string(kind.cell, kind.size)
     return kind.is_big and bytes:reverse() or bytes
 end
 
 local function pack(format, ...)
-    check_format(format)
+    format = check_text(format, 1)
     local values, count, parts = {...}, select('#', ...), {}
     for i = 1, #format do
         local letter = format:sub(i, i)
         local kind = KINDS[PACK_ALIASES[letter] or letter]
         local is_text = letter == 'a' or letter == 'A'
         if i > count then
-            error('pickle.pack: argument count does not match the format', 0)
+            error('pickle.pack: argument count does not match the format', 2)
         elseif is_text then
             parts[i] = tostring(values[i])
         elseif kind == nil then
@@ -76,7 +79,7 @@ local function unpack_number(kind, bytes)
 end
 
 local function unpack_values(format, bytes)
-    check_format(format)
+    format, bytes = check_text(format, 1), check_text(bytes, 2)
     local result, position = {}, 1
     for i = 1, #format do
         local letter = format:sub(i, i)
@@ -84,10 +87,10 @@ local function unpack_values(format, bytes)
         if letter == 'a' or letter == 'A' then
             result[i], position = bytes:sub(position), #bytes + 1
         elseif kind == nil then
-            error(("pickle.unpack: unsupported format specifier '%s'"):format(letter), 0)
+            error(("pickle.unpack: unsupported format specifier '%s'"):format(letter), 2)
         elseif position + kind.size - 1 > #bytes then
             error(("pickle.unpack('%s'): got %d bytes (expected: %d+)")
-                :format(letter, #bytes, position + kind.size - 1), 0)
+                :format(letter, #bytes, position + kind.size - 1), 2)
         else
             result[i] = unpack_number(kind, bytes:sub(position, position + kind.size - 1))
             position = position + kind.size

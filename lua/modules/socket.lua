@@ -25,6 +25,12 @@ local function flags_of(flags)
     return result
 end
 
+-- What is no text and no number names nothing: the host is this one then, the port 0.
+local function name_of(value)
+    local kind = type(value)
+    return (kind == 'string' or kind == 'number') and tostring(value) or nil
+end
+
 -- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]): a list of addresses; nil and why
 -- there is none.
 local function getaddrinfo(host, port, timeout, options)
@@ -38,8 +44,8 @@ local function getaddrinfo(host, port, timeout, options)
         proto = protocol_number(options.protocol) or 0,
         flags = flags_of(options.flags),
     }, {__serialize = 'map'})
-    local packed, number, reason =
-        wait(python.socket_getaddrinfo(host, port, msgpack.encode(hints), timeout or FOREVER))
+    local packed, number, reason = wait(python.socket_getaddrinfo(
+        name_of(host), name_of(port), msgpack.encode(hints), timeout or FOREVER))
     if packed == nil then
         errno(number)
         return nil, reason
@@ -88,7 +94,7 @@ end
 local function tcp_connect(host, port, timeout)
     local deadline = fiber.clock() + (timeout or FOREVER)
     if host == nil then
-        error('Usage: socket.tcp_connect(host, port[, timeout])', 2)
+        error('Usage: socket.tcp_connect(host, port[, timeout])')
     end
     local addresses, reason = resolve(host, port, timeout)
     if addresses == nil then
@@ -183,7 +189,7 @@ local function tcp_server(host, port, options, timeout)
     if type(options) == 'function' then
         options = {handler = options}
     elseif type(options) ~= 'table' or type(options.handler) ~= 'function' then
-        error(SERVER_USAGE, 2)
+        error(SERVER_USAGE)
     end
     options = {handler = options.handler, name = options.name or 'server', prepare = options.prepare}
     local addresses, reason = resolve(host, port, timeout)

@@ -4,9 +4,9 @@ local python = require('internal.python')
 
 local function parse(text)
     if text == nil then
-        error('Usage: uri.parse(string)', 2)
+        error('Usage: uri.parse(string)')
     elseif type(text) ~= 'string' then
-        error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(type(text)), 2)
+        error(("bad argument #2 to 'uri_parse' (cannot convert '%s' to 'const char *')"):format(type(text)))
     end
     local packed = python.uri_parse(text)
     return packed and setmetatable(msgpack.decode(packed), nil)

@@ -67,10 +67,16 @@ local function encode(code)
         0x80 + code % 64)
 end
 
+local LAST_CODE = 0x10ffff
+
+-- A number is a text as well.
 local function check_string(value, usage)
-    if type(value) ~= 'string' then
+    if type(value) == 'number' then
+        return tostring(value)
+    elseif type(value) ~= 'string' then
         error('Usage: ' .. usage, 3)
     end
+    return value
 end
 
 local function check_number(value, position)
@@ -87,7 +93,7 @@ end
 
 -- The number of code points in the bytes first..last; nil and the position of the first byte that is not valid.
 function utf8.len(text, first, last)
-    check_string(text, 'utf8.len(<string>, [i, [j]])')
+    text = check_string(text, 'utf8.len(<string>, [i, [j]])')
     local size = #text
     first = absolute(first == nil and 1 or check_number(first, 2), size)
     last = absolute(last == nil and -1 or check_number(last, 3), size)
@@ -119,9 +125,7 @@ end
 
 -- The characters first..last, counted from the end where they are negative.
 function utf8.sub(text, first, last)
-    if type(text) ~= 'string' or first == nil then
-        error('Usage: utf8.sub(<string>, [i, [j]])', 2)
-    end
+    text = check_string(first ~= nil and text or nil, 'utf8.sub(<string>, [i, [j]])')
     first, last = check_number(first, 2), last == nil and -1 or check_number(last, 3)
     local starts = positions(text)
     local count = #starts - 1
@@ -139,12 +143,12 @@ function utf8.sub(text, first, last)
 end
 
 function utf8.upper(text)
-    check_string(text, 'utf8.upper(<string>)')
+    text = check_string(text, 'utf8.upper(<string>)')
     return python.utf8_upper(text)
 end
 
 function utf8.lower(text)
-    check_string(text, 'utf8.lower(<string>)')
+    text = check_string(text, 'utf8.lower(<string>)')
     return python.utf8_lower(text)
 end
 
@@ -156,7 +160,7 @@ function utf8.char(...)
     local parts = {...}
     for i = 1, count do
         local code = check_number(parts[i], i)
-        if code < 0 or code > 0x10ffff then
+        if not (code >= 0 and code <= LAST_CODE) then
             error('bad code point', 2)
         end
         parts[i] = encode(code)
@@ -166,14 +170,14 @@ end
 
 -- The next position and the code point at `position`: a loop `for pos, code in utf8.next, text do`.
 function utf8.next(text, position)
-    check_string(text, 'utf8.next(<string>, [<byte offset>])')
+    text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
     position = position == nil and 1 or check_number(position, 2)
     if position < 1 then
         -- As in the peer, 0 stands for the position before the first byte.
         position = math.max(absolute(position, #text), 1)
     end
     if position > #text then
-        return nil
+        return
     end
     local code, after = decode(text, position)
     if code == nil then
@@ -188,7 +192,9 @@ local function of_category(name, categories)
             error(('Usage: utf8.%s(<string> or <one symbol code>)'):format(name), 2)
         end
         local code = value
-        if type(value) == 'string' then
+        if value == '' then
+            return false
+        elseif type(value) == 'string' then
             local after
             code, after = decode(value, 1)
             if code == nil or after <= #value then
@@ -196,6 +202,9 @@ local function of_category(name, categories)
             end
         else
             code = check_number(value, 1)
+            if not (code >= 0 and code <= LAST_CODE) then
+                return false
+            end
         end
         return categories[python.utf8_category(code)] == true
     end
@@ -208,9 +217,8 @@ utf8.isupper = of_category('isupper', {Lu = true})
 
 local function comparison(name, ignore_case)
     return function(left, right)
-        if type(left) ~= 'string' or type(right) ~= 'string' then
-            error(('Usage: utf8.%s(<string1>, <string2>)'):format(name), 2)
-        end
+        local usage = ('utf8.%s(<string1>, <string2>)'):format(name)
+        left, right = check_string(left, usage), check_string(right, usage)
         local a, b = python.utf8_key(left, ignore_case), python.utf8_key(right, ignore_case)
         return a < b and -1 or a > b and 1 or 0
     end

@@ -35,7 +35,7 @@ local SWAP_OF_ORDER = {l = not IS_LITTLE, b = IS_LITTLE, h = false, n = IS_LITTL
 local function check_order(order)
     local swap = SWAP_OF_ORDER[order or 'h']
     if swap == nil then
-        error('invalid byteorder, valid is l, b, h, n', 3)
+        error('invalid byteorder, valid is l, b, h, n')
     end
     return swap
 end
@@ -71,14 +71,14 @@ end
 
 local function fromstr(text)
     if type(text) ~= 'string' then
-        error('fromstr(str)', 2)
+        error('fromstr(str)')
     end
     return from_text(text)
 end
 
 local function frombin(bytes, order)
     if type(bytes) ~= 'string' or #bytes ~= SIZE then
-        error('frombin(bin, [byteorder])', 2)
+        error('frombin(bin, [byteorder])')
     end
     local uuid = ffi.new(uuid_type)
     ffi.copy(uuid, check_order(order) and swapped(bytes) or bytes, SIZE)
@@ -93,14 +93,14 @@ end
 
 local function str(uuid)
     if not is_uuid(uuid) then
-        error('Usage: uuid:str()', 2)
+        error('Usage: uuid:str()')
     end
     return to_text(uuid)
 end
 
 local function bin(uuid, order)
     if not is_uuid(uuid) then
-        error('Usage: uuid:bin([byteorder])', 2)
+        error('Usage: uuid:bin([byteorder])')
     end
     local bytes = ffi.string(uuid, SIZE)
     return check_order(order) and swapped(bytes) or bytes
@@ -110,7 +110,7 @@ local NIL = ffi.new(uuid_type)
 
 local function isnil(uuid)
     if not is_uuid(uuid) then
-        error('Usage: uuid:isnil()', 2)
+        error('Usage: uuid:isnil()')
     end
     return ffi.string(uuid, SIZE) == ffi.string(NIL, SIZE)
 end
@@ -127,13 +127,13 @@ end
 
 local function equal(left, right)
     local a, b = comparable(left), comparable(right)
-    return a ~= nil and a == b and is_uuid(left) and is_uuid(right)
+    return a ~= nil and a == b
 end
 
 local function operands(left, right)
     local a, b = comparable(left), comparable(right)
     if a == nil or b == nil then
-        error(('incorrect value to convert to uuid as %d argument'):format(a == nil and 1 or 2), 3)
+        error(('incorrect value to convert to uuid as %d argument'):format(a == nil and 1 or 2))
     end
     return a, b
 end

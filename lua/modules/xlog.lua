@@ -87,7 +87,7 @@ end
 
 local function pairs_of(path)
     if type(path) ~= 'string' then
-        error('Usage: parser.open(log_filename)', 2)
+        error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))
     return fun.wrap(step, {number = number, rows = {}, position = 0}, 0)

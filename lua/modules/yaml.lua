@@ -102,12 +102,12 @@ local function check_tag(options)
         return nil, nil
     end
     if type(options) ~= 'table' then
-        error(ENCODE_USAGE, 0)
+        error(ENCODE_USAGE, 3)
     end
     local handle, prefix = options.tag_handle, options.tag_prefix
     if (handle ~= nil and not is_string(handle)) or (prefix ~= nil and not is_string(prefix))
             or (handle == nil) ~= (prefix == nil) then
-        error(ENCODE_USAGE, 0)
+        error(ENCODE_USAGE, 3)
     end
     return handle, prefix
 end
@@ -117,7 +117,7 @@ local function new()
     return {
         encode = function(...)
             if select('#', ...) == 0 then
-                error(ENCODE_USAGE, 0)
+                error(ENCODE_USAGE, 2)
             end
             local value, options = ...
             local handle, prefix = check_tag(options)
@@ -125,7 +125,7 @@ local function new()
         end,
         decode = function(text, options)
             if not is_string(text) or (options ~= nil and type(options) ~= 'table') then
-                error(DECODE_USAGE, 0)
+                error(DECODE_USAGE, 2)
             end
             if options and options.tag_only == true then
                 return decode_tag(tostring(text))

@@ -1,5 +1,6 @@
 -- box.ctl, box.snapshot, box.backup, box.once.
 
+local arguments = require('internal.arguments')
 local box_error = require('box.error')
 local events = require('box.events')
 local finish = require('box.finish')
@@ -9,7 +10,7 @@ local ctl = {}
 
 local function check_timeout(timeout)
     if timeout ~= nil and type(timeout) ~= 'number' then
-        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(timeout)), 0)
+        arguments.bad(1, arguments.expected('number', timeout), 3)
     end
     return timeout
 end
@@ -43,13 +44,13 @@ end
 
 function ctl.set_on_shutdown_timeout(...)
     if select('#', ...) ~= 1 then
-        error('function expected one argument', 0)
+        error('function expected one argument', 2)
     end
     local timeout = ...
     if type(timeout) ~= 'number' then
-        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(timeout)), 0)
+        arguments.bad(1, arguments.expected('number', timeout), 2)
     elseif timeout <= 0 then
-        error('on_shutdown timeout must be greater then zero', 0)
+        error('on_shutdown timeout must be greater then zero', 2)
     end
     events.set_shutdown_timeout(timeout)
 end
@@ -64,9 +65,9 @@ M.backup = {}
 
 function M.backup.start(checkpoint)
     if checkpoint ~= nil and type(checkpoint) ~= 'number' then
-        error(string.format("bad argument #1 to '?' (number expected, got %s)", type(checkpoint)), 0)
+        arguments.bad(1, arguments.expected('number', checkpoint), 2)
     elseif checkpoint ~= nil and checkpoint < 0 then
-        error('invalid checkpoint index', 0)
+        error('invalid checkpoint index', 2)
     end
     return finish.value(python.backup_start(checkpoint or 0))
 end

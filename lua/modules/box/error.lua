@@ -1,5 +1,6 @@
 -- box.error: codes by name, constructors, the last error of the fiber, error injections.
 
+local arguments = require('internal.arguments')
 local decode = require('internal.msgpack').decode
 local encode = require('internal.msgpack').encode
 local errors = require('internal.error')
@@ -71,7 +72,7 @@ local function create(level, first, ...)
     local facts
     local kind = type(first)
     if kind == 'number' then
-        facts = by_code(first, ...)
+        facts = by_code(first - math.fmod(first, 1), ...)
     elseif kind == 'string' then
         facts = by_type(first, ...)
     elseif kind == 'table' and select('#', ...) == 0 then
@@ -100,7 +101,7 @@ local function call(_, ...)
         err = create(2, ...)
     end
     if err == nil then
-        error('box.error(): bad arguments', 0)
+        error('box.error(): bad arguments', 2)
     end
     set_last(err)
     error(err, 0)
@@ -110,14 +111,14 @@ local functions = {}
 
 function functions.last(...)
     if select('#', ...) > 0 then
-        error('box.error.last(): bad arguments', 0)
+        error('box.error.last(): bad arguments', 2)
     end
     return last()
 end
 
 function functions.clear(...)
     if select('#', ...) > 0 then
-        error('box.error.clear(): bad arguments', 0)
+        error('box.error.clear(): bad arguments', 2)
     end
     last_bytes, last_error = nil, nil
     python.error_set()
@@ -126,7 +127,7 @@ end
 function functions.new(...)
     local err = select('#', ...) > 0 and create(2, ...)
     if not err then
-        error('Usage: box.error.new(code, args) or box.error.new(type, args)', 0)
+        error('Usage: box.error.new(code, args) or box.error.new(type, args)', 2)
     end
     return err
 end
@@ -134,9 +135,9 @@ end
 function functions.set(...)
     local err = ...
     if select('#', ...) == 0 then
-        error('Usage: box.error.set(error)', 0)
+        error('Usage: box.error.set(error)', 2)
     elseif not errors.is(err) then
-        error('Invalid argument #1 (error expected, got ' .. type(err) .. ')', 0)
+        error('Invalid argument #1 (error expected, got ' .. type(err) .. ')', 2)
     end
     set_last(err)
 end
@@ -144,9 +145,10 @@ end
 M.injection = {}
 
 local function check_name(name)
-    if type(name) ~= 'string' then
-        local kind = name == nil and 'no value' or type(name)
-        error("bad argument #1 to '?' (string expected, got " .. kind .. ')', 0)
+    if type(name) == 'number' then
+        return tostring(name)
+    elseif type(name) ~= 'string' then
+        arguments.bad(1, arguments.expected('string', name), 3)
     end
     return name
 end

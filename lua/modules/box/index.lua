@@ -5,9 +5,11 @@
 local box_error = require('box.error')
 local check_index = require('box.usage').index
 local direct = require('box.direct')
+local ffi = require('ffi')
 local finish = require('box.finish')
 local iterator_type = require('box.iterator_type').resolve
 local msgpack = require('internal.msgpack')
+local refuse = require('msgpackffi').refuse
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 local changes = require('box.changes')
@@ -28,10 +30,13 @@ local EXACT_LIMIT = 2^53
 local methods = {}
 
 local EMPTY_KEY = '\144'
+local UNENCODABLE = {['function'] = true, userdata = true, thread = true}
 
 -- The key as a MessagePack array: nil is the empty key, a value is a key of one part.
 local function encode_key(key)
-    if key == nil then
+    if UNENCODABLE[type(key)] then
+        refuse(key)
+    elseif key == nil then
         return EMPTY_KEY
     elseif type(key) == 'table' then
         return encode_args(unpack(key, 1, #key))
@@ -46,7 +51,7 @@ local function encode_exact_key(key)
     local kind = type(key)
     if kind == 'number' and key > -EXACT_LIMIT and key < EXACT_LIMIT then
         return key
-    elseif kind == 'table' then
+    elseif kind == 'table' or UNENCODABLE[kind] then
         return encode(key)
     end
     return encode_key(key)
@@ -56,7 +61,13 @@ local function encode_operations(ops)
     if is_tuple(ops) then
         return tuple_raw(ops)
     end
-    return encode(ops)
+    local raw = encode(ops)
+    local first = raw:byte()
+    if first < 0x90 or first > 0xdd then
+        -- A map.
+        box_error(box_error.TUPLE_NOT_ARRAY)
+    end
+    return raw
 end
 
 local by_number, by_string = direct.by_number, direct.by_string
@@ -127,11 +138,18 @@ local function select_options(options, key_is_empty)
     return iterator, offset, limit
 end
 
-local function check_uint32(value, position)
-    if type(value) ~= 'number' then
-        error(string.format("bad argument #%d to 'box_select' (cannot convert '%s' to 'unsigned int')",
-                            position, type(value)), 2)
+local uint32 = ffi.typeof('uint32_t')
+
+-- As FFI converts an argument: numbers are cut and wrap around, booleans count as 0 and 1.
+local function to_uint32(value, position, call)
+    if type(value) == 'number' and value >= 0 and value <= UINT32_MAX then
+        return math.floor(value)
     end
+    local ok, converted = pcall(uint32, value)
+    if not ok then
+        error(("bad argument #%d to '%s' (%s)"):format(position, call, converted))
+    end
+    return tonumber(converted)
 end
 
 function methods.select(index, key, options)
@@ -147,8 +165,7 @@ function methods.select(index, key, options)
     end
     local raw_key = encode_key(key)
     local iterator, offset, limit = select_options(options, raw_key == EMPTY_KEY)
-    check_uint32(offset, 4)
-    check_uint32(limit, 5)
+    offset, limit = to_uint32(offset, 4, 'box_select'), to_uint32(limit, 5, 'box_select')
     local blob, sizes = python.index_select(index.space_id, index.id, iterator, offset, limit, raw_key)
     if type(blob) ~= 'string' then
         blob, sizes = wait(blob, sizes)
@@ -182,7 +199,7 @@ end
 function methods.random(index, seed)
     check_index(index, 'random')
     seed = seed or math.random()
-    return finish.tuple(index.space_id, python.index_random(index.space_id, index.id, math.floor(seed)))
+    return finish.tuple(index.space_id, python.index_random(index.space_id, index.id, to_uint32(seed, 3, 'box_index_random')))
 end
 
 function methods.len(index)
@@ -212,7 +229,7 @@ end
 function methods.update(index, key, ops)
     check_index(index, 'update')
     if type(ops) ~= 'table' and not is_tuple(ops) then
-        error('Usage index:update(key, ops)', 0)
+        error('Usage index:update(key, ops)', 2)
     end
     changes.count = changes.count + 1
     return changed_tuple(index.space_id, index_update(

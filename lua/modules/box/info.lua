@@ -105,7 +105,7 @@ local readers = {
     memory = on_call(read_memory),
     gc = on_call(read_gc),
     vinyl = on_call(nothing),
-    sql = on_call(nothing),
+    sql = on_call(function() return {cache = {size = 0, stmt_count = 0}} end),
 }
 
 -- In the peer's order, which decides how a console shows them.

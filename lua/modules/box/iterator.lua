@@ -19,7 +19,11 @@ local new, copy, cast, type = ffi.new, ffi.copy, ffi.cast, type
 -- Most loops end after a few steps or after very many.
 local FIRST_CHUNK, LARGEST_CHUNK = 8, 512
 
-local cursor_mt = {__tostring = function() return '<iterator state>' end}
+local function text()
+    return '<iterator state>'
+end
+
+local cursor_mt = {__tostring = text, __serialize = text}
 local guard_type = ffi.typeof('struct { uint32_t cursor; }')
 
 local function close(guard)

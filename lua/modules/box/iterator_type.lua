@@ -15,17 +15,20 @@ local function by_name(name)
     return iterator
 end
 
--- `options` is a table with `iterator`, or the name itself, or nil: then ALL for an empty key, else EQ.
-local function resolve(options, key_is_empty)
-    local given = options
-    if options and type(options) ~= 'string' then
-        given = options.iterator
+-- `opts` is a table with `iterator`, or the name itself, or nil: then ALL for an empty key, else EQ.
+local function resolve(opts, key_is_empty)
+    local given = opts
+    if opts and type(opts) ~= 'string' then
+        given = opts.iterator
     end
     if given then
         local kind = type(given)
         if kind == 'string' then
             return by_name(given)
         elseif kind == 'number' then
+            if given - given ~= 0 then
+                box_error(box_error.ILLEGAL_PARAMS, 'Invalid iterator type')
+            end
             return given
         end
         box_error(box_error.ITERATOR_TYPE, tostring(given))

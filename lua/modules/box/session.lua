@@ -1,5 +1,6 @@
 -- box.session: who runs this.
 
+local arguments = require('internal.arguments')
 local direct = require('box.direct')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
@@ -31,11 +32,14 @@ end
 
 local function check_session_id(name, ...)
     if select('#', ...) > 1 then
-        error('session.' .. name .. '(sid): bad arguments', 0)
+        error('session.' .. name .. '(sid): bad arguments', 3)
     end
     local id = ...
     if select('#', ...) == 1 and type(id) ~= 'number' then
-        error('expected int64_t as -1 argument', 0)
+        if name == 'peer' then
+            arguments.bad(1, arguments.expected('number', id), 3)
+        end
+        error('expected int64_t as -1 argument', 3)
     end
     return id
 end
@@ -47,7 +51,7 @@ end
 function M.fd(...)
     local fd = finish.value(python.session_fd(check_session_id('fd', ...)))
     if fd == nil then
-        error('session.fd(): session does not exist', 0)
+        error('session.fd(): session does not exist', 2)
     end
     return fd
 end
@@ -55,7 +59,7 @@ end
 function M.peer(...)
     local found = finish.value(python.session_peer(check_session_id('peer', ...)))
     if not found[1] then
-        error('session.peer(): session does not exist', 0)
+        error('session.peer(): session does not exist', 2)
     end
     return found[2] ~= nil and found[2] or nil
 end
@@ -74,7 +78,7 @@ function M.su(...)
     if getmetatable(box) ~= nil then
         error('Please call box.cfg{} first', 0)
     elseif select('#', ...) < 1 then
-        error('session.su(): bad arguments', 0)
+        error('session.su(): bad arguments', 2)
     end
     local user, func = ...
     if select('#', ...) == 1 then
@@ -82,7 +86,7 @@ function M.su(...)
         direct.forget_fiber()
         return
     elseif type(func) ~= 'function' then
-        error(string.format("bad argument #2 to '?' (function expected, got %s)", type(func)), 0)
+        arguments.bad(2, arguments.expected('function', func), 2)
     end
     local number = finish.plain(python.session_su_enter(user))
     direct.forget_fiber()
@@ -91,7 +95,7 @@ end
 
 function M.push(...)
     if select('#', ...) ~= 1 then
-        error('Usage: box.session.push(data)', 0)
+        error('Usage: box.session.push(data)', 2)
     end
     local ok, problem = python.session_push(msgpack.encode((...)))
     if not ok then

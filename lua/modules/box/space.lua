@@ -42,6 +42,10 @@ local function encode_tuple(tuple)
     elseif is_tuple(tuple) then
         return salted_raw(tuple)
     end
+    local kind = type(tuple)
+    if kind == 'function' or kind == 'userdata' or kind == 'thread' then
+        error("unsupported Lua type '" .. kind .. "'", 0)
+    end
     box_error(box_error.TUPLE_NOT_ARRAY)
 end
 
@@ -86,7 +90,7 @@ function methods.upsert(space, tuple, ops, deprecated)
                   '. Usage :upsert(tuple, operations)')
     end
     if not is_list(tuple) or not is_list(ops) then
-        error('Usage space:upsert(tuple_key, ops)', 0)
+        error('Usage space:upsert(tuple_key, ops)', 2)
     end
     changes.count = changes.count + 1
     finish.nothing(python.space_upsert(space.id, encode_tuple(tuple), encode_operations(ops)))
@@ -146,7 +150,7 @@ function methods.frommap(space, map, options)
     local has_bad_options = options ~= nil and
         (type(options) ~= 'table' or options.table ~= nil and type(options.table) ~= 'boolean')
     if type(space) ~= 'table' or type(map) ~= 'table' or has_bad_options then
-        error('Usage: space:frommap(map, opts)')
+        error('Usage: space:frommap(map, opts)', 2)
     end
     local numbers = tuples.format(space.id)
     if box.space[space.id] == nil then

@@ -25,13 +25,13 @@ end
 -- reset(list) gives all, reset(list, new) adds, reset(list, new, old) replaces, reset(list, nil, old) removes.
 function M.reset(list, new, old)
     if not is_function_or_nil(new) or not is_function_or_nil(old) then
-        error('trigger reset: incorrect arguments', 0)
+        error('trigger reset: incorrect arguments', 3)
     elseif type(new) == 'nil' and type(old) == 'nil' then
         return oldest_first(list)
     end
     local position = old ~= nil and position_of(list, old)
     if position == nil then
-        error('trigger reset: Trigger is not found', 0)
+        error('trigger reset: Trigger is not found', 3)
     elseif new == nil then
         table.remove(list, position)
         return

@@ -55,6 +55,7 @@ local function step(tuple, number)
     if value ~= nil or number <= #tuple then
         return number, value
     end
+    return nil
 end
 
 -- See next() of Lua.
@@ -128,6 +129,7 @@ function methods.find(tuple, offset, value)
             return number
         end
     end
+    return nil
 end
 
 function methods.findall(tuple, offset, value)
@@ -150,7 +152,7 @@ local function slice_start(offset, count)
     elseif offset < 0 and -offset <= count then
         return offset + count
     end
-    error('tuple.slice(): start >= field count', 0)
+    error('tuple.slice(): start >= field count', 3)
 end
 
 local function slice_end(offset, count)
@@ -159,12 +161,12 @@ local function slice_end(offset, count)
     elseif offset < 0 and -offset < count then
         return offset + count
     end
-    error('tuple.slice(): end > field count', 0)
+    error('tuple.slice(): end > field count', 3)
 end
 
 local function check_tuple(tuple)
     if not is_tuple(tuple) then
-        error('Invalid argument #1 (box.tuple expected, got ' .. type(tuple) .. ')', 0)
+        error('Invalid argument #1 (box.tuple expected, got ' .. type(tuple) .. ')', 3)
     end
 end
 
@@ -173,22 +175,28 @@ function methods.slice(tuple, ...)
     check_tuple(tuple)
     local argument_count = select('#', ...)
     if argument_count == 0 or argument_count > 2 then
-        error('tuple.slice(): bad arguments', 0)
+        error('tuple.slice(): bad arguments', 2)
     end
     local from, to = ...
     local count = #tuple
     from = slice_start(tonumber(from) or 0, count)
     to = argument_count == 2 and slice_end(tonumber(to) or 0, count) or count
     if to <= from then
-        error('tuple.slice(): start must be less than end', 0)
+        error('tuple.slice(): start must be less than end', 2)
     end
     return unpack(totable(tuple), from + 1, to)
+end
+
+-- A table is an array here, whatever keys it has beside.
+local function encode_operations(ops)
+    local raw = msgpack.encode(ops)
+    return is_array(raw) and raw or msgpack.encode_args(unpack(ops, 1, #ops))
 end
 
 local function updated(tuple, operation, ops)
     local format = tuples.format_of(tuple)
     local call = operation == 'update' and python.tuple_update or python.tuple_upsert
-    return finish.tuple(format, call(tuple_raw(tuple), msgpack.encode(ops), format))
+    return finish.tuple(format, call(tuple_raw(tuple), encode_operations(ops), format))
 end
 
 -- The tuple without `length` fields at `offset`, the values put there instead. It has no format.
@@ -196,16 +204,16 @@ function methods.transform(tuple, ...)
     check_tuple(tuple)
     local argument_count = select('#', ...)
     if argument_count < 2 then
-        error('tuple.transform(): bad arguments', 0)
+        error('tuple.transform(): bad arguments', 2)
     end
     local offset, length = tonumber((...)) or 0, tonumber((select(2, ...))) or 0
     local count = #tuple
     if offset == 0 or -offset > count then
-        error('tuple.transform(): offset is out of bound', 0)
+        error('tuple.transform(): offset is out of bound', 2)
     end
     offset = offset < 0 and offset + count + 1 or math.min(offset, count + 1)
     if length < 0 then
-        error('tuple.transform(): len is negative', 0)
+        error('tuple.transform(): len is negative', 2)
     end
     length = math.min(length, count + 1 - offset)
     local ops = {}
@@ -251,7 +259,7 @@ function methods.tomap(tuple, ...)
     local has_bad_options = select('#', ...) > 1 or options ~= nil and type(options) ~= 'table'
         or names_only ~= nil and type(names_only) ~= 'boolean'
     if has_bad_options then
-        error('Usage: tuple:tomap(opts)', 0)
+        error('Usage: tuple:tomap(opts)', 2)
     end
     check_tuple(tuple)
     local values = totable(tuple)

@@ -74,7 +74,7 @@ local function trigger_function(kind)
     return function(...)
         local id = txn_id()
         if id == 0 or select('#', ...) > 2 then
-            error(usage, 0)
+            error(usage, 2)
         end
         return triggers.reset(kind, id, ...)
     end

@@ -59,7 +59,8 @@ function M.reset(kind, txn_id, new, old)
         end
         return result
     end
-    return trigger_list.reset(list, new, old)
+    local result = trigger_list.reset(list, new, old)
+    return result
 end
 
 return M

@@ -13,12 +13,26 @@ package.loaded['internal.python'] = bound
 package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_address)
 package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address)
 
+-- Users see the file of an error: these modules show the name that the peer's have.
+local SHOWN_AS = {
+    console = 'box/console', xlog = 'box/xlog', ['internal.error'] = 'error', ['internal.debug_library'] = 'debug', ['internal.socket_object'] = 'socket',
+    ['internal.cipher'] = 'crypto', ['net.box'] = 'box/net_box',
+}
+for _, name in ipairs({'index', 'iterator_type', 'space', 'usage'}) do
+    SHOWN_AS['box.' .. name] = 'box/schema'
+end
+
+local function chunk_name(name)
+    local shown = SHOWN_AS[name] or name:match('^box%.schema%.') and 'box/schema' or name:gsub('%.', '/')
+    return '@builtin/' .. shown .. '.lua'
+end
+
 local function load_builtin(name)
     local source = read_module(name)
     if source == nil then
         return nil
     end
-    local chunk, problem = loadstring(source, '@builtin/' .. name:gsub('%.', '/') .. '.lua')
+    local chunk, problem = loadstring(source, chunk_name(name))
     return chunk or error(problem, 0)
 end
 
@@ -36,6 +50,7 @@ local function start()
     require('internal.coroutine')
     require('internal.loader')
     require('internal.globals')
+    require('internal.debug_library')
     require('internal.tuple')
     require('fiber')
     require('internal.entry')

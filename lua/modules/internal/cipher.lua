@@ -86,14 +86,14 @@ end
 
 local function check_ready(self)
     if self.ctx == nil then
-        error('Cipher not initialized', 3)
+        error('Cipher not initialized')
     end
 end
 
 function methods.update(self, text)
     check_ready(self)
     if type(text) ~= 'string' then
-        error('Usage: cipher:update(string)', 2)
+        error('Usage: cipher:update(string)')
     end
     local out, size = ffi.new('unsigned char[?]', #text + self.sizes.block), ffi.new('int[1]')
     if crypto().EVP_CipherUpdate(self.ctx, out, size, text, #text) ~= 1 then

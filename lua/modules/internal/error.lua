@@ -87,7 +87,7 @@ end
 local methods = {}
 
 local function usage(text)
-    error(text, 3)
+    error(text, 2)
 end
 
 function methods.unpack(err)

@@ -1,4 +1,5 @@
 -- Globals that belong to the runtime itself: print, os.exit, pairs over tuples, tonumber64, dostring.
+local arguments = require('internal.arguments')
 local ffi = require('ffi')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
@@ -92,14 +93,20 @@ local function small(value, negative)
 end
 
 -- A number or 64-bit cdata for a text; nil if it is none. Numbers and 64-bit cdata come back as they are.
-function _G.tonumber64(value, base)
+function _G.tonumber64(...)
+    local value, base = ...
+    if select('#', ...) == 0 then
+        arguments.bad(1, 'value expected', 2)
+    elseif base ~= nil and type(base) ~= 'number' then
+        arguments.bad(2, arguments.expected('number', base), 2)
+    elseif base ~= nil and not (base >= 2 and base <= 36) then
+        arguments.bad(2, 'base out of range', 2)
+    end
     local kind = type(value)
     if kind == 'number' then
         return value
     elseif kind == 'cdata' then
         return (ffi.istype('int64_t', value) or ffi.istype('uint64_t', value)) and value or nil
-    elseif value == nil then
-        error('tonumber64: wrong number of arguments', 2)
     elseif kind ~= 'string' then
         return nil
     end

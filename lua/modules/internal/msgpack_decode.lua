@@ -92,7 +92,7 @@ local function get_extension(p, pos, size)
     local kind = p[pos]
     local decode = extensions[kind]
     if decode == nil then
-        error('Unsuported MsgPack extension type: ' .. kind, 0)
+        error('Unsupported MsgPack extension type: ' .. kind, 0)
     end
     return decode(ffi.string(p + pos + 1, size)), pos + 1 + size
 end
@@ -159,7 +159,7 @@ local function get_sized(cfg, p, pos, tag)
     elseif tag == 0xc9 then
         return get_extension(p, pos + 4, be32(p, pos))
     end
-    error('Unsuported MsgPack extension type: 0', 0)
+    error('Unsupported MsgPack extension type: 0', 0)
 end
 
 -- The value at `pos` and the position after it. The memory must hold valid MessagePack: see `check`.

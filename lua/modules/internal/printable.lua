@@ -1,6 +1,8 @@
 -- What may stand in a console's output as it is, and base64 for what may not.
 local byte, find, rep, sub = string.byte, string.find, string.rep, string.sub
 local concat, floor = table.concat, math.floor
+-- Knows the categories of characters; without it every character counts as printable.
+local python = package.loaded['internal.python'] or {}
 
 local BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
@@ -24,6 +26,19 @@ local function base64(text)
     return concat(result)
 end
 
+local function code_point(char)
+    local a, b, c, d = byte(char, 1, 4)
+    return ((a % 8 * 64 + b % 64) * 64 + c % 64) * 64 + d % 64
+end
+
+-- Beyond the basic plane: what Unicode has assigned, control and private characters aside. Once asked, remembered.
+local is_assigned = setmetatable({}, {__index = function(known, char)
+    local category = python.utf8_category
+    local answer = category == nil or category(code_point(char)):sub(1, 1) ~= 'C'
+    known[char] = answer
+    return answer
+end})
+
 -- Well-formed UTF-8 whose characters above 0x7F are printable.
 local function is_text(text)
     if not find(text, '[\128-\255]') then
@@ -43,7 +58,8 @@ local function is_text(text)
                 or (first == 0xED and second >= 0xA0) or (first == 0xF0 and second < 0x90)
                 or (first == 0xF4 and second >= 0x90)
                 or (first == 0xEF and second == 0xBB and third == 0xBF)
-                or (first == 0xEF and second == 0xBF and third >= 0xBE) then
+                or (first == 0xEF and second == 0xBF and third >= 0xBE)
+                or (width == 4 and not is_assigned[sub(text, position, position + 3)]) then
             return false
         end
         position = position + width

@@ -57,9 +57,9 @@ end
 
 local function fd_of(self)
     if type(self) ~= 'table' or self._handle == nil then
-        error('Usage: socket:method()', 3)
+        error('Usage: socket:method()')
     elseif self._handle.fd < 0 then
-        error('attempt to use closed socket', 3)
+        error('attempt to use closed socket')
     end
     return self._handle.fd
 end
@@ -109,7 +109,9 @@ local NAMES = {[READ] = 'R', [WRITE] = 'W', [READ + WRITE] = 'RW'}
 local IOWAIT_USAGE = "Usage: iowait(fd, 1 | 'r' | 2 | 'w' | 3 | 'rw' [, timeout])"
 
 local function wait_ready(fd, mask, timeout)
-    if timeout ~= nil and timeout >= FOREVER then
+    if timeout ~= nil and type(timeout) ~= 'number' then
+        error(("bad argument #3 to 'iowait' (number expected, got %s)"):format(type(timeout)))
+    elseif timeout ~= nil and timeout >= FOREVER then
         timeout = nil
     end
     return wait(python.socket_wait(fd, mask, timeout))
@@ -158,16 +160,29 @@ local function is_unix(host)
     return host == 'unix/'
 end
 
+-- What is no text and no number names no port.
+local function name_of(port)
+    local kind = type(port)
+    return (kind == 'string' or kind == 'number') and port or nil
+end
+
+local function integer(value, call)
+    if type(value) ~= 'number' or value - value ~= 0 then
+        error(("bad argument #2 to '%s' (cannot convert '%s' to 'int')"):format(call, type(value)))
+    end
+    return value
+end
+
 function methods.sysconnect(self, host, port)
-    return outcome(self, false, python.socket_connect(fd_of(self), tostring(host), port))
+    return outcome(self, false, python.socket_connect(fd_of(self), tostring(host), name_of(port)))
 end
 
 function methods.bind(self, host, port)
-    return outcome(self, false, python.socket_bind(fd_of(self), tostring(host), port))
+    return outcome(self, false, python.socket_bind(fd_of(self), tostring(host), name_of(port)))
 end
 
 function methods.listen(self, backlog)
-    return outcome(self, false, python.socket_listen(fd_of(self), backlog or BACKLOG))
+    return outcome(self, false, python.socket_listen(fd_of(self), integer(backlog or BACKLOG, 'listen')))
 end
 
 function methods.accept(self)
@@ -206,19 +221,22 @@ local function flag_bits(flags)
 end
 
 function methods.sysread(self, size)
-    return outcome(self, nil, python.socket_read(fd_of(self), size or READ_SIZE, 0))
+    return outcome(self, nil, python.socket_read(fd_of(self), integer(size or READ_SIZE, 'read'), 0))
 end
 
 function methods.syswrite(self, data)
-    return outcome(self, nil, python.socket_write(fd_of(self), data, 0))
+    local fd = fd_of(self)
+    string.len(data)
+    return outcome(self, nil, python.socket_write(fd, tostring(data), 0))
 end
 
 function methods.send(self, data, flags)
-    return outcome(self, nil, python.socket_write(fd_of(self), data, flag_bits(flags)))
+    string.len(data)
+    return outcome(self, nil, python.socket_write(fd_of(self), tostring(data), flag_bits(flags)))
 end
 
 function methods.recv(self, size, flags)
-    return outcome(self, nil, python.socket_read(fd_of(self), size or READ_SIZE, flag_bits(flags)))
+    return outcome(self, nil, python.socket_read(fd_of(self), integer(size or READ_SIZE, 'recv'), flag_bits(flags)))
 end
 
 function methods.sendto(self, host, port, data, flags)
@@ -229,7 +247,7 @@ function methods.sendto(self, host, port, data, flags)
 end
 
 function methods.recvfrom(self, size, flags)
-    local data, from = python.socket_recvfrom(fd_of(self), size or READ_SIZE, flag_bits(flags))
+    local data, from = python.socket_recvfrom(fd_of(self), integer(size or READ_SIZE, 'recvfrom'), flag_bits(flags))
     if data == nil then
         return outcome(self, nil, nil, from)
     end
@@ -294,19 +312,18 @@ function methods.read(self, options, timeout)
     elseif kind == 'table' then
         limit, delimiter = options.chunk or options.size or huge, options.delimiter or options.line
     else
-        error(READ_USAGE, 2)
+        error(READ_USAGE)
     end
     if limit < 0 then
-        error('socket:read(): limit can not be negative', 2)
+        error('socket:read(): limit can not be negative')
     end
     return read_until(self, limit, type(delimiter) == 'table' and delimiter or {delimiter}, timeout or FOREVER)
 end
 
 -- The number of bytes that are written, which are all of them; nil after the timeout or a failure.
-function methods.write(self, data, timeout)
+function methods.write(self, octets, timeout)
     local deadline = fiber.clock() + (timeout or FOREVER)
-    local rest = tostring(data)
-    local size = #rest
+    local rest, size = octets, #octets
     while #rest > 0 do
         local count = methods.syswrite(self, rest)
         if count ~= nil then
@@ -344,7 +361,7 @@ local function option_of(level, name)
     if type(name) == 'number' then
         return {iname = name, type = 1, rw = true}
     elseif known[name] == nil then
-        error('Unknown socket option name: ' .. tostring(name), 3)
+        error('Unknown socket option name: ' .. tostring(name))
     end
     return known[name]
 end
@@ -356,7 +373,7 @@ function methods.setsockopt(self, level, name, value)
     end
     local option = option_of(number, name)
     if not option.rw then
-        error(('Socket option %s is read only'):format(tostring(name)), 2)
+        error(('Socket option %s is read only'):format(tostring(name)))
     elseif value == nil then
         value = 0
     end
@@ -366,17 +383,21 @@ end
 function methods.getsockopt(self, level, name)
     local fd, number = fd_of(self), level_of(self, level)
     if number == nil then
-        return nil
+        return false
     end
     local option = option_of(number, name)
     if option.type == STRUCT then
-        error(('Unknown type of socket option: %s'):format(tostring(name)), 2)
+        error(('Unknown type of socket option: %s'):format(tostring(name)))
     end
     return outcome(self, nil, python.socket_getopt(fd, number, option.iname, option.type == TEXT))
 end
 
 function methods.linger(self, active, seconds)
-    local packed = outcome(self, nil, python.socket_linger(fd_of(self), active, seconds))
+    local is_active
+    if active ~= nil then
+        is_active = active ~= false
+    end
+    local packed = outcome(self, nil, python.socket_linger(fd_of(self), is_active, tonumber(seconds)))
     if packed ~= nil then
         return msgpack.decode_args(packed)
     end

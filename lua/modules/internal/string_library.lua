@@ -37,7 +37,7 @@ local function check_split(text, separator, limit)
     if separator ~= nil then
         check_string(separator, 2, 'string.split', 3)
         if separator == '' then
-            bad_argument(2, 'string.split', 'non-empty string', 'empty string', 3)
+            error("bad argument #2 to 'string.split' (non-empty string expected, got empty string)", 0)
         end
     end
     if limit ~= nil and (type(limit) ~= 'number' or limit < 0) then

@@ -4,76 +4,24 @@
 -- in double quotes where they hold characters that need an escape; bytes that are no UTF-8 become !!binary.
 local ffi = require('ffi')
 local decoder = require('internal.msgpack_decode')
+local printable = require('internal.printable')
 
 local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
 local byte_pointer = decoder.byte_pointer
+local is_text, base64 = printable.is_text, printable.base64
 local concat, format = table.concat, string.format
 
 local OPTIONS = {decode_invalid_numbers = true}
 local INDENT = 2
-local BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
 local ESCAPES = {
     ['\0'] = '\\0', ['\a'] = '\\a', ['\b'] = '\\b', ['\t'] = '\\t', ['\n'] = '\\n', ['\v'] = '\\v', ['\f'] = '\\f',
     ['\r'] = '\\r', ['\27'] = '\\e', ['"'] = '\\"', ['\\'] = '\\\\',
 }
 
-local function base64(text)
-    local parts = {}
-    for i = 1, #text, 3 do
-        local a, b, c = text:byte(i, i + 2)
-        local bits = a * 65536 + (b or 0) * 256 + (c or 0)
-        for place = 3, 0, -1 do
-            local index = math.floor(bits / 64 ^ place) % 64 + 1
-            parts[#parts + 1] = BASE64:sub(index, index)
-        end
-        if c == nil then
-            parts[#parts] = '='
-            parts[#parts - 1] = b == nil and '=' or parts[#parts - 1]
-        end
-    end
-    return concat(parts)
-end
-
-local function code_point(char)
-    local a, b, c, d = char:byte(1, 4)
-    if d then
-        return ((a % 8 * 64 + b % 64) * 64 + c % 64) * 64 + d % 64
-    elseif c then
-        return (a % 16 * 64 + b % 64) * 64 + c % 64
-    end
-    return a % 32 * 64 + b % 64
-end
-
--- The characters beyond ASCII of a text, one by one; nil in place of one that is malformed or not printable.
-local function is_printable_utf8(text)
-    local pos = 1
-    while true do
-        pos = text:find('[\128-\255]', pos)
-        if pos == nil then
-            return true
-        end
-        local char = text:match('^[\194-\223][\128-\191]', pos) or text:match('^[\224-\239][\128-\191][\128-\191]', pos)
-            or text:match('^[\240-\244][\128-\191][\128-\191][\128-\191]', pos)
-        if char == nil then
-            return false
-        end
-        local code = code_point(char)
-        local is_control = code < 0xa0 and code ~= 0x85
-        local is_surrogate = code >= 0xd800 and code < 0xe000
-        local is_overlong = (#char == 3 and code < 0x800) or (#char == 4 and (code < 0x10000 or code > 0x10ffff))
-        if is_control or is_surrogate or is_overlong or code == 0xfeff or code % 0x10000 >= 0xfffe then
-            return false
-        end
-        pos = pos + #char
-    end
-end
-
 local function double_quoted(text)
     text = text:gsub('[%z\1-\31"\\\127]', function(char)
         return ESCAPES[char] or format('\\x%02X', char:byte())
-    end)
-    text = text:gsub('[\240-\244][\128-\191][\128-\191][\128-\191]', function(char)
-        return format('\\U%08X', code_point(char))
     end)
     return '"' .. text .. '"'
 end
@@ -90,9 +38,9 @@ local function single_quoted(text, depth)
 end
 
 local function string_text(text, depth)
-    if not is_printable_utf8(text) then
+    if not is_text(text) then
         return '!!binary ' .. base64(text)
-    elseif text:find('[%z\1-\9\11-\31\127\240-\244]') or text:find(' \n', 1, true) or text:find('\n ', 1, true) then
+    elseif text:find('[%z\1-\9\11-\31\127]') or text:find(' \n', 1, true) or text:find('\n ', 1, true) then
         return double_quoted(text)
     end
     return single_quoted(text, depth)

@@ -86,9 +86,9 @@ end
 
 -- ---- scalars: analysis ----------------------------------------------------------------------
 
--- Bytes 0xC2-0xEF open printable characters, with holes checked in `has_special`.
+-- Bytes 0xC2-0xF4 open printable characters, with holes checked in `has_special`.
 local function has_special(text)
-    if find(text, '[%z\1-\9\11-\31\127\240-\255]') then
+    if find(text, '[%z\1-\9\11-\31\127]') then
         return true
     end
     if not find(text, '[\128-\255]') then
@@ -359,7 +359,7 @@ end
 local RESERVED = {['~'] = true, null = true, ['true'] = true, ['false'] = true, yes = true, no = true}
 
 local function is_reserved(text)
-    return RESERVED[text] or tonumber(text) ~= nil
+    return RESERVED[text] or tonumber(text) ~= nil or find(text, '^[+-]?0[bB][01]+$') ~= nil
 end
 
 -- `- name`, `key: value`: the frequent case, told by one pattern.

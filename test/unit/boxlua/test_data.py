@@ -67,9 +67,9 @@ def test_messages_of_wrong_calls(run: Run) -> None:
         assert await box.fails("s:insert{a = 1}") == "Tuple/Key must be MsgPack array"
         assert await box.fails("s:insert()") == "Tuple/Key must be MsgPack array"
         assert await box.fails("s:get{a = 1}") == "Invalid key part count in an exact match (expected 1, got 0)"
-        assert await box.fails("s:update(1)") == "Usage index:update(key, ops)"
+        assert await box.fails("s:update(1)") == "test:1: Usage index:update(key, ops)"
         for arguments in ("{1}", "'x', {}", "nil, {}", "{1}, 'x'", ""):
-            assert await box.fails(f"s:upsert({arguments})") == "Usage space:upsert(tuple_key, ops)"
+            assert await box.fails(f"s:upsert({arguments})") == "test:1: Usage space:upsert(tuple_key, ops)"
         assert await box.fails("s:select(1, {iterator = 'XX'})") == "Unknown iterator type 'XX'"
         assert await box.fails("sk:get('a')") == "Get() doesn't support partial keys and non-unique indexes"
         assert "expected unsigned" in await box.fails("return s:get(-1)")
@@ -202,8 +202,8 @@ def test_triggers_of_spaces(run: Run) -> None:
         assert await box("return s:insert{2, 'sent'}") == [2, "changed"]
         await box("s:before_replace(function() return nil end, change)")
         assert await box.raw("return s:insert{3}, s:get(3)") == [None]
-        assert await box.fails("s:before_replace(5)") == "trigger reset: incorrect arguments"
-        assert await box.fails("s:before_replace(nil, change)") == "trigger reset: Trigger is not found"
+        assert await box.fails("s:before_replace(5)") == "test:1: trigger reset: incorrect arguments"
+        assert await box.fails("s:before_replace(nil, change)") == "test:1: trigger reset: Trigger is not found"
 
     run(body)
 

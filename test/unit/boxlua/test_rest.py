@@ -16,7 +16,7 @@ def test_errors(run: Run) -> None:
         assert await box.fails("box.error{code = 5, reason = 'why'}") == "why"
         assert await box.fails("box.error('MyType', 'because of %d', 5)") == "because of 5"
         assert await box.fails("box.error({})") == ""
-        assert await box.fails("box.error(function() end)") == "box.error(): bad arguments"
+        assert await box.fails("box.error(function() end)") == "test:1: box.error(): bad arguments"
         await box("e = box.error.new('MyType', 'text') ok, caught = pcall(box.error, e)")
         assert await box("return e.type, e.base_type, e.code, caught == e, box.error.last() == e") == [
             "MyType",
@@ -98,8 +98,8 @@ def test_tuples(run: Run) -> None:
             [1, 2],
         ]
         assert await box.fails("new{a = 1}") == "Tuple/Key must be MsgPack array"
-        assert await box.fails("new{1}:slice()") == "tuple.slice(): bad arguments"
-        assert await box.fails("new{1}:transform(0, 1)") == "tuple.transform(): offset is out of bound"
+        assert await box.fails("new{1}:slice()") == "test:1: tuple.slice(): bad arguments"
+        assert await box.fails("new{1}:transform(0, 1)") == "test:1: tuple.transform(): offset is out of bound"
         assert "Usage: tuple:bsize()" in await box.fails("box.tuple.bsize()")
         assert await box("local n = 0 for i, v in t:pairs() do n = n + i end return n") == 6
 
@@ -188,7 +188,7 @@ def test_snapshot_and_backup(run: Run, tmp_path: Path) -> None:
         assert [Path(file).name for file in files] == [f"{await box('return box.info.lsn'):020}.snap"]
         assert await box.fails("box.backup.start()") == "Backup is already in progress"
         assert await box.raw("box.backup.stop()") == []
-        assert await box.fails("box.backup.start(-1)") == "invalid checkpoint index"
+        assert await box.fails("box.backup.start(-1)") == "test:1: invalid checkpoint index"
 
     run(body, tmp_path, wal_mode="write")
 

@@ -40,6 +40,9 @@ def test_defaults_are_those_of_the_peer() -> None:
             assert default == text, name
 
 
+_LOG = "Incorrect value for option 'log': "
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -82,10 +85,55 @@ def test_defaults_are_those_of_the_peer() -> None:
             "Incorrect value for option 'replication_anon': "
             "the value may be set to true only when the instance is read-only",
         ),
+        ({"log": "nosuch:x"}, _LOG + "expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'"),
+        ({"log": "syslog:bad=1"}, _LOG + "bad option 'bad=1'"),
+        ({"log": "syslog:identity"}, _LOG + "bad option 'identity'"),
+        ({"log": "syslog:facility=bad"}, _LOG + "bad syslog facility option 'bad'"),
+        ({"log": "syslog:server=a,server=b"}, _LOG + "duplicate option 'server'"),
+        (
+            {"log": "syslog:", "log_format": "json"},
+            "Incorrect value for option 'log_format': json can't be used with syslog logger",
+        ),
+        (
+            {"sql_cache_size": -1, "vinyl_bloom_fpr": 0},
+            "Incorrect value for option 'vinyl_bloom_fpr': must be greater than 0 and less than or equal to 1",
+        ),
+        (
+            {"replication_synchro_quorum": "32"},
+            "Incorrect value for option 'replication_synchro_quorum': "
+            "the value must be greater than zero and less than maximal number of replicas",
+        ),
+        (
+            {"replication_synchro_quorum": "N > 5"},
+            "Incorrect value for option 'replication_synchro_quorum': "
+            '[string "local expr = [[N > 5]]..."]:7: Expression should return a number',
+        ),
     ],
 )
 def test_a_wrong_value_has_the_text_of_the_peer(options: dict[str, object], text: str) -> None:
     assert message(**options) == text
+
+
+@pytest.mark.parametrize(
+    ("address", "is_valid"),
+    [
+        ("3301", True), ("host:3301", True), ("h_o-s.t:http", True), ("[::1]:3301", True), ("user:pass@host:1", True),
+        ("user@unix/:/tmp/x", True), ("unix/:./x", True), ("/tmp/x", True), ("/", True), ("user:p@/tmp/x", True),
+        ("host", False), ("host:", False), (":3301", False), ("a:b:c", False), ("host:1svc", False), ("[::1]", False),
+        ("unix/:x", False), ("unix/:..", False), ("unix/:", False), ("a b:1", False), ("u@v@h:1", False),
+        ("h:1,i:2", False), ("", True), ("-1", False), ("1.5", False),
+    ],
+)  # fmt: skip
+def test_addresses(address: str, is_valid: bool) -> None:
+    """What the peer takes for an address; the empty text stands for none."""
+    name = "readahead" if is_valid else "listen"
+    assert message(listen=address, readahead=0).startswith(f"Incorrect value for option '{name}': ")
+
+
+def test_a_quorum_formula_may_choose() -> None:
+    """`and`, `or` and comparisons as in Lua."""
+    assert [synchro_quorum("N > 5 and 3 or 2", count) for count in (5, 6)] == [2, 3]
+    assert synchro_quorum("5", 1) == 5
 
 
 def test_nil_and_the_empty_string_stand_for_the_default() -> None:

@@ -6,14 +6,14 @@ local function find(view, name_or_id)
     local space = box.space[view]
     if type(name_or_id) == 'string' then
         return space.index.name:get(name_or_id)
-    elseif name_or_id ~= nil then
-        return space:get(name_or_id)
+    elseif type(name_or_id) ~= 'nil' then
+        return space:get{name_or_id}
     end
 end
 
 -- Id of a user or a role, or nil. A nil name raises ER_EXACT_MATCH, as in the peer.
 function M.user_or_role(name_or_id)
-    local tuple = name_or_id == nil and box.space._vuser:get{} or find('_vuser', name_or_id)
+    local tuple = type(name_or_id) == 'nil' and box.space._vuser:get{} or find('_vuser', name_or_id)
     return tuple and tuple[1]
 end
 
@@ -44,6 +44,14 @@ function M.revoke_object_privileges(object_type, object_id)
     local _priv = box.space._priv
     for _, tuple in ipairs(box.space._vpriv.index.object:select{object_type, object_id}) do
         _priv:delete{tuple[2], object_type, object_id}
+    end
+end
+
+-- The sequence that a primary index made for itself goes with it.
+function M.drop_sequence_of(space_id)
+    local tuple = box.space._space_sequence:delete{space_id}
+    if tuple ~= nil and tuple[3] == true then
+        box.schema.sequence.drop(tuple[2])
     end
 end
 

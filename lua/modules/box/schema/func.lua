@@ -43,7 +43,7 @@ end
 function M.drop(name, opts)
     opts = opts or {}
     check.options(opts, {if_exists = 'boolean'})
-    local tuple = catalog.func(name)
+    local tuple = name == nil and box.space._vfunc:get{} or catalog.func(name)
     if tuple == nil then
         if not opts.if_exists then
             box_error(box_error.NO_SUCH_FUNCTION, name)

@@ -5,7 +5,6 @@ local attached_sequence = require('box.schema.attached_sequence')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
 local parts_of = require('box.schema.parts')
-local drop_sequence_of = require('box.schema.space').drop_sequence_of
 
 local M = {}
 
@@ -137,7 +136,7 @@ function M.drop(space_id, index_id)
     check.param(space_id, 'space_id', 'number')
     check.param(index_id, 'index_id', 'number')
     if index_id == 0 then
-        drop_sequence_of(space_id)
+        catalog.drop_sequence_of(space_id)
     end
     local _func_index = box.space._func_index
     for _, t in ipairs(_func_index:select{space_id, index_id}) do

@@ -82,6 +82,9 @@ local function object_id(object_type, name)
     elseif name == '' then
         return ''
     end
+    if name == nil and object_type == 'role' then
+        catalog.user_or_role(nil)
+    end
     local find, missing = unpack(FINDERS[object_type])
     local id = find(name)
     if id == nil then

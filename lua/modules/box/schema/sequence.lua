@@ -85,28 +85,28 @@ end
 
 local methods = {}
 
-function methods.next(sequence)
-    return finish.value(python.sequence_next(sequence.id))
+function methods.next(self)
+    return finish.value(python.sequence_next(self.id))
 end
 
-function methods.current(sequence)
-    return finish.value(python.sequence_current(sequence.id))
+function methods.current(self)
+    return finish.value(python.sequence_current(self.id))
 end
 
-function methods.set(sequence, value)
-    return finish.value(python.sequence_set(sequence.id, finish.encode(value)))
+function methods.set(self, value)
+    return finish.value(python.sequence_set(self.id, finish.encode(value)))
 end
 
-function methods.reset(sequence)
-    return finish.value(python.sequence_reset(sequence.id))
+function methods.reset(self)
+    return finish.value(python.sequence_reset(self.id))
 end
 
-function methods.alter(sequence, opts)
-    M.alter(sequence.id, opts)
+function methods.alter(self, opts)
+    M.alter(self.id, opts)
 end
 
-function methods.drop(sequence)
-    M.drop(sequence.id)
+function methods.drop(self)
+    M.drop(self.id)
 end
 
 function M.bless(sequence)

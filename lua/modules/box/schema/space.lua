@@ -118,14 +118,6 @@ function M.format(id, format)
     box.space._space:update(id, {{'=', 7, format_definition(format)}})
 end
 
-local function drop_sequence_of(space_id)
-    local tuple = box.space._space_sequence:delete{space_id}
-    if tuple ~= nil and tuple[3] == true then
-        box.schema.sequence.drop(tuple[2])
-    end
-end
-M.drop_sequence_of = drop_sequence_of
-
 local function drop_constraints(space_id)
     local _trigger, _fk = box.space._trigger, box.space._fk_constraint
     local _ck, _func_index = box.space._ck_constraint, box.space._func_index
@@ -155,7 +147,7 @@ function M.drop(space_id, space_name, opts)
     check.param(space_id, 'space_id', 'number')
     opts = opts or {}
     check.options(opts, {if_exists = 'boolean'})
-    drop_sequence_of(space_id)
+    catalog.drop_sequence_of(space_id)
     drop_constraints(space_id)
     drop_indexes(space_id)
     catalog.revoke_object_privileges('space', space_id)

@@ -33,6 +33,9 @@ end
 
 -- base64(sha1(sha1(password))): what the chap-sha1 exchange needs.
 function user.password(password)
+    if #password >= 0 and type(password) ~= 'string' then
+        error(("bad argument #1 to 'password_prepare' (cannot convert '%s' to 'const char *')"):format(type(password)))
+    end
     return python.password_hash(password)
 end
 

@@ -7,7 +7,7 @@ local WORDS = {
     '#c', 'a #b', 'x,y', '[1]', '{', '?', '? a', '%x', '@', '`', '&a', '*b', '!t', '|', '>', '1', '1.5', '0x10',
     ' 1', '1 ', 'inf', 'nan', 'off', 'None', '', ' ', '  ', 'é', '日本', '\t', '\r', '\n', '\n\n', 'a\nb',
     'a\n\nb', '\n a', ' \na', 'a\n', 'a \n', '\0', '\1', '\127', '\194\133', '\226\128\168', '\255', '\239\187\191',
-    '😀', '\194\160', 'lorem ipsum dolor', '<tuple>', '1e5', '12345678901234567890', 'tail  double', 'trail ',
+    '\194\160', 'lorem ipsum dolor', '<tuple>', '1e5', '12345678901234567890', 'tail  double', 'trail ',
 }
 local PROSE = {'lorem', 'ipsum', 'dolor', 'sit', 'amet', "it's", 'x'}
 local SCALARS = {

@@ -1,0 +1,18 @@
+-- Errors of wrong arguments as those of C functions are: they name the function as its caller did, '?' where the
+-- caller is no Lua function or has left its frame to the call, and stand where the caller is.
+local getinfo, error, type = debug.getinfo, error, type
+
+local M = {}
+
+-- `level` is that of the function whose argument is wrong, as for error().
+function M.bad(position, reason, level)
+    local info = getinfo(level, 'n')
+    error(("bad argument #%d to '%s' (%s)"):format(position, info and info.name or '?', reason), level + 1)
+end
+
+-- The reason for a value of a wrong type; nil counts as absent.
+function M.expected(kind, value)
+    return kind .. ' expected, got ' .. (value == nil and 'no value' or type(value))
+end
+
+return M

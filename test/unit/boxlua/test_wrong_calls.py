@@ -1,0 +1,109 @@
+"""Wrong arguments of box functions and methods: texts, codes and order of checks as on the peer."""
+
+from __future__ import annotations
+
+import re
+
+from .box_support import Box, Run
+
+CREATE = "s = box.schema.space.create('s') pk = s:create_index('pk') "
+TEXTS = {
+    "s:get(print)": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
+    "s:insert(print)": "unsupported Lua type 'function'",
+    "s:delete(print)": "unsupported Lua type 'function'",
+    "s:update(1, {a = 1})": "Tuple/Key must be MsgPack array",
+    "s:upsert(5, {})": "test:1: Usage space:upsert(tuple_key, ops)",
+    "s:select(1, {iterator = 0/0})": "Illegal parameters, Invalid iterator type",
+    "s:select(1, {limit = 'x'})": (
+        "builtin/box/schema.lua: bad argument #5 to 'box_select' (cannot convert 'string' to 'unsigned int')"
+    ),
+    "s:select(1, 5)": "builtin/box/schema.lua: attempt to index local 'opts' (a number value)",
+    "pk:random({})": (
+        "builtin/box/schema.lua: bad argument #3 to 'box_index_random' (cannot convert 'table' to 'unsigned int')"
+    ),
+    "s.create_index()": "builtin/box/schema.lua: Use space:create_index(...) instead of space.create_index(...)",
+    "s:frommap(5)": "test:1: Usage: space:frommap(map, opts)",
+    "box.schema.space.create('a\\0b')": ("Invalid identifier 'a' (expected printable symbols only or it is too long)"),
+    "box.schema.user.create({})": "Supplied key type of part 0 does not match index part type: expected unsigned",
+    "box.schema.user.exists(box.NULL)": "Supplied key type of part 0 does not match index part type: expected unsigned",
+    "box.schema.user.passwd(5)": "builtin/box/schema.lua: attempt to get length of local 'password' (a number value)",
+    "box.schema.user.grant('guest')": "Invalid key part count in an exact match (expected 1, got 0)",
+    "box.schema.func.drop()": "Invalid key part count in an exact match (expected 1, got 0)",
+    "box.schema.func.create('f', {returns = ''})": "Failed to create function 'f': invalid returns value",
+    "box.schema.sequence.create('q').next()": "builtin/box/schema.lua: attempt to index local 'self' (a nil value)",
+    "box.error(1.5)": "test:1: box.error(): bad arguments",
+    "box.error.new{}:set_prev(5)": "builtin/error.lua: Usage: error1:set_prev(error2)",
+    "local e = box.error.new{} e:set_prev(e)": "builtin/error.lua: Cycles are not allowed",
+    "box.error.injection.set('ERRINJ_WAL_DELAY_COUNTDOWN', 'x')": "expected int64_t as 2 argument",
+    "box.session.peer('x')": "test:1: bad argument #1 to 'peer' (number expected, got string)",
+    "box.session.push()": "test:1: Usage: box.session.push(data)",
+    "box.ctl.wait_rw('x')": "test:1: bad argument #1 to 'wait_rw' (number expected, got string)",
+    "box.on_commit(1)": "test:1: Usage inside a transaction: box.on_commit([function | nil, [function | nil]])",
+}
+
+
+def test_texts(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        texts = {call: re.sub(r"(builtin/\S+\.lua):\d+:", r"\1:", await box.fails(call)) for call in TEXTS}
+        assert texts == TEXTS
+
+    run(body)
+
+
+def test_limits_wrap_around(run: Run) -> None:
+    """Limit and offset are converted as C does it: booleans count, -1 is the largest number."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE + "s:insert{1} s:insert{2}")
+        assert await box(
+            "return #s:select({}, {limit = -1}), #s:select({}, {limit = true}), #s:select({}, {limit = 1ULL}),"
+            " #s:select({}, {offset = -1}), #s:select({}, {limit = 1.5})"
+        ) == [2, 1, 1, 0, 1]
+
+    run(body)
+
+
+def test_results_of_nothing(run: Run) -> None:
+    """One nil, where a look-up finds nothing."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        await box("t = box.tuple.new{1}")
+        assert await box("return select('#', t:find(5)), select('#', t:next(1))") == [1, 1]
+        assert await box("return box.tuple.new{1, 2}:update({a = 1})") == [1, 2]
+        assert await box("return box.schema.sequence.create('q'):set(1.5), box.sequence.q:next()") == [None, 2]
+
+    run(body)
+
+
+def test_counters_start_at_zero(run: Run) -> None:
+    """What the bootstrap writes is nobody's request."""
+
+    async def body(box: Box) -> None:
+        assert await box("return box.stat().INSERT.total, box.info.sql()") == [
+            0,
+            {"cache": {"size": 0, "stmt_count": 0}},
+        ]
+
+    run(body)
+
+
+def test_settings_before_the_configuration(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box("return box.session.settings.sql_default_engine") == "memtx"
+
+    run(body, configure=False)
+
+
+def test_beginnings_of_type_names(run: Run) -> None:
+    """A beginning of 'num' and 'str' stands for unsigned and string; a part must say its type."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        assert await box("return s:create_index('a', {parts = {{2, 's'}}}).parts[1].type") == "string"
+        assert await box("return s:create_index('b', {parts = {{3, ''}}}).parts[1].type") == "unsigned"
+        row = "box.space._index:insert{s.id, 5, 'c', 'tree', {unique = true}, {{field = 1}}}"
+        assert await box.fails(row) == "Wrong index options (field 1): index part: unknown field type"
+
+    run(body)

@@ -1,0 +1,103 @@
+"""Wrong arguments of built-in modules: the texts of the peer, which names the caller's place and the function."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from .conftest import Lua
+
+HERE = "test.lua:1: "
+"""The place of the call."""
+
+TEXTS = {
+    "digest.md5(5)": "builtin/crypto.lua: Usage: digest.md5(string)",
+    "digest.md5_hex(5)": "builtin/digest.lua: Usage: digest.md5_hex(string)",
+    "digest.base64_encode(5)": "builtin/digest.lua: Usage: digest.base64_encode(string[, table])",
+    "digest.urandom('x')": "builtin/digest.lua: Usage: digest.urandom(len)",
+    "digest.guava(1, 'x')": HERE + "bad argument #2 to '?' (cannot convert 'string' to 'int')",
+    "uuid.fromstr(5)": "builtin/uuid.lua: fromstr(str)",
+    "uuid.frombin('x')": "builtin/uuid.lua: frombin(bin, [byteorder])",
+    "fio.basename(5)": "builtin/fio.lua: Usage: fio.basename(path[, suffix])",
+    "fio.stat({})": HERE + "Usage: fio.stat(pathname)",
+    "fio.path.exists({})": "builtin/fio.lua: Usage: fio.stat(pathname)",
+    "fio.umask('x')": HERE + "bad argument #1 to '?' (cannot convert 'nil' to 'int')",
+    "log.level({})": "builtin/log.lua: must be a number or a string",
+    "iconv.new()": 'builtin/iconv.lua: Usage: iconv.new("CP1251", "KOI8-R")',
+    "json.encode()": HERE + "bad argument #1 to 'encode' (expected 1 or 2 arguments)",
+    "json.encode(print)": HERE + "unsupported Lua type 'function'",
+    "json.decode('{')": HERE + "Expected object key string but found end on line 1 at character 2 here '{ >> '",
+    "json.decode({})": HERE + "bad argument #1 to 'decode' (string expected, got table)",
+    "yaml.encode()": HERE + "Usage: encode(object, {tag_prefix = <string>, tag_handle = <string>})",
+    "msgpack.decode('')": HERE + "msgpack.decode: invalid MsgPack",
+    "msgpack.ibuf_decode()": HERE + "expected cdata as 1 argument",
+    "pickle.pack(5)": HERE + "pickle.pack: argument count does not match the format",
+    "pickle.unpack('i')": HERE + "bad argument #2 to 'unpack' (string expected, got no value)",
+    "decimal.scale(5ULL)": HERE + "expected decimal as 1 argument",
+    "decimal.scale(5)": HERE + "expected cdata as 1 argument",
+    "string.split('x', '')": "bad argument #2 to 'string.split' (non-empty string expected, got empty string)",
+    "tonumber64()": HERE + "bad argument #1 to 'tonumber64' (value expected)",
+    "tonumber64('5', 40)": HERE + "bad argument #2 to 'tonumber64' (base out of range)",
+    "tonumber64('5', 'x')": HERE + "bad argument #2 to 'tonumber64' (number expected, got string)",
+    "fiber.sleep('x')": HERE + "fiber.sleep(delay): bad arguments",
+    "fiber.create(1)": HERE + "fiber.create(function, ...): bad arguments",
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp'):write(5)": (
+        "builtin/socket.lua: attempt to get length of local 'octets' (a number value)"
+    ),
+    "socket('AF_INET', 'SOCK_STREAM', 'tcp'):listen('x')": (
+        "builtin/socket.lua: bad argument #2 to 'listen' (cannot convert 'string' to 'int')"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", TEXTS)
+def test_texts(lua: Lua, call: str) -> None:
+    """A call that is no tail call, so that its place and the function's name can be told."""
+    module = re.match(r"\w+", call)
+    assert module is not None
+    opening = "" if module[0] == "tonumber64" else f"local {module[0]} = require('{module[0]}') "
+    probe = f"local ok, problem = pcall(function() local result = {call} return result end)"
+    (text,) = lua(f"{opening}{probe} return tostring(problem)")
+    assert re.sub(r"(builtin/\S+\.lua):\d+:", r"\1:", text) == TEXTS[call]
+
+
+def test_numbers_are_texts_and_paths(lua: Lua) -> None:
+    """Functions that are written in C take a number for a text."""
+    assert lua(
+        """local utf8, fio = require('utf8'), require('fio')
+        return utf8.upper(5), utf8.len(-1), utf8.cmp(1, 2), utf8.sub(123, 2), utf8.isupper(-1), utf8.isupper(1e9),
+            utf8.isupper(''), fio.stat(12345) == nil, fio.abspath(5):match('/5$')"""
+    ) == ["5", 2, -1, "23", False, False, False, True, "/5"]
+
+
+def test_ports_that_are_none(lua: Lua) -> None:
+    assert lua(
+        """local socket = require('socket')
+        local s = socket('AF_INET', 'SOCK_STREAM', 'tcp')
+        local bound = s:bind('127.0.0.1', 'x')
+        s:close()
+        return bound, socket.tcp_connect('127.0.0.1', {}) == nil, #socket.getaddrinfo({}, 6) > 0"""
+    ) == [False, True, True]
+
+
+def test_comparisons_with_nothing(lua: Lua) -> None:
+    assert lua(
+        """local uuid = require('uuid')
+        local id = uuid.fromstr('f6423bdf-b49e-4913-b361-0740c9702e4b')
+        return require('decimal').new('1.5') == box.NULL, id == tostring(id), id == 5"""
+    ) == [False, True, False]
+
+
+def test_the_file_of_a_chunk(lua: Lua) -> None:
+    """`debug.sourcefile` and its kind; a chunk that is no file has none."""
+    assert lua(
+        """local file, directory = debug.sourcefile(), debug.sourcedir()
+        local chunk = loadstring('local a, b = debug.__file__, debug.sourcedir() return a, b')
+        local a, b = chunk()
+        return file, directory, debug.__file__, a == nil, b, debug.sourcefile(100) == nil"""
+    ) == ["test.lua", ".", "test.lua", True, ".", True]
+
+
+def test_log_levels_without_bounds(lua: Lua) -> None:
+    assert lua("local log = require('log') log.level(1/0) local high = log.cfg.level log.level(-5) return high") == [7]
