@@ -53,7 +53,7 @@ local function part_of(given)
     if given.type == nil then
         wrong('type must not be nil')
     end
-    local part = {fieldno = number}
+    local part = {fieldno = tonumber(number) or 0}
     for _, name in ipairs(OPTIONS) do
         part[name] = given[name]
     end
@@ -62,7 +62,7 @@ end
 
 local function new(given)
     if type(given) ~= 'table' then
-        error(USAGE, 0)
+        error(USAGE, 2)
     end
     local parts = {}
     for i, part in ipairs(given) do
@@ -76,20 +76,23 @@ end
 
 local methods = {}
 
-function methods.extract_key(self, tuple)
-    local packed = check(self, 'extract_key(tuple)')
+function methods.extract_key(self, ...)
+    local tuple = ...
+    local packed = check(select('#', ...) == 1 and self, 'extract_key(tuple)')
     return tuples.new(wait(python.key_def_extract(packed, msgpack.encode_tuple(tuple))))
 end
 
-function methods.compare(self, left, right)
-    local packed = check(self, 'compare(tuple_a, tuple_b)')
+function methods.compare(self, ...)
+    local left, right = ...
+    local packed = check(select('#', ...) == 2 and self, 'compare(tuple_a, tuple_b)')
     return wait(python.key_def_compare(packed, msgpack.encode_tuple(left), msgpack.encode_tuple(right))) - 1
 end
 
-function methods.compare_with_key(self, tuple, key)
-    local packed = check(self, 'compare_with_key(tuple, key)')
-    local values = (type(key) == 'table' or tuples.is(key)) and msgpack.encode_tuple(key) or msgpack.encode(key)
-    return wait(python.key_def_compare_with_key(packed, msgpack.encode_tuple(tuple), values)) - 1
+function methods.compare_with_key(self, ...)
+    local tuple, key = ...
+    local packed = check(select('#', ...) == 2 and self, 'compare_with_key(tuple, key)')
+    local raw, values = msgpack.encode_tuple(tuple), msgpack.encode_tuple(key)
+    return wait(python.key_def_compare_with_key(packed, raw, values)) - 1
 end
 
 function methods.merge(self, other)

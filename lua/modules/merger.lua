@@ -69,15 +69,26 @@ end
 
 local M = {}
 
+local function check_generator(generate, kind)
+    if generate == nil or type(generate) == 'number' then
+        error(('Usage: merger.new_%s_source(gen, param, state)'):format(kind), 3)
+    end
+end
+
 function M.new_source_fromtable(list)
+    if type(list) ~= 'table' then
+        error('Usage: merger.new_source_fromtable(<table>)', 2)
+    end
     return of_lists(stepper(pairs({list})))
 end
 
 function M.new_table_source(generate, param, state)
+    check_generator(generate, 'table')
     return of_lists(stepper(generate, param, state))
 end
 
 function M.new_tuple_source(generate, param, state)
+    check_generator(generate, 'tuple')
     local step = stepper(generate, param, state)
     return new_source(function()
         local value = step()
@@ -86,6 +97,7 @@ function M.new_tuple_source(generate, param, state)
 end
 
 function M.new_buffer_source(generate, param, state)
+    check_generator(generate, 'buffer')
     local step = stepper(generate, param, state)
     return of_lists(function()
         return take_buffer(step())
@@ -120,6 +132,11 @@ end
 function M.new(key_def, sources, options)
     if type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
         error('Bad params, use: merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])', 2)
+    end
+    for _, source in ipairs(sources) do
+        if getmetatable(source) ~= source_mt then
+            error('expected cdata as 3 argument', 2)
+        end
     end
     local is_reverse = options ~= nil and options.reverse == true
     local heads

@@ -18,6 +18,9 @@ local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['internal.error'] = 'error', ['internal.debug_library'] = 'debug', ['internal.socket_object'] = 'socket',
     ['internal.cipher'] = 'crypto', ['net.box'] = 'box/net_box',
 }
+for _, name in ipairs({'codec', 'future', 'schema', 'transport'}) do
+    SHOWN_AS['net.box.' .. name] = 'box/net_box'
+end
 for _, name in ipairs({'index', 'iterator_type', 'space', 'usage'}) do
     SHOWN_AS['box.' .. name] = 'box/schema'
 end

@@ -78,7 +78,7 @@ function M.encode_tuple(value)
     elseif M.is_tuple(value) then
         return M.raw_tuple(value)
     end
-    error("A tuple or a table expected, got '" .. type(value) .. "'", 0)
+    error('A tuple or a table expected, got ' .. type(value), 0)
 end
 
 return M

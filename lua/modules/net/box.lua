@@ -103,7 +103,7 @@ local function events_of(remote)
     end
 
     function events.connect_timeout()
-        return remote.opts.connect_timeout or CONNECT_TIMEOUT
+        return tonumber(remote.opts.connect_timeout) or CONNECT_TIMEOUT
     end
 
     return events
@@ -146,7 +146,7 @@ end
 local function check_arguments(method, first, args)
     if args ~= nil and type(args) ~= 'table' then
         error(('Use remote:%s(%s, {arg1, arg2, ...}, opts) instead of remote:%s(%s, arg1, arg2, ...)')
-            :format(method, first, method, first), 3)
+            :format(method, first, method, first))
     end
 end
 
@@ -158,7 +158,14 @@ end
 for _, name in ipairs({'on_connect', 'on_disconnect', 'on_schema_reload'}) do
     remote_methods[name] = function(remote, ...)
         check_remote(remote, name)
-        return triggers.reset(remote['_' .. name], ...)
+        local trigger = ...
+        if trigger ~= nil and type(trigger) ~= 'function' then
+            error(('Usage: %s(callable)'):format(name))
+        end
+        local result = triggers.reset(remote['_' .. name], ...)
+        if select('#', ...) == 0 then
+            return result
+        end
     end
 end
 

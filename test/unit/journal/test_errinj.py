@@ -45,7 +45,7 @@ def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
 @pytest.mark.parametrize("value", [True, None, "7"])
 def test_a_number_switch_wants_a_number(value: object) -> None:
     """Nothing is converted silently."""
-    with pytest.raises(BoxError, match="Illegal parameters, a number is expected for ERRINJ_WAL_DELAY_COUNTDOWN"):
+    with pytest.raises(BoxError, match="expected int64_t as 2 argument"):
         ErrorInjections().set("ERRINJ_WAL_DELAY_COUNTDOWN", value)
 
 

@@ -40,6 +40,13 @@ TEXTS = {
     "tonumber64()": HERE + "bad argument #1 to 'tonumber64' (value expected)",
     "tonumber64('5', 40)": HERE + "bad argument #2 to 'tonumber64' (base out of range)",
     "tonumber64('5', 'x')": HERE + "bad argument #2 to 'tonumber64' (number expected, got string)",
+    "key_def.new()": HERE
+    + "Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]"
+    + "[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}",
+    "key_def.new{{fieldno = 1, type = 'string'}}:compare_with_key({1}, 'x')": "A tuple or a table expected, got string",
+    "key_def.new{{fieldno = 1, type = 'string'}}:extract_key()": HERE + "Usage: key_def:extract_key(tuple)",
+    "merger.new_source_fromtable()": HERE + "Usage: merger.new_source_fromtable(<table>)",
+    "merger.new_tuple_source(5)": HERE + "Usage: merger.new_tuple_source(gen, param, state)",
     "fiber.sleep('x')": HERE + "fiber.sleep(delay): bad arguments",
     "fiber.create(1)": HERE + "fiber.create(function, ...): bad arguments",
     "socket('AF_INET', 'SOCK_STREAM', 'tcp'):write(5)": (

@@ -7,7 +7,7 @@ local msgpack = require('internal.msgpack')
 local tuples = require('internal.tuple')
 
 local type = type
-local encode, encode_tuple = msgpack.encode, msgpack.encode_tuple
+local encode = msgpack.encode
 local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
 
 local TYPE = {
@@ -21,6 +21,14 @@ local DATA = 0x30
 -- A map of pairs of a key and encoded bytes.
 local function map(count, ...)
     return table.concat({string.char(0x80 + count), ...})
+end
+
+-- A tuple, or operations; the server says the same of what is none.
+local function encode_tuple(value)
+    if type(value) ~= 'table' and not tuples.is(value) then
+        box.error(box.error.TUPLE_NOT_ARRAY)
+    end
+    return msgpack.encode_tuple(value)
 end
 
 -- A key: a table, a tuple, nothing or a single value.

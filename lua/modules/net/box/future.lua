@@ -118,7 +118,7 @@ end
 
 local function check_timeout(timeout, usage)
     if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
-        error('Usage: ' .. usage, 3)
+        error('Usage: ' .. usage)
     end
 end
 
