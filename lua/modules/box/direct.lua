@@ -9,7 +9,7 @@ local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 local tuples = require('internal.tuple')
 
-local current_fiber, new_salted, copy_tuple = scheduler.current_fiber, tuples.new_salted, tuples.copy
+local running, new_salted, copy_tuple = scheduler.running, tuples.new_salted, tuples.copy
 local type = type
 
 -- Index object -> {find, window, format}; false: the index has none. An index that is not there is looked at when first
@@ -17,7 +17,10 @@ local type = type
 -- lua/bindings/data.py. The window lives as long as `find`.
 local by_number, by_string = setmetatable({}, {__mode = 'k'}), setmetatable({}, {__mode = 'k'})
 
-local M = {by_number = by_number, by_string = by_string, reads = 0}
+-- Space object -> what `by_number` has for its primary index, once it was used.
+local by_space = setmetatable({}, {__mode = 'k'})
+
+local M = {by_number = by_number, by_string = by_string, by_space = by_space, reads = 0}
 
 local function ask(fiber)
     fiber.reads_directly = fiber ~= nil and python.reads_directly() == 1
@@ -26,7 +29,7 @@ end
 
 -- Whether the running fiber may use look-ups at all.
 function M.is_allowed()
-    local fiber = current_fiber()
+    local fiber = running.fiber
     local allowed = fiber.reads_directly
     if allowed == nil then
         return ask(fiber)
@@ -36,7 +39,7 @@ end
 
 -- The fiber's user or transaction has changed: ask again.
 function M.forget_fiber()
-    local fiber = current_fiber()
+    local fiber = running.fiber
     if fiber ~= nil then
         fiber.reads_directly = nil
     end
@@ -63,6 +66,11 @@ function M.fetch(way, key)
         return copy_tuple(way.window, found)
     end
     return new_salted(found, way.format)
+end
+
+-- The indexes of a space have changed.
+function M.forget_space(space)
+    by_space[space] = nil
 end
 
 -- The index has changed.

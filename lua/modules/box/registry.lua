@@ -122,6 +122,7 @@ end
 
 local function fill_indexes(space, descriptions, class_name)
     local indexes, described = space.index, {}
+    direct.forget_space(space)
     for _, description in ipairs(descriptions) do
         described[description.id] = true
     end
@@ -199,6 +200,9 @@ local function apply_space(id, description)
     if description == nil then
         M.spaces[id] = nil
         triggers.forget(id)
+        if space ~= nil then
+            direct.forget_space(space)
+        end
         for _, index in pairs(space ~= nil and space.index or {}) do
             direct.forget_index(index)
         end

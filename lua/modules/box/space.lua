@@ -3,6 +3,7 @@
 local box_error = require('box.error')
 local changes = require('box.changes')
 local check_space = require('box.usage').space
+local direct = require('box.direct')
 local finish = require('box.finish')
 local index_module = require('box.index')
 local msgpack = require('internal.msgpack')
@@ -12,6 +13,9 @@ local tuples = require('internal.tuple')
 
 local tuple_new, new_salted, is_tuple = tuples.new, tuples.new_salted, tuples.is
 local get = index_module.methods.get
+local by_number, by_space, fetch, may_read_directly = direct.by_number, direct.by_space, direct.fetch, direct.is_allowed
+-- Below this a double is the number that it shows.
+local EXACT_LIMIT = 2^53
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
 local space_insert, space_replace = python.space_insert, python.space_replace
 local type = type
@@ -102,8 +106,15 @@ function methods.delete(space, key)
 end
 
 function methods.get(space, key)
+    local way = by_space[space]
+    if way and type(key) == 'number' and key >= 0 and key < EXACT_LIMIT and key % 1 == 0 and may_read_directly() then
+        direct.reads = direct.reads + 1
+        return fetch(way, key)
+    end
     check_space(space, 'get')
-    return get(space.index[0] or primary_index(space), key)
+    local index = space.index[0] or primary_index(space)
+    by_space[space] = by_number[index] or nil
+    return get(index, key)
 end
 
 function methods.select(space, key, options)

@@ -40,7 +40,9 @@ local waiting, early = {}, {}
 local last_activation = 0
 local next_id = FIRST_ID
 
-local scheduler = {PARK = PARK, fibers = fibers, FOREVER = FOREVER}
+-- `running.fiber`: the fiber that is running, or nil, for who asks too often for a call.
+local running = {}
+local scheduler = {PARK = PARK, fibers = fibers, FOREVER = FOREVER, running = running}
 shared[NEXT_ID] = next_id
 
 -- Set by internal.fiber: called with a fiber that has ended and with its outcome.
@@ -134,6 +136,7 @@ local function switch(strand)
     local previous = current
     current = strand
     local fiber = strand.fiber
+    running.fiber = fiber
     shared[RUNNING_FIBER] = fiber.id
     fiber.csw = fiber.csw + 1
     strand.ready, strand.yielding = false, false
@@ -146,7 +149,9 @@ local function switch(strand)
         ok, mark = raw_resume(co, strand)
     end
     current = previous
-    shared[RUNNING_FIBER] = previous and previous.fiber.id or 0
+    fiber = previous and previous.fiber
+    running.fiber = fiber
+    shared[RUNNING_FIBER] = fiber and fiber.id or 0
     if mark == IDLE then
         pool_size = pool_size + 1
         pool[pool_size] = co

@@ -58,6 +58,29 @@ def test_string_and_composite_keys(run: Run) -> None:
     run(body)
 
 
+def test_a_get_follows_changes_of_the_space(run: Run) -> None:
+    """The short way to a tuple ends with the index that it leads to."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('s') s:create_index('pk') s:insert{1, 'a'} s:get(1) s:get(1)")
+        assert await box("return s:get(1), s.index.pk:get(1)") == [[1, "a"], [1, "a"]]
+        await box("s.index.pk:drop()")
+        assert await box.fails("s:get(1)") == "No index #0 is defined in space 's'"
+        await box("s:create_index('by_text', {parts = {2, 'string'}}) s:insert{2, 'b'}")
+        assert (
+            await box.fails("s:get(1)") == "Supplied key type of part 0 does not match index part type: expected string"
+        )
+        assert await box("return s:get('b'), s:get('b')") == [[2, "b"], [2, "b"]]
+        await box("s.index.by_text:alter{parts = {1, 'unsigned'}}")
+        assert await box("return s:get(2), s:get(2)") == [[2, "b"], [2, "b"]]
+        await box("old = s s:drop()")
+        assert await box.fails("old:get(2)") == "No index #0 is defined in space 's'"
+        await box("s = box.schema.space.create('s', {id = 512}) s:create_index('pk') s:insert{2, 'c'} s:get(2)")
+        assert await box("return s:get(2)") == [[2, "c"]]
+
+    run(body)
+
+
 def test_messages_of_wrong_calls(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(CREATE + "s:insert{1}")
