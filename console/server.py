@@ -10,12 +10,11 @@ import asyncio
 import errno
 import os
 import socket
-import stat
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
 from box.iproto import uri as uris
-from box.iproto.sockets import BACKLOG, address_text, host_of, remove_socket_file
+from box.iproto.sockets import BACKLOG, address_text, host_of, is_abandoned, remove_socket_file
 from box.log import Level
 from lua.boundary import error_from_exception
 
@@ -240,7 +239,7 @@ class ConsoleServer:
         try:
             sock.bind(path)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or not _is_abandoned(path):
+            if error.errno != errno.EADDRINUSE or not is_abandoned(path):
                 raise
             self._say("main", f"tcp_server: remove dead UNIX socket: {path}")
             os.unlink(path)
@@ -297,17 +296,3 @@ class ConsoleServer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _is_abandoned(path: str) -> bool:
-    """Whether it is a socket that nobody listens on. (Another file refuses a connection, too.)"""
-    if not stat.S_ISSOCK(os.stat(path).st_mode):
-        return False
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False

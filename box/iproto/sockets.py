@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 from contextlib import suppress
 from typing import Any, Final
 
@@ -66,13 +67,16 @@ def _bind(sock: socket.socket, family: int, address: Any) -> None:
     try:
         sock.bind(address)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX or not _is_abandoned(address):
+        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX or not is_abandoned(address):
             raise
         os.unlink(address)
         sock.bind(address)
 
 
-def _is_abandoned(path: str) -> bool:
+def is_abandoned(path: str) -> bool:
+    """Whether it is a socket that nobody listens on. (Another file refuses a connection, too.)"""
+    if not stat.S_ISSOCK(os.stat(path).st_mode):
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)

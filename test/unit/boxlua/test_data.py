@@ -76,7 +76,7 @@ def test_a_get_follows_changes_of_the_space(run: Run) -> None:
         await box("old = s s:drop()")
         assert await box.fails("old:get(2)") == "No index #0 is defined in space 's'"
         await box("s = box.schema.space.create('s', {id = 512}) s:create_index('pk') s:insert{2, 'c'} s:get(2)")
-        assert await box("return s:get(2)") == [[2, "c"]]
+        assert await box("return s:get(2)") == [2, "c"]
 
     run(body)
 

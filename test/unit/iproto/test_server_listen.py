@@ -42,6 +42,23 @@ def test_taken_port_and_bad_addresses() -> None:
     run(scenario())
 
 
+def test_only_abandoned_sockets_are_taken_over(tmp_path: Any) -> None:
+    """A file of another kind in the socket's place stays; it, too, refuses connections."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, _):
+            file, abandoned = tmp_path / "file", tmp_path / "abandoned"
+            file.write_text("precious")
+            with pytest.raises(BoxError, match="bind, called on fd"):
+                await server.listen(f"unix/:{file}")
+            assert file.read_text() == "precious"
+            with socket.socket(socket.AF_UNIX) as old:
+                old.bind(str(abandoned))
+            await server.listen(f"unix/:{abandoned}")
+
+    run(scenario())
+
+
 def test_unix_socket(tmp_path: Any) -> None:
     """Unix sockets work, an abandoned file does not matter, the file goes with the server."""
 
