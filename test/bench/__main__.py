@@ -92,14 +92,15 @@ def _printed(command: list[str]) -> Values:
     return {name: float(value) for name, value in (line.split() for line in done.stdout.splitlines())}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of the loopback address that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-class _Console:
+class Console:
     """A client of the text console."""
 
     def __init__(self, path: str) -> None:
@@ -121,9 +122,9 @@ class _Console:
 
 
 @contextmanager
-def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tuple[str, _Console, float]]:
+def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[tuple[str, Console, float]]:
     """A running server: its address, a console and the seconds it took to be ready."""
-    uri, path = f"127.0.0.1:{_free_port()}", str(directory / "c")
+    uri, path = f"127.0.0.1:{free_port()}", str(directory / "c")
     directory.mkdir()
     start = time.perf_counter()
     process = subprocess.Popen([*executable, str(_HERE / "server.lua"), str(directory), uri, wal_mode, path], cwd=_ROOT)
@@ -138,10 +139,10 @@ def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[t
         process.wait(10)
 
 
-def _connect(path: str, process: subprocess.Popen[bytes]) -> _Console:
+def _connect(path: str, process: subprocess.Popen[bytes]) -> Console:
     while process.poll() is None:
         try:
-            return _Console(path)
+            return Console(path)
         except OSError:
             time.sleep(0.002)
     raise SystemExit("the server did not start")
@@ -181,7 +182,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
     return values
 
 
-def _console_answer(console: _Console) -> float:
+def _console_answer(console: Console) -> float:
     """Milliseconds, the median of 200."""
     times = []
     for _ in range(200):

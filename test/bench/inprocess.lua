@@ -1,6 +1,6 @@
 -- Figures inside one process, printed as `name value` lines: microseconds an operation, seconds, bytes a tuple.
--- Usage: EXECUTABLE inprocess.lua DIRECTORY MODE COUNT; runs unchanged on Tarantool.
-local directory, mode, count = arg[1], arg[2], tonumber(arg[3])
+-- Usage: EXECUTABLE inprocess.lua DIRECTORY MODE COUNT [FIGURE]; runs unchanged on Tarantool.
+local directory, mode, count, only = arg[1], arg[2], tonumber(arg[3]), arg[4] or ''
 local clock, fiber = require('clock'), require('fiber')
 
 local function rss()
@@ -14,11 +14,18 @@ local function report(name, value)
     io.stdout:write(('%s %.9g\n'):format(name, value))
 end
 
+-- With a FIGURE the program runs under a profiler; see profiles.py.
+local function start_profiler()
+    if only ~= '' then require('internal.python').start_profiler() end
+end
+
 -- The best of three runs: other work on the machine only makes a run slower.
 local function measure(name, operations, body)
+    if only ~= '' and only ~= name then return end
     local best = math.huge
     for _ = 1, 3 do
         collectgarbage()
+        start_profiler()
         local start = clock.monotonic()
         body()
         best = math.min(best, tonumber(clock.monotonic() - start))
@@ -99,7 +106,7 @@ if mode == 'data' then
     fill(space, count)
     measure_reads(space, count)
     measure_writes(space, count)
-    measure_secondary(new_space('indexed'), count)
+    if only == '' or only == 'replace_secondary' then measure_secondary(new_space('indexed'), count) end
 elseif mode == 'journal' then
     local space = new_space('bench')
     measure('replace_one_fiber', count, function()
@@ -122,6 +129,7 @@ elseif mode == 'fill' then
     fill(space, count)
     collectgarbage() collectgarbage()
     report('memory', (rss() - before) / count)
+    start_profiler()
     local start = clock.monotonic()
     box.snapshot()
     report('snapshot', tonumber(clock.monotonic() - start))

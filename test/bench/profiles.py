@@ -1,0 +1,162 @@
+"""`python -m test.bench.profiles [FIGURE...]`: which functions the figures of the bench spend their time in.
+
+Each figure runs alone, under cProfile, which makes every Python call dearer than it is, so that only shares of the time
+and calls an operation are shown. The profiler is on from the beginning of the operations, for start-up and recovery
+from the first import. Time inside Lua counts for the Python function that entered it, `Waits._run` or `Runtime.start`;
+what Lua calls is on its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import os
+import pstats
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from test.bench.__main__ import FIGURES, Console, free_port
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_OPERATIONS = 50_000
+_TUPLES = 200_000
+_SHOWN = 8
+_ROUNDS = 3
+"""Of inprocess.lua and of the client."""
+_NOT_MEASURED = (":close", "'acquire' of '_thread.lock' objects")
+"""The end of the program."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """How to run one figure alone: a mode of inprocess.lua and a name there, or a wal_mode and a client's request."""
+
+    mode: str
+    name: str = ""
+    request: str = ""
+    setup: str = ""
+    """A mode that has to fill the directory first."""
+    whole: bool = False
+    """From the first import on."""
+
+
+def _runs() -> dict[str, _Run]:
+    runs = {
+        "snapshot": _Run("fill"),
+        "recovery": _Run("recover", setup="fill", whole=True),
+        "startup": _Run("start", whole=True),
+    }
+    for figure in FIGURES:
+        key = figure.key
+        if key.startswith("iproto_"):
+            name, _, wal_mode = key.removeprefix("iproto_").rpartition("_")
+            runs[key] = _Run(wal_mode, request=name)
+        elif key in ("replace_one_fiber", "replace_100_fibers"):
+            runs[key] = _Run("journal", key)
+        elif key not in (*runs, "memory", "console"):
+            runs[key] = _Run("data", key)
+    return runs
+
+
+def _profiled(stats: Path, is_whole: bool, *arguments: object) -> subprocess.Popen[bytes]:
+    program = ["--whole" if is_whole else "--part", str(stats), *map(str, arguments)]
+    command = [sys.executable, "-m", "test.bench.profiles", *program]
+    return subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.DEVNULL)
+
+
+def _in_process(run: _Run, stats: Path, directory: Path) -> int:
+    """Operations that were profiled, in all rounds."""
+    count = _TUPLES if run.mode in ("fill", "recover") else _OPERATIONS
+    script = _HERE / "inprocess.lua"
+    if run.setup:
+        _profiled(stats, False, script, directory, run.setup, count).wait()
+    _profiled(stats, run.whole, script, directory, run.mode, count, run.name or "all").wait()
+    return count * _ROUNDS if run.name else count
+
+
+def _served(run: _Run, stats: Path, directory: Path) -> int:
+    uri, console = f"127.0.0.1:{free_port()}", directory / "c"
+    server = _profiled(stats, False, _HERE / "server.lua", directory, uri, run.mode, console)
+    while not console.exists() and server.poll() is None:
+        time.sleep(0.01)
+    connection = Console(str(console))
+    connection.ask("require('internal.python').start_profiler()")
+    connection.close()
+    client = [sys.executable, "-m", "test.bench.client", uri, str(_OPERATIONS), "1000", run.request]
+    subprocess.run(client, cwd=_ROOT, stdout=subprocess.DEVNULL, check=True)
+    server.send_signal(signal.SIGTERM)
+    server.wait()
+    return _OPERATIONS * _ROUNDS
+
+
+def _place(function: tuple[str, int, str]) -> str:
+    file, _, name = function
+    if file == "~":
+        return name.strip("<>").removeprefix("built-in method ")
+    path = Path(file)
+    where = path.relative_to(_ROOT) if path.is_relative_to(_ROOT) else path.name
+    return f"{where}:{name}"
+
+
+def profile(key: str) -> list[tuple[float, float, str]]:
+    """Share of the time, calls an operation and place of the functions that take most."""
+    run = _runs()[key]
+    with tempfile.TemporaryDirectory(prefix="bench") as root:
+        stats, directory = Path(root) / "stats", Path(root) / "node"
+        directory.mkdir()
+        count = (_served if run.request else _in_process)(run, stats, directory)
+        found = pstats.Stats(str(stats)).stats  # type: ignore[attr-defined]
+    rows = [(own, calls / count, _place(function)) for function, (_, calls, own, _, _) in found.items()]
+    rows = [row for row in rows if not row[2].endswith(_NOT_MEASURED)]
+    whole = sum(own for own, _, _ in rows)
+    return [(own / whole, calls, place) for own, calls, place in sorted(rows, reverse=True)[:_SHOWN]]
+
+
+def _program(is_whole: bool, stats: str, arguments: Sequence[str]) -> None:
+    """What runs in the child: the console under the profiler."""
+    profiler = cProfile.Profile()
+    if is_whole:
+        profiler.enable()
+    import box.embed
+    from console.cli import main
+    from lua.runtime import Runtime
+
+    class Profiled(Runtime):
+        """Lets Lua turn the profiler on."""
+
+        def _boot(self) -> None:
+            self.bind("start_profiler", lambda: None if is_whole else profiler.enable())
+            super()._boot()
+
+    box.embed.Runtime = Profiled  # type: ignore[misc]
+    try:
+        main(list(arguments))
+    finally:
+        profiler.disable()
+        profiler.dump_stats(stats)
+
+
+def main() -> None:
+    if sys.argv[1:2] in (["--whole"], ["--part"]):
+        _program(sys.argv[1] == "--whole", sys.argv[2], sys.argv[3:])
+        return
+    parser = argparse.ArgumentParser(prog="python -m test.bench.profiles", description=__doc__)
+    parser.add_argument("figures", nargs="*", choices=[[], *_runs()], default=list(_runs()), metavar="FIGURE")
+    titles = {figure.key: figure.title for figure in FIGURES}
+    os.environ["PYTHONPATH"] = str(_ROOT)
+    for key in parser.parse_args().figures:
+        print(f"{titles[key]}")
+        for share, calls, place in profile(key):
+            print(f"  {share:4.0%} {calls:6.2f}  {place}")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
