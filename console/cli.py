@@ -68,11 +68,12 @@ function run.chunk(source, name, ...)
 end
 
 function run.library(name)
-    local ok, library = pcall(require, name)
+    -- An error of require() itself has no place here.
+    local ok, module = pcall(require, name)
     if not ok then
-        error(library, 0)
+        error(module, 0)
     end
-    rawset(_G, name, library)
+    rawset(_G, name, module)
 end
 
 function run.interactive()
@@ -216,10 +217,13 @@ class Program:
 
     async def _run_script(self) -> int | None:
         """The exit code, or None if the program stays up."""
+        is_session = self._options.interactive or self._is_terminal_session()
+        if is_session:
+            streams.write(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help\n")
         try:
             await self._run_parts()
-            if self._options.interactive or self._is_terminal_session():
-                await self._interact()
+            if is_session:
+                await self._call("interactive", title="interactive")
                 return 0
             if self._reads_input() or not await self._stays_up():
                 return 0
@@ -258,10 +262,6 @@ class Program:
 
     async def _chunk(self, source: bytes, chunk_name: str, title: str) -> None:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
-
-    async def _interact(self) -> None:
-        streams.write(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help\n")
-        await self._call("interactive", title="interactive")
 
     async def _stays_up(self) -> bool:
         if self._instance.node.is_configured or self._consoles.is_serving:

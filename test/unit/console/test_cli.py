@@ -179,6 +179,8 @@ def test_piped_input(tmp_path: Path) -> None:
 
 def test_interactive_mode_without_a_terminal(tmp_path: Path) -> None:
     """-i reads statements from a pipe; they may have several lines."""
+    banner, help_line, *rest = run(tmp_path, "-i", script(tmp_path, "print('script')"), text="1\n").stdout.splitlines()
+    assert (banner.split()[0], help_line, rest[0]) == ("Lunabox", "type 'help' for interactive help", "script")
     outcome = run(tmp_path, "-i", text="x = {\n1,\n2}\nx\nbox.session.type()\n")
     assert outcome.returncode == 0
     assert outcome.stdout.endswith("---\n...\n\n---\n- - 1\n  - 2\n...\n\n---\n- repl\n...\n\n")
