@@ -112,6 +112,17 @@ local function check_tag(options)
     return handle, prefix
 end
 
+-- Why a tag cannot stand before a document, or nil.
+local function tag_problem(handle, prefix)
+    if handle:sub(1, 1) ~= '!' then
+        return "tag handle must start with '!'"
+    elseif handle:sub(-1) ~= '!' then
+        return "tag handle must end with '!'"
+    elseif prefix == '' then
+        return 'tag prefix must not be empty'
+    end
+end
+
 local function new()
     local cfg = serializer.options()
     return {
@@ -121,6 +132,10 @@ local function new()
             end
             local value, options = ...
             local handle, prefix = check_tag(options)
+            local problem = handle ~= nil and tag_problem(tostring(handle), prefix)
+            if problem then
+                return nil, problem
+            end
             return emitter.encode(cfg, value, handle, prefix)
         end,
         decode = function(text, options)

@@ -1,5 +1,6 @@
 -- Methods of space objects, and the table box.space.
 
+local ffi = require('ffi')
 local box_error = require('box.error')
 local changes = require('box.changes')
 local check_space = require('box.usage').space
@@ -194,6 +195,10 @@ end
 function methods.run_triggers(space, is_enabled)
     check_space(space, 'run_triggers')
     check_exists(space)
+    local ok, reason = pcall(ffi.new, 'bool', is_enabled)
+    if not ok then
+        error("bad argument #2 to 'space_run_triggers' (" .. reason:match("cannot convert '.*") .. ')')
+    end
     finish.nothing(python.space_run_triggers(space.id, is_enabled))
 end
 

@@ -22,6 +22,9 @@ TEXTS = {
         "builtin/box/schema.lua: bad argument #3 to 'box_index_random' (cannot convert 'table' to 'unsigned int')"
     ),
     "s.create_index()": "builtin/box/schema.lua: Use space:create_index(...) instead of space.create_index(...)",
+    "s:run_triggers('x')": (
+        "builtin/box/schema.lua: bad argument #2 to 'space_run_triggers' (cannot convert 'string' to 'bool')"
+    ),
     "s:frommap(5)": "test:1: Usage: space:frommap(map, opts)",
     "box.schema.space.create('a\\0b')": ("Invalid identifier 'a' (expected printable symbols only or it is too long)"),
     "box.schema.user.create({})": "Supplied key type of part 0 does not match index part type: expected unsigned",

@@ -96,6 +96,14 @@ def test_comparisons_with_nothing(lua: Lua) -> None:
     ) == [False, True, False]
 
 
+def test_tags_of_yaml(lua: Lua) -> None:
+    """A wrong tag is an answer, not an exception."""
+    source = "return {select(2, require('yaml').encode(1, {tag_handle = ..., tag_prefix = select(2, ...)}))}"
+    assert lua(source, "x", "p") == [["tag handle must start with '!'"]]
+    assert lua(source, "!x", "p") == [["tag handle must end with '!'"]]
+    assert lua(source, "!x!", "") == [["tag prefix must not be empty"]]
+
+
 def test_the_file_of_a_chunk(lua: Lua) -> None:
     """`debug.sourcefile` and its kind; a chunk that is no file has none."""
     assert lua(
