@@ -199,7 +199,8 @@ end
 function methods.random(index, seed)
     check_index(index, 'random')
     seed = seed or math.random()
-    return finish.tuple(index.space_id, python.index_random(index.space_id, index.id, to_uint32(seed, 3, 'box_index_random')))
+    local place = to_uint32(seed, 3, 'box_index_random')
+    return finish.tuple(index.space_id, python.index_random(index.space_id, index.id, place))
 end
 
 function methods.len(index)

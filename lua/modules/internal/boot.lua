@@ -15,8 +15,8 @@ package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address
 
 -- Users see the file of an error: these modules show the name that the peer's have.
 local SHOWN_AS = {
-    console = 'box/console', xlog = 'box/xlog', ['internal.error'] = 'error', ['internal.debug_library'] = 'debug', ['internal.socket_object'] = 'socket',
-    ['internal.cipher'] = 'crypto', ['net.box'] = 'box/net_box',
+    console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
+    ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.socket_object'] = 'socket',
 }
 for _, name in ipairs({'codec', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'

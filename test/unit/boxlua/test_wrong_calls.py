@@ -80,6 +80,15 @@ def test_results_of_nothing(run: Run) -> None:
     run(body)
 
 
+def test_codes_of_free_places(run: Run) -> None:
+    """Codes whose names tell of something reserved have no name in box.error."""
+
+    async def body(box: Box) -> None:
+        assert await box("return box.error.SQL_KEYWORD_IS_RESERVED == nil, box.error.new(67, 1).code") == [True, 67]
+
+    run(body)
+
+
 def test_counters_start_at_zero(run: Run) -> None:
     """What the bootstrap writes is nobody's request."""
 
