@@ -234,17 +234,25 @@ def _table(ours: Values, peers: Values) -> str:
     return "\n".join(lines)
 
 
+@contextmanager
+def compiled_modules() -> Iterator[None]:
+    """Modules are compiled once, as those of an installed package are."""
+    with tempfile.TemporaryDirectory(prefix="bench") as cache:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = cache
+        subprocess.run([sys.executable, "-m", "console", "-e", "local cfg = box.cfg"], cwd=_ROOT, check=True)
+        yield
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full number of operations")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each group is measured")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each group is measured")
     parser.add_argument("--only", nargs="*", choices=_GROUPS, default=list(_GROUPS), help="groups of figures")
     args = parser.parse_args()
     executables = [[sys.executable, "-m", "console"], *_peer()]
     results: list[Values] = [{} for _ in range(2)]
-    with tempfile.TemporaryDirectory(prefix="bench") as cache:
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        os.environ["PYTHONPYCACHEPREFIX"] = cache  # modules are compiled once, as those of an installed package are
+    with compiled_modules():
         for group in args.only:
             for values, measured in zip(results, _measure(group, executables, args.scale, args.rounds), strict=False):
                 values |= measured

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import os
 import pstats
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from test.bench.__main__ import FIGURES, Console, free_port
+from test.bench.__main__ import FIGURES, Console, compiled_modules, free_port
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -148,14 +147,18 @@ def main() -> None:
         _program(sys.argv[1] == "--whole", sys.argv[2], sys.argv[3:])
         return
     parser = argparse.ArgumentParser(prog="python -m test.bench.profiles", description=__doc__)
-    parser.add_argument("figures", nargs="*", choices=[[], *_runs()], default=list(_runs()), metavar="FIGURE")
+    parser.add_argument("figures", nargs="*", metavar="FIGURE", help=", ".join(_runs()))
     titles = {figure.key: figure.title for figure in FIGURES}
-    os.environ["PYTHONPATH"] = str(_ROOT)
-    for key in parser.parse_args().figures:
-        print(f"{titles[key]}")
-        for share, calls, place in profile(key):
-            print(f"  {share:4.0%} {calls:6.2f}  {place}")
-        sys.stdout.flush()
+    figures = parser.parse_args().figures or list(_runs())
+    unknown = [key for key in figures if key not in _runs()]
+    if unknown:
+        parser.error(f"no such figure: {', '.join(unknown)}")
+    with compiled_modules():
+        for key in figures:
+            print(f"{titles[key]}")
+            for share, calls, place in profile(key):
+                print(f"  {share:4.0%} {calls:6.2f}  {place}")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
