@@ -285,24 +285,13 @@ class Node:
 
         A transaction that it leaves open is rolled back; that is FUNCTION_TX_ACTIVE, unless there is an error already.
         """
-        ctx = Context(self.context.session)
-        return await self._outcome(ctx, self.instance.runtime.eval(source.encode(), pack(list(args)), ctx))
+        ctx, instance = Context(self.context.session), self.instance
+        return await _outcome(instance, ctx, instance.runtime.eval(source.encode(), pack(list(args)), ctx))
 
     async def call(self, name: str, *args: Any) -> Any:
         """Call a Lua function by name (`a.b`, `a.b:method`). Results and transactions as `eval`."""
-        ctx = Context(self.context.session)
-        return await self._outcome(ctx, self.instance.runtime.call(name, pack(list(args)), ctx))
-
-    async def _outcome(self, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:
-        try:
-            raw = await work
-        finally:
-            is_open = ctx.txn is not None
-            if is_open:
-                self.instance.node.txns.rollback(ctx)
-        if is_open:
-            raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
-        return _result(raw)
+        ctx, instance = Context(self.context.session), self.instance
+        return await _outcome(instance, ctx, instance.runtime.call(name, pack(list(args)), ctx))
 
     @property
     def info(self) -> Mapping[str, Any]:
@@ -318,6 +307,18 @@ class Node:
             "vclock": dict(node.vclock),
             "listen": node.iproto.bound_address if node.iproto is not None else None,
         }
+
+
+async def _outcome(instance: Instance, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:
+    try:
+        raw = await work
+    finally:
+        is_open = ctx.txn is not None
+        if is_open:
+            instance.node.txns.rollback(ctx)
+    if is_open:
+        raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
+    return _result(raw)
 
 
 def _result(raw: bytes) -> Any:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from typing import Any, Final, Protocol
 
 from box.errors import BoxError, fiber_is_cancelled
@@ -27,7 +28,8 @@ WOKEN_MAX: Final = 1024
 """The cell that counts the tokens that have ended without a value, and how many there is room for."""
 _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
-"""So many times a tick goes on with fibers whose writes it has completed itself."""
+_LONG_TICK: Final = 0.01
+"""So many times, and seconds, a tick goes on with fibers whose writes it has completed itself."""
 _EAGER_TASKS = sys.version_info >= (3, 12)
 
 
@@ -74,6 +76,7 @@ class Waits:
         self._tick = None
         fiber_round = self._round
         self._is_running = True
+        end = perf_counter() + _LONG_TICK
         try:
             for _ in range(_ROUNDS):
                 if self._lua is None:
@@ -85,7 +88,7 @@ class Waits:
                 if more or journal is None:
                     break
                 fiber_round.journal = None
-                if not journal.flush():
+                if not journal.flush() or perf_counter() > end:
                     break
         finally:
             self._is_running = fiber_round.is_held = False

@@ -172,8 +172,8 @@ class Journal:
     async def stop(self) -> None:
         """Write what was submitted, finish the file, end the thread and the followers. Safe to call again."""
         self._tail.close()
+        self._stopping = True  # before the last batch, whose completion may want to write
         self.flush()
-        self._stopping = True
         self.is_void = False
         if self._thread is not None:
             self._delay_over.set()
@@ -266,14 +266,15 @@ class Journal:
 
     def _complete(self, batch: _Batch) -> None:
         """A batch is back: first what is written, then, once everything is back, what is not."""
-        self._busy -= batch.messages
         written = batch.written
         if written is None:
+            self._busy -= batch.messages
             self._rollback += batch.entries
         else:
             self.vclock.update(written.vclock)
             self._tail.append(batch.entries, written.size, written.signature, written.offset)
             self._finish(batch.entries)
+            self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch
             if self._writer.checkpoint_size > self.checkpoint_threshold:
                 self._reach_threshold()
         if self._rollback and self._rollback[-1] is self._last:

@@ -58,15 +58,22 @@ function M.look_at(index)
 end
 
 -- The tuple with this key, by a way of `by_number` or `by_string`.
-function M.fetch(way, key)
+local function fetch(way, key)
+    local reads = M.reads
     local found = way.find(key)
     if found == nil then
         return
-    elseif type(found) == 'number' then
-        return copy_tuple(way.window, found)
+    elseif type(found) ~= 'number' then
+        return new_salted(found, way.format)
     end
-    return new_salted(found, way.format)
+    local tuple = copy_tuple(way.window, found)
+    if M.reads ~= reads then
+        -- Memory was collected for the copy, and a finalizer has looked up another tuple in the same window.
+        return fetch(way, key)
+    end
+    return tuple
 end
+M.fetch = fetch
 
 -- The indexes of a space have changed.
 function M.forget_space(space)

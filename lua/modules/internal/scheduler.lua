@@ -229,7 +229,8 @@ function scheduler.run()
     if queue_head == queue_tail then
         queue_head, queue_tail = 0, 0
     end
-    local more = queue_tail > 0 or yielded_count > 0
+    -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
+    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0
     shared[TICK_WANTED] = more and 1 or 0
     return more
 end

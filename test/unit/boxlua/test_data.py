@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .box_support import Box, Run
+import asyncio
+
+from .box_support import DEADLINE, Box, Run
 
 CREATE = """
     s = box.schema.space.create('test', {format = {{'id', 'unsigned'}, {'name', 'string', is_nullable = true}}})
@@ -350,3 +352,49 @@ def test_upsert_checks_in_the_peers_order(run: Run) -> None:
         assert await box("s:upsert({1}, {{'+', 2, 1}, {'=', 3, 'c'}}) return s:get(1)") == [1, "b", "c"]
 
     run(body)
+
+
+def test_a_finalizer_that_looks_up_leaves_the_look_up_around_it_alone(run: Run) -> None:
+    """The copy of a tuple may start the collector, whose finalizers may use the same index."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        assert await box("""
+            local ffi = require('ffi')
+            for i = 1, 100 do s:replace{i, ('x'):rep(i)} end
+            local finalized, wrong = 0, 0
+            local function look_up()
+                finalized = finalized + 1
+                s:get(finalized % 100 + 1)
+            end
+            for i = 1, 50000 do
+                local key = i % 100 + 1
+                if i % 10 == 0 then ffi.gc(ffi.new('char[10]'), look_up) end
+                local tuple = i % 2 == 0 and s:get(key) or pk:get(key)
+                if tuple.id ~= key or #tuple.name ~= key then wrong = wrong + 1 end
+            end
+            return wrong, finalized > 0
+        """) == [0, True]
+
+    run(body)
+
+
+def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -> None:
+    """The checkpoint sends the write off while fibers run; who waits for it does not wait for the checkpoint."""
+
+    async def body(box: Box) -> None:
+        written: list[bool] = []
+        box.instance.runtime.bind("test_written", lambda: written.append(True))
+        await box(CREATE)
+        await box("""
+            box.error.injection.set('ERRINJ_SNAP_WRITE_DELAY', true)
+            require('fiber').new(function() s:replace{1} require('internal.python').test_written() end)
+            snapshot = require('fiber').new(box.snapshot)
+            snapshot:set_joinable(true)
+        """)
+        async with asyncio.timeout(DEADLINE):  # nothing else may call into Lua: that alone would wake the fiber
+            while not written:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        await box("box.error.injection.set('ERRINJ_SNAP_WRITE_DELAY', false) snapshot:join()")
+
+    run(body, wal_mode="write")

@@ -248,3 +248,19 @@ def test_calls_leave_no_sessions_behind() -> None:
             assert len(sessions) == before
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("chunk", ["require('fiber').sleep(100)", "box.begin() require('fiber').sleep(100)"])
+def test_a_call_that_waits_when_its_node_stops_is_cancelled(chunk: str) -> None:
+    """Also when it has a transaction open."""
+
+    async def run() -> None:
+        node = Node()
+        await node.start()
+        call = asyncio.create_task(node.eval(chunk))
+        await asyncio.sleep(0)
+        await node.stop()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    asyncio.run(run())

@@ -273,3 +273,46 @@ def test_a_row_that_cannot_be_encoded_fails_alone() -> None:
             assert await write(journal, replace_row(1)) is None
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_a_completion_that_writes_while_the_journal_stops_is_refused(inline_limit: int) -> None:
+    """The file is being finished by then."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, inline_limit=inline_limit) as journal:
+            errors: list[BoxError] = []
+
+            def complete(_entry: JournalEntry) -> None:
+                with pytest.raises(BoxError) as caught:
+                    write(journal, replace_row(2))
+                errors.append(caught.value)
+
+            journal.submit(JournalEntry([replace_row(1)], complete))
+            await journal.stop()
+            assert [error.code for error in errors] == [ErrorCode.WAL_IO]
+        assert recover(storage) == ([1], VClock({1: 1}))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_what_a_completion_sends_off_completes_behind_its_own_batch(inline_limit: int) -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+        async with running_journal(inline_limit=inline_limit) as journal:
+
+            def complete(_entry: JournalEntry) -> None:
+                order.append("first")
+                journal.submit(JournalEntry([replace_row(3)], lambda _entry: order.append("third")))
+                checkpoint = journal.begin_checkpoint()
+                checkpoint.send(None)  # a checkpoint that begins at once, as Lua's do
+                checkpoint.close()
+
+            journal.submit(JournalEntry([replace_row(1)], complete))
+            journal.submit(JournalEntry([replace_row(2)], lambda _entry: order.append("second")))
+            await until(lambda: len(order) == 3)
+        assert order == ["first", "second", "third"]
+
+    asyncio.run(scenario())
