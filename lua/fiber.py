@@ -77,6 +77,7 @@ class Waits:
         fiber_round = self._round
         self._is_running = True
         end = perf_counter() + _LONG_TICK
+        more = True  # also if this tick fails: the error of a finalizer may end it with fibers that are ready
         try:
             for _ in range(_ROUNDS):
                 if self._lua is None:
@@ -95,8 +96,8 @@ class Waits:
             if fiber_round.journal is not None:
                 fiber_round.journal.flush_later()
                 fiber_round.journal = None
-        if more or self._cells[_TICK_WANTED]:
-            self.schedule_tick()
+            if more or self._cells[_TICK_WANTED]:
+                self.schedule_tick()
 
     # ---- tokens ----
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from lua.fiber import WOKEN_MAX
+from box.journal.round import Round
+from lua.fiber import WOKEN_MAX, Waits
 
 from .support import Lua, until
 
@@ -208,3 +210,72 @@ def test_cancelling_a_fiber_cancels_what_it_drives(run: Run) -> None:
         assert seen == ["cancelled"]
 
     run(test)
+
+
+class FakeLua:
+    """A scheduler whose runs do what a test says."""
+
+    def __init__(self, on_run: Callable[[], None]) -> None:
+        self.on_run = on_run
+        self.runs = 0
+
+    def run(self) -> bool:
+        self.runs += 1
+        self.on_run()
+        return False
+
+    def deliver(self, token: int, *values: object) -> None: ...
+    def deliver_error(self, token: int, error: bytes) -> None: ...
+    def fire(self, timer: int) -> None: ...
+
+
+def waits_of(lua: FakeLua, fiber_round: Round) -> Waits:
+    cells, woken = memoryview(bytearray(16)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
+    waits = Waits(asyncio.get_running_loop(), cells, woken, fiber_round)
+    waits.attach(lua)
+    return waits
+
+
+def test_a_tick_that_fails_is_followed_by_another() -> None:
+    async def test() -> None:
+        def fail_once() -> None:
+            if lua.runs == 1:
+                raise RuntimeError("a finalizer")
+
+        failures: list[dict[str, Any]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context))
+        lua = FakeLua(fail_once)
+        waits_of(lua, Round()).schedule_tick()
+        await until(lambda: lua.runs == 2)
+        assert len(failures) == 1
+
+    asyncio.run(test())
+
+
+def test_rounds_of_one_tick_leave_the_loop_its_turns() -> None:
+    """Fibers whose writes complete at once do not keep the loop for longer than a few hundredths of a second."""
+
+    async def test() -> None:
+        class Journal:
+            def flush(self) -> bool:
+                waits.wake_plainly(waits.new_token())
+                return True
+
+            def flush_later(self) -> None: ...
+
+        fiber_round = Round()
+        lua = FakeLua(lambda: None)
+        waits = waits_of(lua, fiber_round)
+
+        def run() -> None:
+            time.sleep(0.011)
+            fiber_round.journal = Journal()
+
+        lua.on_run = run
+        waits.schedule_tick()
+        await asyncio.sleep(0)
+        assert lua.runs == 1
+        await until(lambda: lua.runs > 2)
+        waits.close()
+
+    asyncio.run(test())
