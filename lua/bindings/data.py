@@ -28,11 +28,14 @@ from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
     from box.node import Node
+    from box.schema.space import Space
     from box.txn.context import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
 _NO_FORMAT = TupleFormat()
+_DROPPED_LIMIT = 128
+"""Formats of dropped spaces that are kept for the tuples that Lua still has."""
 _WINDOW_SIZE = 4096
 _WINDOW_HEADER = 8
 _NUMBERS = frozenset((FieldType.UNSIGNED, FieldType.INTEGER, FieldType.NUMBER))
@@ -88,6 +91,7 @@ class DataBinding(Binding):
         super().__init__(runtime, node)
         self._cursors: dict[int, ReadAhead | OneByOne] = {}
         self._last_cursor = 0
+        self._dropped: dict[int, TupleFormat] = {}
         self._salt = salter()
 
     # Reads
@@ -337,21 +341,42 @@ class DataBinding(Binding):
         self.node.schema.space(space_id).run_triggers = bool(is_enabled)
         return None
 
-    # Tuples that belong to no space, or not any more
+    # Tuples by themselves
 
     def _format(self, space_id: int) -> TupleFormat:
+        """That of a space, also when it was dropped lately; of anything else, the one without rules."""
         space = self.node.schema.spaces.get(int(space_id))
-        return _NO_FORMAT if space is None else space.format
+        return self._dropped.get(int(space_id), _NO_FORMAT) if space is None else space.format
+
+    @guarded("tuple_formats_attach")
+    def attach(self) -> None:
+        """Keep the formats of the spaces that are dropped from now on."""
+        hooks = self.node.schema.on_alter_space
+        if self._space_changed not in hooks:
+            hooks.append(self._space_changed)
+
+    def _space_changed(self, space: Space) -> None:
+        self._dropped.pop(space.id, None)
+        if not self.node.schema.has_space(space.id):
+            self._dropped[space.id] = space.format
+            if len(self._dropped) > _DROPPED_LIMIT:
+                del self._dropped[next(iter(self._dropped))]
 
     @guarded("tuple_update")
     def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
-        """`tuple:update()`: the new tuple."""
-        return apply_update(raw, unpack(ops), fmt=self._format(space_id))
+        """`tuple:update()`: the new tuple, which fits the format of the old one's space."""
+        form = self._format(space_id)
+        new = apply_update(raw, unpack(ops), fmt=form)
+        form.validate(new)
+        return new
 
     @guarded("tuple_upsert")
     def tuple_upsert(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
-        """`tuple:upsert()`: operations that cannot be applied are left out."""
-        return apply_upsert(raw, unpack(ops), fmt=self._format(space_id))
+        """`tuple:upsert()`: the same, operations that cannot be applied are left out."""
+        form = self._format(space_id)
+        new = apply_upsert(raw, unpack(ops), fmt=form)
+        form.validate(new)
+        return new
 
     @guarded("tuple_path")
     def tuple_path(self, raw: bytes, path: bytes, space_id: int) -> Outcome:

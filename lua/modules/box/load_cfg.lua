@@ -101,6 +101,7 @@ local function open_box(values)
     end
     box.cfg = setmetatable(values, configured_metatable)
     finish.nothing(python.schema_attach())
+    finish.nothing(python.tuple_formats_attach())
 end
 
 local function close_box(members)

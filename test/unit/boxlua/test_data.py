@@ -298,6 +298,27 @@ def test_frommap_and_formats(run: Run) -> None:
     run(body)
 
 
+def test_changed_tuples_fit_the_format(run: Run) -> None:
+    """Of the space they come from, also when it is dropped; other tuples have none."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE + "t = s:replace{1, 'x'}")
+        wrong = "type does not match one required by operation: expected"
+        key, name = f"Tuple field 1 (id) {wrong} unsigned, got string", f"Tuple field 2 (name) {wrong} string, got"
+        for method in ("update", "upsert"):
+            assert await box.fails(f"t:{method}{{{{'#', 1, 1}}}}") == key
+            assert await box.fails(f"t:{method}{{{{'=', 2, 5}}}}") == f"{name} unsigned"
+            assert await box.fails(f"t:{method}{{{{'=', 2, 'y'}}}}:update{{{{'=', 2, true}}}}") == f"{name} boolean"
+        assert await box("return t:update{{'=', 'name', box.NULL}, {'!', 3, {}}}") == [1, None, []]
+        assert await box("return box.tuple.new{1}:update{{'=', 1, 'x'}}") == ["x"]
+        assert await box("return t:transform(1, 1)") == ["x"]
+        await box("s:drop()")
+        assert await box.fails("t:update{{'=', 1, 'a'}}") == key
+        assert await box("return t:update{{'=', 'name', 'z'}}") == [1, "z"]
+
+    run(body)
+
+
 def test_truncate_and_bsize(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(CREATE + "s:insert{1, 'abc'}")
