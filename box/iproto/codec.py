@@ -123,7 +123,12 @@ def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> byt
 
 
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
-    """The answer of CALL and EVAL: one encoded array of results."""
+    """The answer of CALL and EVAL: one encoded array of results, whose own header is made a long one."""
+    mark = array[0]
+    if mark < 0xDC:
+        array = b"\xdd\x00\x00\x00%c%b" % (mark & 0x0F, array[1:])
+    elif mark == 0xDC:
+        array = b"\xdd\x00\x00" + array[1:]
     return reply_header(sync, schema_version, 2 + len(array)) + b"\x81\x30" + array
 
 

@@ -252,9 +252,13 @@ def check_sql(body: bytes) -> None:
 
 
 def _pairs(body: bytes) -> Iterator[tuple[Any, bytes]]:
+    """As `walk`; a body has to be there, and its keys have to be unsigned."""
     if not body:
         raise _invalid("missing request body")
-    return walk(body)
+    for key, raw in walk(body):
+        if type(key) is not int or key < 0:
+            raise _invalid("packet body")
+        yield key, raw
 
 
 def _text(raw: bytes) -> str:

@@ -61,7 +61,10 @@ def test_reply_bytes() -> None:
     assert reply_tuples(5, 77, [b"\x91\x01"]) == bytes.fromhex("ce00000020" + header + "8130dd00000001 9101")
     assert reply_tuples(5, 77, []) == bytes.fromhex("ce0000001e" + header + "8130dd00000000")
     assert reply_tuples(5, 77, [b"\x91\x01"] * 2)[-9:] == bytes.fromhex("dd00000002 9101 9101")
-    assert decode_row(reply_array(5, 77, b"\x92\x01\x02")[5:]).body == b"\x81\x30\x92\x01\x02"
+    assert decode_row(reply_array(5, 77, b"\x92\x01\x02")[5:]).body == bytes.fromhex("8130dd00000002 01 02")
+    assert decode_row(reply_array(5, 77, b"\xdc\x00\x10" + bytes(16))[5:]).body[:7] == bytes.fromhex("8130dd00000010")
+    many = b"\xdd\x00\x01\x00\x00" + bytes(65536)
+    assert decode_row(reply_array(5, 77, many)[5:]).body == b"\x81\x30" + many
     chunk = decode_row(reply_chunk(5, 77, b"\x07")[5:])
     assert (chunk.type, chunk.sync, msgpack.unpackb(chunk.body, strict_map_key=False)) == (
         RequestType.CHUNK,

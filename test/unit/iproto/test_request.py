@@ -66,6 +66,24 @@ def test_calls(name: str, is_name_first: bool) -> None:
     assert raised.value.code == ErrorCode.MISSING_REQUEST_FIELD
 
 
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (RequestType.EVAL, {0x27: 5, 0x21: []}),
+        (RequestType.EVAL, {0x27: None}),
+        (RequestType.CALL, {0x22: b"f", 0x21: []}),
+        (RequestType.CALL, {0x22: "f", 0x21: {}}),
+        (RequestType.EVAL, {"x": 1, 0x27: "return 1"}),
+        (RequestType.CALL, {-1: 1, 0x22: "f"}),
+    ],
+)
+def test_calls_of_wrong_types(kind: RequestType, body: dict[object, object]) -> None:
+    """Texts are strings, and every key is unsigned."""
+    with pytest.raises(BoxError) as raised:
+        decode_call(kind, msgpack.packb(body))
+    assert str(raised.value) == "Invalid MsgPack - packet body"
+
+
 @pytest.mark.parametrize("end", [b"", b"\xa1f\x21", b"\xa1f\x21\x91", b"\xa1f\x21\x90\x90"])
 def test_bad_calls(end: bytes) -> None:
     """Lua never sees arguments that are cut short."""
