@@ -1,5 +1,6 @@
 -- require('fiber'): fibers, conditions, channels. Texts and cancellation points are the peer's.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local lua_error = require('internal.error')
 local opaque = require('internal.opaque')
 local python = require('internal.python')
@@ -215,7 +216,7 @@ new_object, id_of = opaque('fiber', methods)
 -- ---- waiting --------------------------------------------------------------------------------------------
 
 function fiber.sleep(...)
-    local delay = tonumber((...))
+    local delay = arguments.number((...))
     if delay == nil or select('#', ...) ~= 1 then
         error('fiber.sleep(delay): bad arguments', 2)
     end

@@ -4,7 +4,7 @@ local encoder = require('internal.msgpack_encode')
 local decoder = require('internal.msgpack_decode')
 local serializer = require('internal.serializer')
 
-local type, error, select = type, error, select
+local type, error, pcall, select = type, error, pcall, select
 
 local char_pointer, byte_pointer = ffi.typeof('const char *'), decoder.byte_pointer
 local EXPECTED_TEXT = "%s: a Lua string or 'char *' expected"
@@ -84,7 +84,11 @@ local function new_encode(cfg)
         if count > 1 and ibuf ~= nil and not is_ibuf(ibuf) then
             error("msgpack.encode: argument 2 must be of type 'struct ibuf'", 2)
         end
-        local bytes = encoder.encode(cfg, value)
+        local ok, bytes = pcall(encoder.encode, cfg, value)
+        if not ok then
+            -- A text gets the caller's place.
+            error(bytes, 2)
+        end
         return ibuf ~= nil and append(ibuf, bytes) or bytes
     end
 end

@@ -1,5 +1,6 @@
 -- coroutine.* such that a fiber may wait inside a coroutine of the user: a wait yields a mark, which every
 -- resume on the way passes on to the scheduler. While that lasts, the coroutine cannot be resumed by others.
+local arguments = require('internal.arguments')
 local scheduler = require('internal.scheduler')
 
 local PARK = scheduler.PARK
@@ -23,15 +24,26 @@ local function pass(co, ok, mark, ...)
 end
 
 local function resume(co, ...)
+    if type(co) ~= 'thread' then
+        arguments.bad(1, 'coroutine expected', 2)
+    end
     if parked[co] then
         return false, 'cannot resume non-suspended coroutine'
     end
     return pass(co, raw_resume(co, ...))
 end
 
-local function create(body)
+local function new(body)
+    if type(body) ~= 'function' then
+        arguments.bad(1, arguments.expected('function', body), 3)
+    end
     local co = raw_create(body)
     users[co] = true
+    return co
+end
+
+local function create(...)
+    local co = new((...))
     return co
 end
 
@@ -42,8 +54,8 @@ local function returned(ok, ...)
     return ...
 end
 
-local function wrap(body)
-    local co = create(body)
+local function wrap(...)
+    local co = new((...))
     return function(...)
         return returned(resume(co, ...))
     end
@@ -57,6 +69,11 @@ local function yield(...)
     return raw_yield(...)
 end
 
+-- Whether the running coroutine is one of the user.
+local function is_yieldable()
+    return users[raw_running()] == true
+end
+
 local function status(co)
     if type(co) == 'thread' and parked[co] then
         return 'normal'
@@ -65,6 +82,6 @@ local function status(co)
 end
 
 coroutine.create, coroutine.resume, coroutine.wrap = create, resume, wrap
-coroutine.yield, coroutine.status = yield, status
+coroutine.yield, coroutine.status, coroutine.isyieldable = yield, status, is_yieldable
 
 return coroutine

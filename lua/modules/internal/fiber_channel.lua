@@ -2,6 +2,7 @@
 --
 -- A waiter is {strand, role, value}. Whoever serves it takes it out of the queue, sets `role` to DONE or CLOSED and
 -- wakes it; a waiter that wakes with its role unchanged was woken by someone else and decides again.
+local arguments = require('internal.arguments')
 local opaque = require('internal.opaque')
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
@@ -9,25 +10,33 @@ local wait_queue = require('internal.wait_queue')
 
 local type, error, select = type, error, select
 
+-- What one userdata of the peer may have at most, in values.
+local SIZE_LIMIT = 268435424
 local READER, WRITER, DONE, CLOSED = 1, 2, 3, 4
 
 local methods = {}
 local new, state_of
 
+-- Both name the caller of the method that calls them.
 local function check(object, usage)
     local channel = object ~= nil and state_of(object)
     if channel then
         return channel
-    elseif object == nil then
-        error('usage: ' .. usage, 0)
+    elseif type(object) == 'nil' then
+        error('usage: ' .. usage, 3)
     end
-    error(("bad argument #1 to '?' (fiber.channel expected, got %s)"):format(type(object)), 0)
+    arguments.bad(1, arguments.expected('fiber.channel', object), 3)
 end
 
 local function check_timeout(timeout, usage)
-    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
-        error('usage: ' .. usage, 0)
+    if type(timeout) == 'nil' then
+        return nil
     end
+    local seconds = arguments.number(timeout)
+    if seconds == nil or seconds < 0 then
+        error('usage: ' .. usage, 3)
+    end
+    return seconds
 end
 
 local function first_waiter(channel, role)
@@ -118,10 +127,10 @@ function methods.put(object, ...)
     local usage = 'channel:put(var [, timeout])'
     local channel = check(object, usage)
     if select('#', ...) == 0 then
-        error('usage: ' .. usage, 0)
+        error('usage: ' .. usage, 2)
     end
-    local value, timeout = ...
-    check_timeout(timeout, usage)
+    local value = ...
+    local timeout = check_timeout(select(2, ...), usage)
     if try_put(channel, value) or wait(channel, WRITER, value, timeout, try_put) then
         return true
     end
@@ -133,7 +142,7 @@ end
 function methods.get(object, timeout)
     local usage = 'channel:get([timeout])'
     local channel = check(object, usage)
-    check_timeout(timeout, usage)
+    timeout = check_timeout(timeout, usage)
     local done, carrier = try_get(channel)
     if not done then
         done, carrier = wait(channel, READER, nil, timeout, try_get)
@@ -193,13 +202,21 @@ end
 
 new, state_of = opaque('fiber.channel', methods)
 
-return function(size)
-    if size == nil then
-        size = 0
-    elseif type(size) ~= 'number' then
-        error('fiber.channel(size): bad arguments', 0)
-    elseif size < 0 then
-        error('fiber.channel(size): negative size', 0)
+-- The first argument has to be a number, the last one counts: cut to a whole number, and to 32 bits of it.
+return function(...)
+    local count, size = select('#', ...), 0
+    if type((...)) ~= 'nil' then
+        if arguments.number((...)) == nil then
+            error('fiber.channel(size): bad arguments', 2)
+        end
+        size = arguments.number((select(count, ...))) or 0
+        if size <= -1 or size >= 2^63 or size ~= size then
+            error('fiber.channel(size): negative size', 2)
+        end
+        size = math.floor(math.max(size, 0)) % 2^32
+        if size > SIZE_LIMIT then
+            error('userdata length overflow', 0)
+        end
     end
     return new({size = size, count = 0, last = 0, values = {}, closed = false, waiters = wait_queue.new()})
 end

@@ -1,4 +1,5 @@
 -- fiber.cond(): condition variables.
+local arguments = require('internal.arguments')
 local opaque = require('internal.opaque')
 local scheduler = require('internal.scheduler')
 local wait_queue = require('internal.wait_queue')
@@ -8,26 +9,28 @@ local type, error = type, error
 local methods = {}
 local new, state_of
 
+-- Names the caller of the method that calls it.
 local function check(object, usage)
     local waiters = object ~= nil and state_of(object)
     if waiters then
         return waiters
-    elseif object == nil then
-        error('usage: ' .. usage, 0)
+    elseif type(object) == 'nil' then
+        error('usage: ' .. usage, 3)
     end
-    error(("bad argument #1 to '?' (fiber.cond expected, got %s)"):format(type(object)), 0)
+    arguments.bad(1, arguments.expected('fiber.cond', object), 3)
 end
 
 -- True when signalled or woken, false after `timeout` seconds.
 function methods.wait(object, timeout)
     local usage = 'cond:wait([timeout])'
     local waiters = check(object, usage)
-    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
-        error('usage: ' .. usage, 0)
+    local seconds = arguments.number(timeout)
+    if type(timeout) ~= 'nil' and (seconds == nil or seconds < 0) then
+        error('usage: ' .. usage, 2)
     end
     local strand = scheduler.current_strand()
     local place = waiters:push(strand)
-    local timed_out = scheduler.suspend(timeout)
+    local timed_out = scheduler.suspend(seconds)
     waiters:remove(place, strand)
     if timed_out then
         scheduler.test_cancel()

@@ -8,7 +8,7 @@ local ffi = require('ffi')
 local bit = require('bit')
 
 local band, bor, rshift, tobit = bit.band, bit.bor, bit.rshift, bit.tobit
-local floor, max = math.floor, math.max
+local floor, max, sub = math.floor, math.max, string.sub
 local type, getmetatable, tostring, error, pairs, rawget = type, getmetatable, tostring, error, pairs, rawget
 
 local INITIAL_SIZE = 65536
@@ -231,6 +231,7 @@ for _, name in ipairs({'int8_t', 'int16_t', 'int32_t', 'uint8_t', 'uint16_t', 'u
 end
 local BOOL, FLOAT = tonumber(ffi.typeof('bool')), tonumber(ffi.typeof('float'))
 local DOUBLE = tonumber(ffi.typeof('double'))
+local INT64, UINT64 = tonumber(int64_type), tonumber(uint64_type)
 
 local function put_float(value, pos)
     number_cell.f = value
@@ -239,8 +240,16 @@ local function put_float(value, pos)
     return pos + 5
 end
 
+-- Whether `value`, whose ctype has the number `ctype`, is that ctype itself. It counts as its number then.
+local function is_ctype(value, ctype)
+    return tonumber(value) == ctype and sub(tostring(value), 1, 6) == 'ctype<'
+end
+
 local function put_other_cdata(cfg, value, pos)
     local ctype = tonumber(ffi.typeof(value))
+    if is_ctype(value, ctype) then
+        return unencodable(cfg, value, pos, 'cdata')
+    end
     local encode = by_ctype[ctype]
     if encode then
         local bytes = call_out(encode, value, pos)
@@ -265,9 +274,9 @@ end
 
 local function put_cdata(cfg, value, pos)
     if ffi.istype(int64_type, value) then
-        return put_int64(value, pos)
+        return is_ctype(value, INT64) and unencodable(cfg, value, pos, 'cdata') or put_int64(value, pos)
     elseif ffi.istype(uint64_type, value) then
-        return put_uint64(value, pos)
+        return is_ctype(value, UINT64) and unencodable(cfg, value, pos, 'cdata') or put_uint64(value, pos)
     elseif is_null(value) then
         buffer[pos] = 0xc0
         return pos + 1

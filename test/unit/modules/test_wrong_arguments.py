@@ -48,6 +48,29 @@ TEXTS = {
     "merger.new_source_fromtable()": HERE + "Usage: merger.new_source_fromtable(<table>)",
     "merger.new_tuple_source(5)": HERE + "Usage: merger.new_tuple_source(gen, param, state)",
     "fiber.sleep('x')": HERE + "fiber.sleep(delay): bad arguments",
+    "fiber.sleep(0ULL)": HERE + "fiber.sleep(delay): bad arguments",
+    "fiber.channel('x')": HERE + "fiber.channel(size): bad arguments",
+    "fiber.channel(box.NULL)": HERE + "fiber.channel(size): bad arguments",
+    "fiber.channel({}, 1)": HERE + "fiber.channel(size): bad arguments",
+    "fiber.channel(-1)": HERE + "fiber.channel(size): negative size",
+    "fiber.channel(1e300)": HERE + "fiber.channel(size): negative size",
+    "fiber.channel(0/0)": HERE + "fiber.channel(size): negative size",
+    "fiber.channel(2^31)": "userdata length overflow",
+    "fiber.channel():put()": HERE + "usage: channel:put(var [, timeout])",
+    "fiber.channel():put(1, box.NULL)": HERE + "usage: channel:put(var [, timeout])",
+    "fiber.channel():get('x')": HERE + "usage: channel:get([timeout])",
+    "fiber.channel().size()": HERE + "usage: channel:size()",
+    "fiber.channel().get(box.NULL)": HERE + "bad argument #1 to 'get' (fiber.channel expected, got cdata)",
+    "fiber.cond():wait(-1)": HERE + "usage: cond:wait([timeout])",
+    "fiber.cond().signal()": HERE + "usage: cond:signal()",
+    "fiber.cond().broadcast(1)": HERE + "bad argument #1 to 'broadcast' (fiber.cond expected, got number)",
+    "coroutine.create()": HERE + "bad argument #1 to 'create' (function expected, got no value)",
+    "coroutine.wrap(1)": HERE + "bad argument #1 to 'wrap' (function expected, got number)",
+    "coroutine.resume(1)": HERE + "bad argument #1 to 'resume' (coroutine expected)",
+    "msgpack.encode(require('ffi').typeof('int'))": HERE + "unsupported Lua type 'cdata'",
+    "msgpack.encode{require('ffi').typeof('int64_t')}": HERE + "unsupported Lua type 'cdata'",
+    "msgpack.encode(require('ffi').typeof('uint64_t'))": HERE + "unsupported Lua type 'cdata'",
+    "msgpack.encode(require('ffi').typeof('struct tuple'))": HERE + "unsupported Lua type 'cdata'",
     "fiber.create(1)": HERE + "fiber.create(function, ...): bad arguments",
     "socket('AF_INET', 'SOCK_STREAM', 'tcp'):write(5)": (
         "builtin/socket.lua: attempt to get length of local 'octets' (a number value)"
@@ -76,6 +99,32 @@ def test_numbers_are_texts_and_paths(lua: Lua) -> None:
         return utf8.upper(5), utf8.len(-1), utf8.cmp(1, 2), utf8.sub(123, 2), utf8.isupper(-1), utf8.isupper(1e9),
             utf8.isupper(''), fio.stat(12345) == nil, fio.abspath(5):match('/5$')"""
     ) == ["5", 2, -1, "23", False, False, False, True, "/5"]
+
+
+def test_sizes_and_timeouts_of_channels(lua: Lua) -> None:
+    """Numbers as text are numbers; sizes are cut to 32 bits, and the last argument is the one that counts."""
+    assert lua(
+        """local channel = require('fiber').channel
+        local c = channel(1)
+        return channel('5'):size(), channel(1.5):size(), channel(-0.5):size(), channel(2^32 + 5):size(),
+            channel(1, 2):size(), channel(1, 'x'):size(), channel(nil, 4):size(),
+            c:put(1, '0'), c:put(2, '0'), c:get('0'), require('fiber').cond():wait('0')"""
+    ) == [5, 1, 0, 5, 2, 0, 0, True, False, 1, False]
+
+
+def test_whole_numbers_as_large_as_numbers_of_types(lua: Lua) -> None:
+    """A value is no ctype, whatever it equals."""
+    assert lua(
+        """local ffi, encode = require('ffi'), require('msgpack').encode
+        local function number(name)
+            return encode(ffi.new(name, tonumber(ffi.typeof(name)))) == encode(tonumber(ffi.typeof(name)))
+        end
+        return number('int64_t'), number('uint64_t'), number('int'), number('uint8_t')"""
+    ) == [True, True, True, True]
+
+
+def test_who_may_yield(lua: Lua) -> None:
+    assert lua("return coroutine.isyieldable(), coroutine.wrap(coroutine.isyieldable)()") == [False, True]
 
 
 def test_ports_that_are_none(lua: Lua) -> None:
