@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from box.iproto import uri as uris
-from box.txn.context import Context
+from box.txn.context import Context, Session
 from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, ListenError
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ class Consoles:
         self.servers: dict[int, ConsoleServer] = {}
         self._bind()
         self._serve_handle = self._runtime.compile(b"return require('console')._serve", "=console")
-        self._push_handle = self._runtime.compile(b"return require('console')._push", "=console")
         self._node.on_shutdown.append(self.close)
 
     def _bind(self) -> None:
@@ -101,7 +100,7 @@ class Consoles:
             await node.sessions.run_on_connect(ctx)
             await node.sessions.run_on_auth(ctx, session.user, True)
             connection.write(GREETING)
-            session.push = self._pusher(ctx, connection.write)
+            self._push_to(session, connection.write)
             await self._runtime.call_raw(self._serve_handle, number, ctx=ctx, name=f"console/{connection.peer}")
         finally:
             self._connections.pop(number, None)
@@ -109,16 +108,15 @@ class Consoles:
                 node.txns.rollback_open(ctx, ctx.txn)
             await node.sessions.close(session)
 
-    def _pusher(self, ctx: Context, write: Callable[[bytes], bool | int | None]) -> Callable[[bytes, int], int | None]:
-        """What shows a pushed value. `write` gives True, None, or a token if the reader is slow."""
+    @staticmethod
+    def _push_to(session: Session, write: Callable[[bytes], bool | int | None]) -> None:
+        """Pushed values are written as text. `write` gives True, None, or a token if the reader is slow."""
 
-        def push(data: bytes, _sync: int) -> int | None:
-            (text,) = self._runtime.invoke_now(self._push_handle, data, ctx=ctx)
-            assert isinstance(text, bytes)
-            outcome = write(text)
+        def push(shown: bytes, _sync: int) -> int | None:
+            outcome = write(shown)
             return None if outcome is True else outcome
 
-        return push
+        session.push, session.pushes_text = push, True
 
     def _keep(self, connection: Connection) -> int:
         self._last_number += 1
@@ -240,7 +238,7 @@ class Consoles:
         ctx: Context = self._runtime.ctx
         ctx.session.type = "repl"
         ctx.session.fd = 1
-        ctx.session.push = self._pusher(ctx, self._print)
+        self._push_to(ctx.session, self._print)
 
     def _print(self, text: bytes) -> bool:
         self._open_terminal().write(text.decode(errors="surrogateescape"))

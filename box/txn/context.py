@@ -23,10 +23,10 @@ class Session:
 
     `id` grows by one a session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the request
     that is running, `push` sends an out-of-band message (None where the transport has none) and may give the token of
-    a wait for a slow receiver.
+    a wait for a slow receiver. It takes MessagePack, or with `pushes_text` what a console shows.
     """
 
-    __slots__ = ("credentials", "fd", "id", "on_disconnect", "peer", "push", "storage", "sync", "type")
+    __slots__ = ("credentials", "fd", "id", "on_disconnect", "peer", "push", "pushes_text", "storage", "sync", "type")
 
     def __init__(
         self,
@@ -47,6 +47,7 @@ class Session:
         self.fd = fd
         self.sync = 0
         self.push = push
+        self.pushes_text = False
         self.on_disconnect: list[Callable[[], Any]] = []
         self.storage: dict[str, Any] = {}
         """What Python code keeps for the life of the session; Lua's `box.session.storage` lives in Lua."""

@@ -125,11 +125,11 @@ class NetBoxBinding(Binding):
         return True
 
     @exported("netbox_close")
-    def close(self, remote_id: float) -> None:
-        """End a connection. Its requests fail with NO_CONNECTION, `Connection closed`."""
+    def close(self, remote_id: float, reason: bytes = b"Connection closed") -> None:
+        """End a connection. Its requests fail with NO_CONNECTION and the reason."""
         remote = self._remotes.pop(int(remote_id), None)
         if remote is not None:
-            remote.connection.close(_no_connection("Connection closed"))
+            remote.connection.close(_no_connection(text(reason)))
 
     @exported("netbox_schema")
     def schema(self, remote_id: float, version: float) -> None:

@@ -132,6 +132,12 @@ class SessionBinding(Binding):
 
     # Messages and settings
 
+    @exported("session_push_kind")
+    def push_kind(self) -> int:
+        """What `push` takes: 0 nothing, 1 MessagePack, 2 the text that a console shows."""
+        session = self.ctx.session
+        return 0 if session.push is None else 2 if session.pushes_text else 1
+
     @guarded("session_push")
     def push(self, data: bytes) -> Outcome:
         """Send a message out of band: True, or a token if that takes time. ER_UNSUPPORTED where there are none."""

@@ -11,7 +11,6 @@ local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
 local lua_output = require('internal.lua_output')
 local python = require('internal.python')
-local msgpack = require('internal.msgpack')
 local wait = require('internal.wait')
 
 local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_nil = true})
@@ -128,20 +127,8 @@ local function format_output(ok, ...)
     return formats[settings.fmt](settings.opts, ok, select('#', ...), ...)
 end
 
--- Tables without the style hints that decoding gives them.
-local function plain(value)
-    if type(value) == 'table' then
-        setmetatable(value, nil)
-        for _, item in pairs(value) do
-            plain(item)
-        end
-    end
-    return value
-end
-
--- What a console shows for box.session.push(value); the value comes as MessagePack.
-local function format_push(packed)
-    local value = plain(msgpack.decode(packed))
+-- What a console shows for box.session.push(value).
+local function format_push(value)
     local settings = current_settings()
     if settings.fmt == 'yaml' then
         return yaml_emitter.encode(CFG, value, PUSH_HANDLE, PUSH_PREFIX)

@@ -64,8 +64,17 @@ local function run_call(handle, name, packed)
     return encode_args(call_stored(handle, name, decode_args(packed)))
 end
 
+local function returned(ok, ...)
+    if not ok then
+        error((...), 0)
+    end
+    return ...
+end
+
+-- Errors that name the place of a caller name none when the expression has left its frame to a function: as in the
+-- peer, no Lua function stands behind it.
 local function run_eval(expression, packed)
-    return encode_args(compile(expression)(decode_args(packed)))
+    return encode_args(returned(pcall(compile(expression), decode_args(packed))))
 end
 
 python.entry('box.run_call', registry.ref(run_call))

@@ -2,6 +2,7 @@
 
 local arguments = require('internal.arguments')
 local direct = require('box.direct')
+local errors = require('internal.error')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
@@ -93,11 +94,25 @@ function M.su(...)
     return leave(number, pcall(func, select(3, ...)))
 end
 
+-- How the transport of a session wants a pushed value: one that has none refuses anything.
+local encoders = {
+    [0] = function() return '' end,
+    msgpack.encode,
+    function(value) return require('console')._push(value) end,
+}
+
 function M.push(...)
     if select('#', ...) ~= 1 then
         error('Usage: box.session.push(data)', 2)
     end
-    local ok, problem = python.session_push(msgpack.encode((...)))
+    local ok, data = pcall(encoders[python.session_push_kind()], (...))
+    if not ok then
+        -- As the encoder of the peer, which raises, it names the place of our caller.
+        local _, text = pcall(error, data, 3)
+        return nil, errors.from_value(text)
+    end
+    local problem
+    ok, problem = python.session_push(data)
     if not ok then
         return nil, finish.error(problem)
     end

@@ -201,7 +201,7 @@ end
 
 local function send_async(remote, method, options, format, ...)
     if options.on_push or options.on_push_ctx then
-        error('To handle pushes in an async request use future:pairs()', 0)
+        error('To handle pushes in an async request use future:pairs()')
     end
     local request, problem = remote._transport:send(method, {
         format = format, buffer = options.buffer, skip_header = options.skip_header, on_push = table.insert,

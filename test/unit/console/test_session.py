@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -108,6 +109,14 @@ def test_push(converse: Converse) -> None:
     first, second = converse(["box.session.push({1, {a = 2}}) return 5", "6"])
     assert first == "%TAG !push! tag:tarantool.io/push,2018\n---\n- 1\n- a: 2\n...\n"
     assert second == "---\n- 5\n...\n"
+
+
+def test_push_shows_any_value(converse: Converse) -> None:
+    """As an answer does: what MessagePack cannot have, and tuples as such."""
+    (shown,) = converse(["box.session.push({newproxy, box.tuple.new{1, 2}})"])
+    assert re.fullmatch(
+        r"%TAG !push! tag:tarantool.io/push,2018\n---\n- 'function: builtin#\d+'\n- \[1, 2\]\n\.\.\.\n", shown
+    )
 
 
 def test_console_functions_need_a_console(converse: Converse) -> None:

@@ -119,6 +119,38 @@ def test_messages_before_the_reply(remote: Any) -> None:
     ) == [[1, [2]], "end", [[1, 1], [2, [2]], [3, ["end"]]]]
 
 
+def test_messages_that_cannot_be_encoded(remote: Any) -> None:
+    assert remote(
+        """local ok, problem = unpack(conn:eval('local a, b = box.session.push(print) return {a, tostring(b)}'))
+        local tail = select(2, pcall(conn.eval, conn, 'return box.session.push()'))
+        return ok == nil, problem, tostring(tail)"""
+    ) == [True, "eval:1: unsupported Lua type 'function'", "Usage: box.session.push(data)"]
+
+
+def test_an_error_of_on_push_ends_the_connection(remote: Any) -> None:
+    assert remote(
+        """local sleeper = conn:eval('require("fiber").sleep(100)', {}, {is_async = true})
+        local _, problem = pcall(conn.call, conn, 'pusher', {}, {on_push = function() error('oops', 0) end})
+        local _, wrong = pcall(conn.call, conn, 'pusher', {}, {is_async = true, on_push = table.insert})
+        local _, slept = sleeper:wait_result(10)
+        conn:wait_state('error', 10)
+        local _, later = pcall(conn.call, conn, 'pusher')
+        return tostring(problem), problem.code == box.error.NO_CONNECTION, tostring(slept), conn.state, conn.error,
+            tostring(later), (tostring(wrong):match('To handle.*'))"""
+    ) == ["oops", True, "oops", "error", "oops", "oops", "To handle pushes in an async request use future:pairs()"]
+
+
+def test_messages_go_into_the_buffer(remote: Any) -> None:
+    """With `on_push` and without."""
+    assert remote(
+        """local buffer, sizes = require('buffer').ibuf(), {}
+        local size = conn:call('pusher', {}, {buffer = buffer})
+        local all = buffer:size()
+        conn:call('pusher', {}, {buffer = buffer, on_push = table.insert, on_push_ctx = sizes})
+        return size, all, buffer:size(), sizes"""
+    ) == [11, 28, 56, [8, 9]]
+
+
 def test_the_schema_follows_the_server(remote: Any) -> None:
     assert remote(
         """local events = {}

@@ -32,12 +32,13 @@ local function new(number, method, options)
     end
     return setmetatable({
         _ticket = ffi.gc(ticket_type(number), collect),
-        _method = method,
+        method = method,
         _format = options.format,
         _buffer = options.buffer,
         _skip_header = options.skip_header,
-        _on_push = options.on_push,
-        _on_push_ctx = options.on_push_ctx,
+        on_push = options.on_push,
+        on_push_ctx = options.on_push_ctx,
+        _on_failure = options.on_failure,
         _pushes = 0,
     }, future_mt)
 end
@@ -54,11 +55,30 @@ local function finish(self, value, problem)
     self._ticket.number = 0
 end
 
+local function hand_out(self, message)
+    self.on_push(self.on_push_ctx, message)
+end
+
+local function is_cancellation(problem)
+    return errors.is(problem) and problem.type == 'FiberIsCancelled'
+end
+
+-- An error of `on_push` ends the connection.
 local function take_push(self, body)
     self._pushes = self._pushes + 1
-    if self._on_push then
-        self._on_push(self._on_push_ctx, self._buffer and store(self, body) or results.push(body))
+    local message = self._buffer and store(self, body) or results.push(body)
+    if self.on_push == nil then
+        return
     end
+    local ok, problem = pcall(hand_out, self, message)
+    if ok then
+        return
+    elseif is_cancellation(problem) then
+        error(problem, 0)
+    end
+    local reason = tostring(problem)
+    self._on_failure(reason)
+    finish(self, nil, box.error.new({code = box.error.NO_CONNECTION, reason = reason}))
 end
 
 local function take_reply(self, body)
@@ -66,7 +86,7 @@ local function take_reply(self, body)
         finish(self, store(self, body))
         return
     end
-    local ok, value = pcall(results[self._method], body, self._format)
+    local ok, value = pcall(results[self.method], body, self._format)
     if ok then
         finish(self, value)
     else
@@ -82,7 +102,7 @@ local function advance(self, timeout)
         -- Another fiber has waited for the same and was first.
         return true
     elseif not ok then
-        if errors.is(kind) and kind.type == 'FiberIsCancelled' then
+        if is_cancellation(kind) then
             error(kind, 0)
         end
         finish(self, nil, errors.from_value(kind))
@@ -149,7 +169,7 @@ local function next_message(iterator, i)
     if i == nil then
         return nil, nil
     end
-    local self, messages = iterator.future, iterator.future._on_push_ctx
+    local self, messages = iterator.future, iterator.future.on_push_ctx
     i = i + 1
     local deadline = iterator.timeout and fiber.clock() + iterator.timeout
     while i > #messages and not methods.is_ready(self) do

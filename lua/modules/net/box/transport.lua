@@ -44,9 +44,9 @@ local function set_state(self, state, reason)
     self.changed:broadcast()
 end
 
-local function disconnect(self)
+local function disconnect(self, reason)
     if self.id ~= nil then
-        python.netbox_close(self.id)
+        python.netbox_close(self.id, reason or 'Connection closed')
         self.id = nil
     end
 end
@@ -173,6 +173,11 @@ function methods.send(self, method, options, ...)
     end
     local kind, body = codec.bodies[method](...)
     local number = wait(python.netbox_send(self.id, kind, body))
+    options.on_failure = function(problem)
+        -- The fiber of the connection learns it from Python, and changes the state.
+        self.reason = problem
+        disconnect(self, problem)
+    end
     return future.new(number, method, options)
 end
 
