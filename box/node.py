@@ -355,6 +355,7 @@ class Node:
     def set_instance_id(self, instance_id: int) -> None:
         """The id under which `_cluster` knows this instance, 0 for none."""
         self.instance_id = self.limbo.instance_id = self.schema.instance_id = instance_id
+        self.limbo.refresh_mode()
         if isinstance(self.journal, Journal):
             self.journal.instance_id = instance_id
 
@@ -395,6 +396,7 @@ class Node:
         """Wake those who wait for the instance to become writable or read-only."""
         self._is_ro = not self.is_configured or bool(self.config.values["read_only"]) or self.replication.is_orphan
         self.dml.is_read_only = self._is_ro
+        self.limbo.refresh_mode()
         is_ro = self.is_ro
         for wanted, future in self._mode_waiters:
             if wanted == is_ro and not future.done():

@@ -103,6 +103,7 @@ class Limbo:
         self.greatest_term = 0
         self.entries: deque[LimboEntry] = deque()
         """Oldest first. For reading; only this class changes it."""
+        self._is_foreign = False
         self._acks: dict[int, int] = {}
         self._terms: dict[int, int] = {}
         self._writing: Decision | None = None
@@ -130,8 +131,16 @@ class Limbo:
 
     @property
     def is_read_only(self) -> bool:
-        """True while transactions of another instance wait here: writing would collide with them."""
-        return bool(self.entries) and self.owner_id != self.instance_id
+        """True while transactions of another instance wait here: writing would collide with them.
+
+        As in the peer, an owner who fills the queue again after it was empty makes nobody read-only, until
+        `refresh_mode`; a local transaction meets UNCOMMITTED_FOREIGN_SYNC_TXNS then.
+        """
+        return self._is_foreign and bool(self.entries)
+
+    def refresh_mode(self) -> None:
+        """See whether the owner is another instance: the modes of this instance are looked at anew."""
+        self._is_foreign = self.owner_id != self.instance_id
 
     @property
     def last_synchro_lsn(self) -> int:
@@ -173,6 +182,9 @@ class Limbo:
         if self.owner_id != owner_id:
             self.owner_id = owner_id
             self.confirmed_lsn = 0
+            self._is_foreign = owner_id != self.instance_id
+        elif not self.entries:
+            self._is_foreign = False
         entry = LimboEntry(txn, wait_ack)
         self.entries.append(entry)
         return entry

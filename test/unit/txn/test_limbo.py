@@ -137,6 +137,21 @@ def test_others_between_synchronous_ones() -> None:
     assert limbo.is_empty
 
 
+def test_an_owner_who_comes_again_makes_nobody_read_only() -> None:
+    """As in the peer, the mode follows changes of the owner; who writes all the same is refused by the queue."""
+    limbo = limbo_of(OTHER, 10)
+    assert limbo.is_read_only
+    limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER))
+    assert limbo.is_empty
+    limbo.append(_txn(), OTHER, True)
+    assert not limbo.is_read_only
+    with pytest.raises(BoxError) as failure:
+        limbo.append(_txn(), 0, True)
+    assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
+    limbo.refresh_mode()
+    assert limbo.is_read_only
+
+
 def test_foreign_entries() -> None:
     """Entries of another instance make this one read-only; only that instance may add to them."""
     limbo = limbo_of(OTHER, 10)
