@@ -5,8 +5,8 @@ to wait (for the log, a quorum, a function) is added when it is known, and all r
 together.
 
 Input stops while: the client does not read its replies (OUTPUT), more than `net_msg_max` requests of the whole
-server are waiting (LIMIT), the greeting waits for a trigger or replication has the connection (BUSY). Input that is
-here already stays in `_chunks` meanwhile.
+server are waiting (LIMIT), the greeting waits for a trigger or replication has the connection (BUSY), requests gather
+for a moment (PACE, see `pace.py`). Input that is here already stays in `_chunks` meanwhile.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.codec import encode_greeting, reply_chunk, reply_error, reply_ok, reply_tuple, reply_tuples
 from box.iproto.constants import RequestType
+from box.iproto.pace import SECONDS, TURNS, Pace, Pause
 from box.iproto.packets import packet_bounds
 from box.iproto.row import Row
 from box.iproto.sockets import address_text
@@ -39,6 +40,7 @@ class Stop(IntFlag):
     OUTPUT = 1
     LIMIT = 2
     BUSY = 4
+    PACE = 8
 
 
 _HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
@@ -70,6 +72,7 @@ class Connection(asyncio.Protocol):
         "_have",
         "_need",
         "_out",
+        "_pace",
         "_server",
         "_stopped",
         "_transport",
@@ -87,6 +90,7 @@ class Connection(asyncio.Protocol):
         self._need = 0
         """Bytes in `_chunks`, and how many there must be before it is worth looking at them."""
         self._stopped = Stop(0)
+        self._pace = Pace()
         self._flush_scheduled = False
         self._detached = False
         self.salt = b""
@@ -167,6 +171,21 @@ class Connection(asyncio.Protocol):
         if not self._stopped and self._transport is not None:
             self._transport.resume_reading()
 
+    def _pause(self, pause: Pause) -> None:
+        """Let requests gather before the next read."""
+        self._stop(Stop.PACE)
+        if pause is Pause.LONG:
+            self._server.loop.call_later(SECONDS, self._resume, Stop.PACE)
+        else:
+            self._take_turns(TURNS)
+
+    def _take_turns(self, left: int) -> None:
+        """A short pause: resume after so many turns of the loop."""
+        if left:
+            self._server.loop.call_soon(self._take_turns, left - 1)
+        else:
+            self._resume(Stop.PACE)
+
     def pause_writing(self) -> None:
         self._stop(Stop.OUTPUT)
 
@@ -188,26 +207,29 @@ class Connection(asyncio.Protocol):
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-        self._run(data)
+        pause = self._pace.after_read(self._run(data))
+        if pause:
+            self._pause(pause)
 
-    def _run(self, data: bytes) -> None:
-        """Serve the packets of `data` and keep what is left of it."""
+    def _run(self, data: bytes) -> int:
+        """Serve the packets of `data` and keep what is left of it. Gives their number."""
         self._flush_scheduled = True  # all replies until the end of this method leave there
         try:
-            pos, need = self._serve_packets(data)
+            pos, need, count = self._serve_packets(data)
         except BoxError as error:
             self._server.node.log.error(error.log_text)
             self.reply_error(0, error)
             self.close()
-            return
+            return 0
         if pos < len(data):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
             self._need = need
         self._flush()
+        return count
 
-    def _serve_packets(self, data: bytes) -> tuple[int, int]:
-        """Serve packet by packet. Gives the position behind the last one and the size of the incomplete rest."""
+    def _serve_packets(self, data: bytes) -> tuple[int, int, int]:
+        """Serve packet by packet. Gives the position behind the last one, the size of the incomplete rest, a count."""
         server = self._server
         pos, end, count, need = 0, len(data), 0, 0
         while pos < end and not self._stopped:
@@ -234,7 +256,7 @@ class Connection(asyncio.Protocol):
             pos = stop
             count += 1
         server.stats.net.totals[Net.REQUESTS] += count
-        return pos, need
+        return pos, need, count
 
     def _serve(self, kind: int, sync: int, data: bytes, at: int, stop: int) -> bool:
         """Serve a request whose body, at `at`, begins like an earlier one. False if it is not of that sort."""
