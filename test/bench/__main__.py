@@ -43,6 +43,9 @@ FIGURES = (
     Figure("iproto_replace_none", "IPROTO replace, 1,000 in flight, wal_mode none", "1/s", ">= 1", True),
     Figure("iproto_replace_write", "IPROTO replace, 1,000 in flight, wal_mode write", "1/s", ">= 1", True),
     Figure("iproto_select_none", "IPROTO select, 1,000 in flight", "1/s", ">= 1", True),
+    Figure("iproto_pipelined_replace_none", "IPROTO replace, 1,000 a system call, wal_mode none", "1/s", "", True),
+    Figure("iproto_pipelined_replace_write", "IPROTO replace, 1,000 a system call, wal_mode write", "1/s", "", True),
+    Figure("iproto_pipelined_select_none", "IPROTO select, 1,000 a system call", "1/s", "", True),
     Figure("iproto_update_none", "IPROTO update, 1,000 in flight, wal_mode none", "1/s", "", True),
     Figure("iproto_call_none", "IPROTO call of echo(), 1,000 in flight", "1/s", "", True),
     Figure("iproto_call_replace_none", "IPROTO call of s:replace, 1,000 in flight, wal_mode none", "1/s", "", True),
@@ -82,6 +85,10 @@ def _run_lua(executable: list[str], directory: Path, mode: str, count: int) -> V
 
 def _client(uri: str, requests: int, *names: str) -> Values:
     return _printed([sys.executable, "-m", "test.bench.client", uri, str(requests), "1000", *names])
+
+
+def _pipelined(uri: str, requests: int, *names: str) -> Values:
+    return _printed([sys.executable, "-m", "test.bench.pipelined", uri, str(requests), *names])
 
 
 def _printed(command: list[str]) -> Values:
@@ -167,6 +174,9 @@ def _fill(executable: list[str], root: Path, scale: float) -> Values:
     return values | {"recovery": time.perf_counter() - start}
 
 
+_PIPELINED = {"none": ("replace", "select"), "write": ("replace",)}
+
+
 def _iproto(executable: list[str], root: Path, scale: float) -> Values:
     requests = int(100_000 * scale)
     values: Values = {}
@@ -177,7 +187,7 @@ def _iproto(executable: list[str], root: Path, scale: float) -> Values:
         with _server(executable, root / wal_mode, wal_mode) as (uri, console, startup):
             values["startup"] = min(values.get("startup", startup), startup)
             values["console"] = _console_answer(console)
-            rates = _client(uri, requests, *names)
+            rates = _client(uri, requests, *names) | _pipelined(uri, 5 * requests, *_PIPELINED[wal_mode])
         values |= {f"iproto_{name}_{wal_mode}": rate for name, rate in rates.items()}
     return values
 

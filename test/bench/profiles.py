@@ -88,7 +88,12 @@ def _served(run: _Run, stats: Path, directory: Path) -> int:
     connection = Console(str(console))
     connection.ask("require('internal.python').start_profiler()")
     connection.close()
-    client = [sys.executable, "-m", "test.bench.client", uri, str(_OPERATIONS), "1000", run.request]
+    pipelined = run.request.removeprefix("pipelined_")
+    if pipelined != run.request:
+        arguments = ["test.bench.pipelined", uri, str(_OPERATIONS), pipelined]
+    else:
+        arguments = ["test.bench.client", uri, str(_OPERATIONS), "1000", run.request]
+    client = [sys.executable, "-m", *arguments]
     subprocess.run(client, cwd=_ROOT, stdout=subprocess.DEVNULL, check=True)
     server.send_signal(signal.SIGTERM)
     server.wait()

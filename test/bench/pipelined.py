@@ -1,0 +1,102 @@
+"""A client that writes a thousand requests with one system call and reads their replies: requests a second.
+
+Usage: python -m test.bench.pipelined URI REQUESTS NAME...; prints a line `NAME RATE` for each. It spends next to
+nothing itself, so that the figures are those of the server.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Callable
+
+import msgpack
+
+from box.iproto.constants import GREETING_SIZE, Key, RequestType
+from box.iproto.packets import packet_bounds
+from box.iproto.row import Row, decode_row, encode_packet
+
+_BATCH = 1000
+_ROUNDS = 3
+
+
+def _body(fields: dict[Key, object]) -> bytes:
+    packed: bytes = msgpack.packb({int(key): value for key, value in fields.items()})
+    return packed
+
+
+_SELECT_ALL = {Key.INDEX_ID: 0, Key.OFFSET: 0, Key.ITERATOR: 0}
+
+_REQUESTS: dict[str, Callable[[int, int], Row]] = {
+    "replace": lambda space, number: Row(
+        RequestType.REPLACE, body=_body({Key.SPACE_ID: space, Key.TUPLE: [number, "name", 1.5]})
+    ),
+    "select": lambda space, number: Row(
+        RequestType.SELECT, body=_body({Key.SPACE_ID: space, **_SELECT_ALL, Key.LIMIT: 1, Key.KEY: [number]})
+    ),
+    "ping": lambda space, number: Row(RequestType.PING),
+}
+
+
+class _Client:
+    def __init__(self, uri: str) -> None:
+        host, port = uri.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = memoryview(bytearray(1 << 20))
+        self._read(GREETING_SIZE)
+
+    def _read(self, size: int) -> None:
+        while size > 0:
+            got = self._socket.recv_into(self._buffer, min(size, len(self._buffer)))
+            if got == 0:
+                raise SystemExit("the server has closed the connection")
+            size -= got
+
+    def ask(self, requests: bytes, count: int) -> list[Row]:
+        """Send requests and decode as many replies."""
+        self._socket.sendall(requests)
+        data, replies, pos = b"", [], 0
+        while len(replies) < count:
+            data += self._socket.recv(1 << 20)
+            while len(data) - pos > 5 and (bounds := packet_bounds(data, pos))[1] <= len(data):
+                replies.append(decode_row(data[slice(*bounds)]))
+                pos = bounds[1]
+        self.reply_size = pos
+        return replies
+
+    def space_id(self, name: str) -> int:
+        body = _body({Key.SPACE_ID: 281, **_SELECT_ALL, Key.INDEX_ID: 2, Key.LIMIT: 1, Key.KEY: [name]})
+        [reply] = self.ask(encode_packet(Row(RequestType.SELECT, body=body)), 1)
+        space_id: int = msgpack.unpackb(reply.body, strict_map_key=False)[int(Key.DATA)][0][0]
+        return space_id
+
+    def rate(self, make: Callable[[int, int], Row], space: int, count: int) -> float:
+        """Requests a second, the best of some rounds. The first batch shows that they succeed, and their size."""
+        rows = (make(space, number) for number in range(_BATCH))
+        requests = b"".join(
+            encode_packet(Row(row.type, sync=100_000 + number, body=row.body)) for number, row in enumerate(rows)
+        )
+        failed = [reply for reply in self.ask(requests, _BATCH) if reply.type != RequestType.OK]
+        if failed:
+            raise SystemExit(f"{len(failed)} requests failed, the first with {failed[0].body!r}")
+        best = 0.0
+        for _ in range(_ROUNDS):
+            start = time.perf_counter()
+            for _ in range(count // _BATCH):
+                self._socket.sendall(requests)
+                self._read(self.reply_size)
+            best = max(best, count // _BATCH * _BATCH / (time.perf_counter() - start))
+        return best
+
+
+def main(uri: str, count: int, names: list[str]) -> None:
+    client = _Client(uri)
+    space = client.space_id("bench")
+    for name in names:
+        print(f"pipelined_{name}", client.rate(_REQUESTS[name], space, count))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
