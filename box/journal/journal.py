@@ -42,6 +42,7 @@ from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
 from box.replication.vclock import VClock
+from box.waiters import Waiters
 
 _T = TypeVar("_T")
 _Message = list[JournalEntry] | Callable[[], None]
@@ -132,7 +133,7 @@ class Journal:
         self._inline_after = 0.0
         self._inline_cost = 0.0
         self._threshold_reached = False
-        self._space_waiters: list[asyncio.Future[None]] = []
+        self._space_waiters = Waiters()
         # wal thread, except where said
         self._queue: SimpleQueue[_Message] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -302,17 +303,12 @@ class Journal:
             except Exception as error:
                 self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
         if self._space_waiters and self.queue_size < self.queue_max_size:
-            waiters, self._space_waiters = self._space_waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._space_waiters.wake()
 
     async def wait_for_space(self) -> None:
         """Return when less than `queue_max_size` bytes are queued (`wal_queue_max_size`, used by appliers)."""
         while self.queue_size >= self.queue_max_size:
-            waiter = self._loop.create_future()
-            self._space_waiters.append(waiter)
-            await waiter
+            await self._space_waiters.next()
 
     def _reach_threshold(self) -> None:
         if not self._threshold_reached:
