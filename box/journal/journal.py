@@ -25,6 +25,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -424,22 +425,17 @@ class Journal:
         answer: asyncio.Future[_T] = self._loop.create_future()
         self._busy += 1
 
-        def respond(result: _T | None, error: BaseException | None) -> None:
+        def respond(settle: Callable[[], None]) -> None:
             self._busy -= 1
-            if answer.cancelled():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result)  # type: ignore[arg-type]
+            if not answer.cancelled():
+                settle()
 
         def run() -> None:
             try:
-                result = call()
+                settle = partial(answer.set_result, call())
             except Exception as error:
-                self._loop.call_soon_threadsafe(respond, None, error)
-            else:
-                self._loop.call_soon_threadsafe(respond, result, None)
+                settle = partial(answer.set_exception, error)
+            self._loop.call_soon_threadsafe(respond, settle)
 
         self._queue.put(run)
         return await answer
