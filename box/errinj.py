@@ -50,7 +50,7 @@ def _defaults() -> dict[str, Value]:
 
 _DEFAULTS: Final = _defaults()
 _TALLIES: Final = frozenset({"ERRINJ_DYN_MODULE_COUNT", "ERRINJ_WAL_WRITE_COUNT"})
-"""Counted up by the product itself; they make nothing fail."""
+"""Counts that say what has happened; they make nothing fail."""
 
 
 class ErrorInjections:
