@@ -26,7 +26,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from box.checkpoint import Checkpoints
-from box.config import OPTIONS, Config, synchro_quorum
+from box.config import OPTIONS, Config
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.iproto.interface import FunctionsLike
@@ -39,6 +39,7 @@ from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
 from box.pidfile import PidFile
 from box.privileges import become
+from box.quorum import synchro_quorum
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
