@@ -281,24 +281,6 @@ class Log(_Speaker):
             record |= {"file": file, "line": int(line) if line.isdigit() else 0}
         return json.dumps(record, ensure_ascii=False) + "\n"
 
-    def error(self, text: str) -> None:
-        self.say(Level.ERROR, text)
-
-    def crit(self, text: str) -> None:
-        self.say(Level.CRIT, text)
-
-    def warn(self, text: str) -> None:
-        self.say(Level.WARN, text)
-
-    def info(self, text: str) -> None:
-        self.say(Level.INFO, text)
-
-    def verbose(self, text: str) -> None:
-        self.say(Level.VERBOSE, text)
-
-    def debug(self, text: str) -> None:
-        self.say(Level.DEBUG, text)
-
     def of_cord(self, origin: str) -> CordLog:
         """The same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""
         return CordLog(self, origin)
