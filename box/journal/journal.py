@@ -172,19 +172,21 @@ class Journal:
         self._started = True
 
     async def stop(self) -> None:
-        """Write what was submitted, finish the file, end the thread and the followers. Safe to call again."""
+        """Write what was submitted, finish the file, end the thread and the followers. Safe to call again, and at once
+        with another call: an abandoned start and the node's end may both stop it."""
         self._tail.close()
         self._stopping = True  # before the last batch, whose completion may want to write
         self.flush()
         self.is_void = False
-        if self._thread is not None:
+        thread = self._thread
+        if thread is not None:
             self._delay_over.set()
             self._queue.put(self._end)
-            await self._ended
-            self._thread.join()
+            await asyncio.shield(self._ended)
+            thread.join()
             self._thread = None
-            for forget in self._forget_delays:
-                forget()
+            while self._forget_delays:
+                self._forget_delays.pop()()
         self._executor.shutdown(wait=True)
 
     # --- writing, tx side ---------------------------------------------------------------------------------------------
