@@ -1,15 +1,13 @@
 """The option registry of `box.cfg`: name, type, default, whether it changes at run time, and its check.
 
-Two steps, both free of side effects: `Config.prepare(options)` checks names and types and gives the new
-values; `Config.check(values)` checks ranges and combinations over the whole set. `Node` applies the result.
-Names, defaults, order of checks and texts were observed on the peer (2.8.1).
+Two steps, both free of side effects: `prepare` checks names and types and gives the new values; `check` checks ranges
+and combinations over the whole set. `Node` applies the result. Names, defaults, order of checks and texts were observed
+on the peer (2.8.1).
 """
 
 from __future__ import annotations
 
-import ast
 import math
-import operator
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -18,9 +16,7 @@ from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import check_log_target, log_level
-
-REPLICA_MAX = 32
-"""Slots of a vector clock; id 0 is for local rows, so a replica set has 31 members at most."""
+from box.quorum import check_synchro_quorum
 
 _QUOTA_MAX = 4398046510080
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
@@ -383,107 +379,6 @@ def _check_numbers(values: Values) -> None:
     for name, value in values.items():
         if isinstance(value, float) and math.isnan(value):
             raise _bad(name, "the value must not be NaN")
-
-
-# -- the quorum formula -----------------------------------------------------------------------------
-
-_OPERATORS: dict[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.Mod: operator.mod,
-    # Lua's `^` is exponentiation.
-    ast.BitXor: operator.pow,
-    ast.USub: operator.neg,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-}
-_FUNCTIONS: dict[str, Callable[..., float]] = {
-    "abs": abs,
-    "ceil": math.ceil,
-    "floor": math.floor,
-    "max": max,
-    "min": min,
-    "sqrt": math.sqrt,
-}
-
-
-def _evaluate(node: ast.AST, n: int) -> float:
-    match node:
-        case ast.Expression(body=body):
-            return _evaluate(body, n)
-        case ast.Constant(value=int() | float() as number):
-            return number
-        case ast.Name(id="N"):
-            return n
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluate(left, n), _evaluate(right, n))
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
-            return _OPERATORS[type(op)](_evaluate(operand, n))
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARISONS:
-            return _COMPARISONS[type(op)](_evaluate(left, n), _evaluate(right, n))
-        case ast.BoolOp(op=op, values=operands):
-            return _evaluate_choice(operands, isinstance(op, ast.And), n)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="math"), attr=name), args=args) if name in _FUNCTIONS:
-            return _FUNCTIONS[name](*(_evaluate(arg, n) for arg in args))
-    raise ValueError("only arithmetic over N and math functions is allowed")
-
-
-def _no_number(formula: str) -> BoxError:
-    """The peer evaluates Lua, where an unknown name is nil, and says where in its own script it sees that."""
-    text = f'[string "local expr = [[{formula}]]..."]:7: Expression should return a number'
-    return _bad("replication_synchro_quorum", text)
-
-
-def _evaluate_choice(operands: list[ast.expr], is_and: bool, n: int) -> float:
-    """`and` and `or` as in Lua: the operand that decides; every number counts as true."""
-    value: float = is_and
-    for operand in operands:
-        value = _evaluate(operand, n)
-        if (value is not False) != is_and:
-            break
-    return value
-
-
-def synchro_quorum(value: Value, replica_count: int) -> int:
-    """The number of instances that must have a synchronous transaction, the formula `N / 2 + 1` included.
-
-    `replica_count` is the number of registered replicas, at least 1.
-    """
-    if not isinstance(value, str):
-        return int(value)
-    try:
-        formula = ast.parse(value.strip(), mode="eval")
-        if isinstance(formula.body, ast.Name) and formula.body.id != "N":
-            raise _no_number(value)
-        evaluated = _evaluate(formula, replica_count)
-        if isinstance(evaluated, bool):
-            raise _no_number(value)
-        quorum = int(evaluated)
-    except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
-        raise _bad("replication_synchro_quorum", f"failed to evaluate the formula '{value}': {error}") from None
-    if not 0 < quorum < REPLICA_MAX:
-        text = f"the formula is evaluated to the quorum {quorum} for replica number {replica_count}"
-        raise _bad("replication_synchro_quorum", f"{text}, which is out of range [1;{REPLICA_MAX - 1}]")
-    return quorum
-
-
-def check_synchro_quorum(value: Value) -> None:
-    """A formula must give a quorum for every possible size of the replica set. A text may be just a number."""
-    if isinstance(value, str) and re.fullmatch(r"\s*-?[\d.]+\s*", value):
-        value = float(value)
-    if isinstance(value, str):
-        for count in range(1, REPLICA_MAX):
-            synchro_quorum(value, count)
-    elif not 0 < _int64(value) < REPLICA_MAX:
-        text = "the value must be greater than zero and less than maximal number of replicas"
-        raise _bad("replication_synchro_quorum", text)
 
 
 class Config:

@@ -114,7 +114,8 @@ class Instance:
 class SpaceHandle:
     """One space of an embedded node. Tuples and keys are Python sequences, results lists.
 
-    A key of one part may be given as it is. Every method raises BoxError with the code that Lua would see.
+    A key of one part may be given as it is; `index` is a name or a number. Every method raises BoxError with the code
+    that Lua would see: NO_SUCH_SPACE once the space is dropped, NO_SUCH_INDEX_ID, KEY_PART_TYPE, READONLY, ...
     """
 
     def __init__(self, node: Node, name: str) -> None:
@@ -173,21 +174,27 @@ class SpaceHandle:
         key: Any = (),
         *,
         index: str | int = 0,
-        iterator: str | IteratorType = "EQ",
+        iterator: str | IteratorType | None = None,
         offset: int = 0,
         limit: int = 0xFFFFFFFF,
     ) -> list[list[Any]]:
-        """Tuples by a (partial) key. `iterator` is EQ, REQ, ALL, LT, LE, GE or GT."""
+        """At most `limit` tuples by a (partial) key, without the first `offset`.
+
+        `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in either case; a
+        HASH index knows EQ, ALL and GT. ITERATOR_TYPE.
+        """
         core = self._node.instance.node
-        kind = IteratorType[iterator] if isinstance(iterator, str) else iterator
-        rows = core.dml.select(self._node.context, self._space, self._iid(index), kind, offset, limit, _key(key))
+        values = _key(key)
+        kind = _iterator(iterator, values)
+        rows = core.dml.select(self._node.context, self._space, self._iid(index), kind, offset, limit, values)
         return [unpack(raw) for raw in rows]
 
-    async def count(self, key: Any = (), *, index: str | int = 0, iterator: str = "EQ") -> int:
+    async def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
         """How many tuples `select` would give."""
         core = self._node.instance.node
-        kind = IteratorType[iterator]
-        return core.dml.count(self._node.context, self._space, self._iid(index), kind, _key(key))
+        values = _key(key)
+        kind = _iterator(iterator, values)
+        return core.dml.count(self._node.context, self._space, self._iid(index), kind, values)
 
     async def len(self) -> int:
         """The number of tuples."""
@@ -206,8 +213,19 @@ def _key(key: Any) -> list[Any]:
     return list(key) if isinstance(key, (list, tuple)) else [key]
 
 
+def _iterator(iterator: str | IteratorType | None, key: list[Any]) -> IteratorType:
+    if iterator is None:
+        return IteratorType.EQ if key else IteratorType.ALL
+    if isinstance(iterator, IteratorType):
+        return iterator
+    try:
+        return IteratorType[iterator.upper()]
+    except KeyError:
+        raise client_error(ErrorCode.ITERATOR_TYPE, iterator) from None
+
+
 class _Spaces:
-    """`node.space["name"]`."""
+    """`node.space["name"]`: a SpaceHandle. NO_SUCH_SPACE."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

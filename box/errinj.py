@@ -50,7 +50,7 @@ def _defaults() -> dict[str, Value]:
 
 _DEFAULTS: Final = _defaults()
 _TALLIES: Final = frozenset({"ERRINJ_DYN_MODULE_COUNT", "ERRINJ_WAL_WRITE_COUNT"})
-"""Counted up by the product itself; they make nothing fail."""
+"""Counts that say what has happened; they make nothing fail."""
 
 
 class ErrorInjections:
@@ -104,13 +104,14 @@ class ErrorInjections:
 
     async def wait_until_off(self, name: str) -> None:
         """Wait in the tx thread while a boolean switch is on: the delays."""
-        while self.values[name]:
-            changed = asyncio.Event()
-            forget = self.on_change(name, lambda _, changed=changed: changed.set())  # type: ignore[misc]
-            try:
+        changed = asyncio.Event()
+        forget = self.on_change(name, lambda _: changed.set())
+        try:
+            while self.values[name]:
+                changed.clear()
                 await changed.wait()
-            finally:
-                forget()
+        finally:
+            forget()
 
     def apply_environment(self, environment: Mapping[str, str]) -> None:
         """Take the initial values from variables named like the switches; raises ILLEGAL_PARAMS for a wrong one."""

@@ -1,4 +1,4 @@
-"""Errors of the node: one table of codes and texts, one exception class a family.
+"""Errors of the node: one table of codes and texts, one exception class whose `type` names the family.
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
 client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in the peer.

@@ -14,6 +14,7 @@ import logging.handlers
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from enum import IntEnum
@@ -186,7 +187,32 @@ def _open_sink(target: str | None, resolve: Callable[[str], str]) -> _Sink:
     return _FileSink(resolve(rest if kind == "file" and rest else target))
 
 
-class Log:
+class _Speaker(ABC):
+    """Has a method for each level; what it says goes through `say`."""
+
+    @abstractmethod
+    def say(self, level: Level, text: str) -> None: ...
+
+    def error(self, text: str) -> None:
+        self.say(Level.ERROR, text)
+
+    def crit(self, text: str) -> None:
+        self.say(Level.CRIT, text)
+
+    def warn(self, text: str) -> None:
+        self.say(Level.WARN, text)
+
+    def info(self, text: str) -> None:
+        self.say(Level.INFO, text)
+
+    def verbose(self, text: str) -> None:
+        self.say(Level.VERBOSE, text)
+
+    def debug(self, text: str) -> None:
+        self.say(Level.DEBUG, text)
+
+
+class Log(_Speaker):
     """One instance's log. `fiber` gives `(id, name)` of what runs now; `clock` gives seconds since the epoch."""
 
     def __init__(self, clock: Callable[[], float], fiber: Callable[[], tuple[int, str]] = lambda: (1, "main")) -> None:
@@ -255,47 +281,17 @@ class Log:
             record |= {"file": file, "line": int(line) if line.isdigit() else 0}
         return json.dumps(record, ensure_ascii=False) + "\n"
 
-    def error(self, text: str) -> None:
-        self.say(Level.ERROR, text)
-
-    def crit(self, text: str) -> None:
-        self.say(Level.CRIT, text)
-
-    def warn(self, text: str) -> None:
-        self.say(Level.WARN, text)
-
-    def info(self, text: str) -> None:
-        self.say(Level.INFO, text)
-
-    def verbose(self, text: str) -> None:
-        self.say(Level.VERBOSE, text)
-
-    def debug(self, text: str) -> None:
-        self.say(Level.DEBUG, text)
-
     def of_cord(self, origin: str) -> CordLog:
         """The same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""
         return CordLog(self, origin)
 
 
-class CordLog:
+class CordLog(_Speaker):
     """Says things in the name of a thread other than main."""
 
     def __init__(self, log: Log, origin: str) -> None:
         self._log = log
         self._cord, _, self._fiber = origin.partition("/")
 
-    def _say(self, level: Level, text: str) -> None:
+    def say(self, level: Level, text: str) -> None:
         self._log.say(level, text, cord=self._cord, fiber=self._fiber)
-
-    def error(self, text: str) -> None:
-        self._say(Level.ERROR, text)
-
-    def crit(self, text: str) -> None:
-        self._say(Level.CRIT, text)
-
-    def warn(self, text: str) -> None:
-        self._say(Level.WARN, text)
-
-    def info(self, text: str) -> None:
-        self._say(Level.INFO, text)

@@ -26,9 +26,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from box.checkpoint import Checkpoints
-from box.config import OPTIONS, Config, synchro_quorum
+from box.config import OPTIONS, Config
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.iproto.interface import FunctionsLike
 from box.iproto.server import Server
 from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
@@ -38,6 +39,7 @@ from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
 from box.pidfile import PidFile
 from box.privileges import become
+from box.quorum import synchro_quorum
 from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
 from box.replication.replication import Replication
@@ -97,7 +99,7 @@ class Node:
         """Every reason but the limbo: asked at every write, so it is kept up to date by `on_ro_change`."""
         self.is_loading = False
         self.is_closed = False
-        self.functions: Any = None
+        self.functions: FunctionsLike | None = None
         """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
         self.on_schema_init: list[Callable[[], None]] = []
         """Called when a start begins, with a new and empty schema."""
@@ -122,6 +124,7 @@ class Node:
         self.round = Round()
         """Set by whoever runs fibers on this node."""
         self.journal: Any = self._startup_journal
+        """The Journal; until the node has started, what has only the methods that a start needs."""
         self._build(TupleStorage())
         self.replication = Replication(self)
         self.checkpoints = Checkpoints(self)

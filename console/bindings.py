@@ -7,7 +7,7 @@ and the terminal of an interactive session. See the text of lua.bindings.binding
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,6 +17,7 @@ from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, L
 
 if TYPE_CHECKING:
     from box.embed import Instance
+    from lua.runtime import Runtime
 
 DIAL_TIMEOUT = 10.0
 _END_OF_REPLY = b"\n...\n"
@@ -50,8 +51,8 @@ class Consoles:
     def _bind(self) -> None:
         bind, drive = self._runtime.bind, self._runtime.drive
 
-        def bind_waiting(name: str, method: Callable[..., Awaitable[Any]]) -> None:
-            bind(name, lambda *args: drive(method(*args)))  # type: ignore[arg-type]
+        def bind_waiting(name: str, method: Callable[..., Coroutine[Any, Any, Any]]) -> None:
+            bind(name, lambda *args: drive(method(*args)))
 
         bind_waiting("console_listen", self._listen)
         bind_waiting("console_dial", self._dial)
@@ -248,7 +249,7 @@ class Consoles:
 class _Dialed(Connection):
     """A connection made by us: the greeting comes first and is not a part of the conversation."""
 
-    def __init__(self, runtime: Any, greeting: asyncio.Future[bytes]) -> None:
+    def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:
         super().__init__(runtime)
         self._greeting = greeting
         self._head = bytearray()

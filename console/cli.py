@@ -244,7 +244,7 @@ class Program:
             else:
                 await self._call("chunk", text, "=(command line)")
         if options.script not in (None, "-"):
-            with open(script, "rb") as file:  # noqa: ASYNC230
+            with open(script, "rb") as file:  # noqa: ASYNC230 - nothing else runs yet
                 source = file.read()
             await self._chunk(source, f"@{script}", os.path.basename(script))
         elif options.script == "-" or self._reads_input():

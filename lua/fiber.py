@@ -30,7 +30,6 @@ _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
 _LONG_TICK: Final = 0.01
 """So many times, and seconds, a tick goes on with fibers whose writes it has completed itself."""
-_EAGER_TASKS = sys.version_info >= (3, 12)
 
 
 class Scheduler(Protocol):
@@ -178,8 +177,8 @@ class Waits:
         return task
 
     def _first_step(self, coro: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any] | None, Any]:
-        if _EAGER_TASKS:
-            task: asyncio.Task[Any] = asyncio.Task(coro, loop=self.loop, eager_start=True)  # type: ignore[call-arg]
+        if sys.version_info >= (3, 12):
+            task: asyncio.Task[Any] = asyncio.Task(coro, loop=self.loop, eager_start=True)
             return (None, task.result()) if task.done() else (task, None)
         stand_in = _StandIn()
         with _current_task(self.loop, stand_in):

@@ -292,10 +292,8 @@ class Runtime:
         """Run a source text with the arguments of a MessagePack array. Returns the MessagePack array of its results,
         or what the Lua function with the handle `serializer` makes of them. Raises BoxError."""
         chunk = None if chunk_name is None else chunk_name.encode()
-        if serializer is None:
-            handle, prefix = self._entries["eval"], ()
-        else:
-            handle, prefix = self._entries["eval_with"], (serializer,)  # type: ignore[assignment]
+        prefix: tuple[int, ...] = () if serializer is None else (serializer,)
+        handle = self._entries["eval" if serializer is None else "eval_with"]
         (result,) = await self.call_raw(handle, *prefix, source, args, chunk, ctx=ctx, name=name)
         return cast(bytes, result)
 

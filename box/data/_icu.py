@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import importlib.util
 import re
 import sys
 from collections.abc import Callable
@@ -40,10 +41,10 @@ class Icu:
         )
 
     def _function(self, library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
-        function = getattr(library, f"{name}_{self.version}")
+        function = library[f"{name}_{self.version}"]
         function.restype = result
         function.argtypes = arguments
-        return function  # type: ignore[no-any-return]
+        return function
 
     def collator(self, locale: str, strength: str) -> Callable[[str], bytes]:
         """text -> sort key for a locale ('' is the root)."""
@@ -95,11 +96,10 @@ def _candidates() -> list[tuple[str, list[str]]]:
 
 
 def _in_wheel() -> list[tuple[str, list[str]]]:
-    try:
-        import icu4py  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
+    package = importlib.util.find_spec("icu4py")
+    if package is None or package.origin is None:
         return []
-    libraries = Path(icu4py.__file__).parent.parent / "icu4py.libs"
+    libraries = Path(package.origin).parent.parent / "icu4py.libs"
     versions = {kind: str(next(libraries.glob(f"libicu{kind}-*"), "")) for kind in ("data", "uc", "i18n")}
     if not all(versions.values()):
         return []

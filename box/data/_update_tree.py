@@ -16,6 +16,7 @@ stores them. Opening only what is needed keeps all other bytes exactly as they w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from box.data._update_ops import Operation, Single, pack_result
@@ -111,6 +112,13 @@ class Array:
         ]
         return pack_array_header(len(parts)) + b"".join(parts)
 
+    def exchange(self, step: Step, change: Callable[[Raw], Node]) -> None:
+        """Put there what `change` makes of the element to which a path leads, which nothing has changed yet."""
+        assert isinstance(step, int)
+        old = self.items[step]
+        assert isinstance(old, Raw)
+        self.items[step] = change(old)
+
     def apply(self, operation: Operation, step: Step) -> None:
         if type(step) is not int:
             raise operation.error("can't update an array by a non-numeric index")
@@ -166,12 +174,12 @@ class Map:
         self.form = form
         self.items = [_MapItem(None, None, _split_map(raw))]
 
-    def split_at(self, key: str) -> _MapItem:
-        """Open an existing key, for a place that has been changed already."""
+    def exchange(self, step: Step, change: Callable[[Raw], Node]) -> None:
+        """Open the key that a path leads to, and put there what `change` makes of its value."""
         tail = self.items[0].tail
-        number = _position(tail, key)
-        self.items = [_MapItem(key, Raw(tail[number][1]), tail[number + 1 :]), _MapItem(None, None, tail[:number])]
-        return self.items[0]
+        number = _position(tail, str(step))
+        node = change(Raw(tail[number][1]))
+        self.items = [_MapItem(str(step), node, tail[number + 1 :]), _MapItem(None, None, tail[:number])]
 
     def store(self) -> bytes:
         pairs = [pack(item.key) + item.node.store() for item in self.items if item.node is not None]
@@ -298,20 +306,13 @@ def _put_child(container: Array | Map, node: Bar | Route, depth: int, form: Tupl
     if isinstance(node, Bar) and not rest and node.changes_container:
         container.apply(node.operation.again(()), step)
         return
-    place = container.split_at(str(step)) if isinstance(container, Map) else None
-    old = place.node if place is not None else container.items[step]  # type: ignore[index]
-    assert isinstance(old, Raw)
-    child: Node
-    if isinstance(node, Route):
-        child = Route(old.data, rest, node.child) if rest else node.child
-    elif rest:
-        child = Bar(old.data, node.operation.again(rest), form)
-    else:
-        child = _changed(old, node.operation, form)
-    if place is not None:
-        place.node = child
-    else:
-        container.items[step] = child  # type: ignore[index, call-overload]
+
+    def change(old: Raw) -> Node:
+        if isinstance(node, Route):
+            return Route(old.data, rest, node.child) if rest else node.child
+        return Bar(old.data, node.operation.again(rest), form) if rest else _changed(old, node.operation, form)
+
+    container.exchange(step, change)
 
 
 class _Place:

@@ -37,7 +37,7 @@ MAX_DECIMAL_DIGITS: Final = 38
 _INVALID = (ValueError, IndexError, struct.error, RecursionError)
 
 
-class Ext(ExtType):  # type: ignore[misc]
+class Ext(ExtType):  # type: ignore[misc]  # msgpack has no types
     """A value of an extension type this node does not interpret: `code` (-128..127) and `data` (bytes)."""
 
     __slots__ = ()
@@ -52,7 +52,7 @@ class FrozenMap(dict[Any, Any]):
 
     __slots__ = ()
 
-    def __hash__(self) -> int:  # type: ignore[override]
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none
         return hash(frozenset(self.items()))
 
 

@@ -44,7 +44,7 @@ _LOCALES: Final = """
     fi__phonebook fil fo fr_CA gu ha haw he hi hr hu hy ig is ja kk kl kn ko kok ky lkt ln lt lv mk ml mr mt nb nn
     nso om or pa pl ro sa se si si__dictionary sk sl sq sr sr_Latn sv sv__reformed ta te th tn to tr ug_Cyrl uk ur
     vi vo wae wo yo zh zh__big5han zh__gb2312han zh__pinyin zh__stroke zh__zhuyin
-""".split()  # noqa: SIM905
+""".split()
 
 _ICU_LOCALES: Final = {
     "de__phonebook": "de_DE_u_co_phonebk",

@@ -147,7 +147,8 @@ class TupleFormat:
         return str(fieldno + 1) if name is None else f"{fieldno + 1} ({name})"
 
     def _node_text(self, node: _Node) -> str:
-        return self.field_text(node.path[0]) if len(node.path) == 1 else path_text(node.path)  # type: ignore[arg-type]
+        first, *inner = node.path
+        return self.field_text(first) if isinstance(first, int) and not inner else path_text(node.path)
 
     def _lookup(self, path: Path) -> _Node | None:
         first = path[0]

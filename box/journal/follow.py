@@ -25,6 +25,7 @@ from box.journal.entry import JournalEntry
 from box.journal.errors import XlogGapError
 from box.journal.reader import LogPosition, LogReader
 from box.replication.vclock import VClock
+from box.waiters import Waiters
 
 _TAIL_BYTES: Final = 16 << 20
 _TAIL_BATCHES: Final = 4096
@@ -53,7 +54,7 @@ class Tail:
         self.closed = False
         self._batches: deque[_Batch] = deque()
         self._bytes = 0
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
 
     def append(self, entries: list[JournalEntry], size: int, signature: int, offset: int) -> None:
         """Take over a written batch and wake who waits; it begins at `offset` of the file with this signature."""
@@ -65,7 +66,7 @@ class Tail:
         self._bytes += size
         while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
             self._bytes -= self._batches.popleft().size
-        self._wake()
+        self._waiters.wake()
 
     def since(self, number: int) -> list[_Batch] | None:
         """Batches from `number` on; None if that one is gone."""
@@ -76,9 +77,7 @@ class Tail:
 
     async def wait(self) -> None:
         """Return after the next batch, or when the journal stops."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
+        await self._waiters.next()
 
     def release(self) -> None:
         """One follower less; without any the rows go."""
@@ -90,13 +89,7 @@ class Tail:
     def close(self) -> None:
         """End all followers."""
         self.closed = True
-        self._wake()
-
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._waiters.wake()
 
 
 def _finish(job: asyncio.Future[list[Row] | None], reader: LogReader) -> None:

@@ -25,6 +25,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -42,6 +43,7 @@ from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
 from box.replication.vclock import VClock
+from box.waiters import Waiters
 
 _T = TypeVar("_T")
 _Message = list[JournalEntry] | Callable[[], None]
@@ -132,7 +134,7 @@ class Journal:
         self._inline_after = 0.0
         self._inline_cost = 0.0
         self._threshold_reached = False
-        self._space_waiters: list[asyncio.Future[None]] = []
+        self._space_waiters = Waiters()
         # wal thread, except where said
         self._queue: SimpleQueue[_Message] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -170,19 +172,21 @@ class Journal:
         self._started = True
 
     async def stop(self) -> None:
-        """Write what was submitted, finish the file, end the thread and the followers. Safe to call again."""
+        """Write what was submitted, finish the file, end the thread and the followers. Safe to call again, and at once
+        with another call: an abandoned start and the node's end may both stop it."""
         self._tail.close()
         self._stopping = True  # before the last batch, whose completion may want to write
         self.flush()
         self.is_void = False
-        if self._thread is not None:
+        thread = self._thread
+        if thread is not None:
             self._delay_over.set()
             self._queue.put(self._end)
-            await self._ended
-            self._thread.join()
+            await asyncio.shield(self._ended)
+            thread.join()
             self._thread = None
-            for forget in self._forget_delays:
-                forget()
+            while self._forget_delays:
+                self._forget_delays.pop()()
         self._executor.shutdown(wait=True)
 
     # --- writing, tx side ---------------------------------------------------------------------------------------------
@@ -302,17 +306,12 @@ class Journal:
             except Exception as error:
                 self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
         if self._space_waiters and self.queue_size < self.queue_max_size:
-            waiters, self._space_waiters = self._space_waiters, []
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+            self._space_waiters.wake()
 
     async def wait_for_space(self) -> None:
         """Return when less than `queue_max_size` bytes are queued (`wal_queue_max_size`, used by appliers)."""
         while self.queue_size >= self.queue_max_size:
-            waiter = self._loop.create_future()
-            self._space_waiters.append(waiter)
-            await waiter
+            await self._space_waiters.next()
 
     def _reach_threshold(self) -> None:
         if not self._threshold_reached:
@@ -428,22 +427,17 @@ class Journal:
         answer: asyncio.Future[_T] = self._loop.create_future()
         self._busy += 1
 
-        def respond(result: _T | None, error: BaseException | None) -> None:
+        def respond(settle: Callable[[], None]) -> None:
             self._busy -= 1
-            if answer.cancelled():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result)  # type: ignore[arg-type]
+            if not answer.cancelled():
+                settle()
 
         def run() -> None:
             try:
-                result = call()
+                settle = partial(answer.set_result, call())
             except Exception as error:
-                self._loop.call_soon_threadsafe(respond, None, error)
-            else:
-                self._loop.call_soon_threadsafe(respond, result, None)
+                settle = partial(answer.set_exception, error)
+            self._loop.call_soon_threadsafe(respond, settle)
 
         self._queue.put(run)
         return await answer

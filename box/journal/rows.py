@@ -7,8 +7,8 @@ rows follow each other without lengths.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgpack
 
@@ -187,14 +187,14 @@ def _unpacker(block: bytes) -> msgpack.Unpacker:
     return unpacker
 
 
-def _row(fields: dict[int, int | float], body: bytes) -> Row:
-    get: Callable[..., int] = fields.get  # type: ignore[assignment]
+def _row(fields: dict[int, Any], body: bytes) -> Row:
+    get = fields.get
     row_type, replica_id, lsn = get(0, 0), get(2, 0), get(3, 0)
     flags = get(9, 0)
     if not type(row_type) is type(replica_id) is type(lsn) is type(flags) is int:
         raise XlogError("can't parse row")
     if 8 in fields:
-        tsn, is_commit = lsn - get(8), bool(flags & _COMMIT)
+        tsn, is_commit = lsn - fields[8], bool(flags & _COMMIT)
         if tsn <= -(_WRAP >> 1):
             tsn += _WRAP
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from box.data.json_path import ANY_INDEX, Path, PathError, parse_path
 from box.data.keydef import PartDef
@@ -14,6 +15,9 @@ from box.schema.identifier import check_name
 from box.schema.ids import INDEX_FIELD_MAX, INDEX_MAX, INDEX_PART_MAX
 from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UNSIGNED, check_collation, check_options
 from box.schema.space import SpaceDef
+
+if TYPE_CHECKING:
+    from box.schema.schema import Collation
 
 _OPTS_FIELD = 4
 _INDEX_OPTIONS = {
@@ -47,7 +51,7 @@ _UNINDEXED_TYPES = frozenset(("any", "array", "map"))
 _BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 
-def decode_index(raw: bytes, space: SpaceDef, collations: dict[int, Any]) -> IndexDef:
+def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation]) -> IndexDef:
     """Decode and check an `_index` tuple of the given space. `collations` holds the known collation ids."""
     fields = Fields(raw)
     _check_record(fields)
@@ -239,7 +243,7 @@ def _check_memtx(definition: IndexDef, space_name: str) -> None:
         raise unsupported("Lunabox", "multikey indexes")
 
 
-def _check_geometric_or_bits(definition: IndexDef, wrong: Any) -> None:
+def _check_geometric_or_bits(definition: IndexDef, wrong: Callable[[str], BoxError]) -> None:
     kind, part = definition.type, definition.parts[0]
     if len(definition.parts) != 1:
         raise wrong(f"{kind} index key can not be multipart")

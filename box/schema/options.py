@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.data.collation import collation_by_id
 from box.errors import BoxError, client_error, unsupported
+
+if TYPE_CHECKING:
+    from box.schema.schema import Collation
 
 Option = tuple[str, Callable[[Any], bool]]
 """The type's name in a message, and the check."""
@@ -56,7 +59,7 @@ def check_options(
     return result
 
 
-def check_collation(collation_id: int | None, known: Mapping[int, Any], error_code: int, field_no: int) -> None:
+def check_collation(collation_id: int | None, known: Mapping[int, Collation], error_code: int, field_no: int) -> None:
     """Check that a collation exists and that keys can be made with it."""
     if not collation_id:
         return

@@ -14,6 +14,7 @@ from box.index.base import IteratorType
 
 if TYPE_CHECKING:
     from box.schema.space import Space
+    from box.txn.context import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
 """Whether errors inside results travel as MessagePack extensions."""
@@ -42,16 +43,16 @@ class SessionSettings:
 
     __slots__ = ()
 
-    def value(self, session: Any, name: str) -> bool | str:
+    def value(self, session: Session, name: str) -> bool | str:
         """A setting's value in a session. KeyError for an unknown name."""
         value: bool | str = session.storage.get(_STORAGE_KEY, {}).get(name, DEFAULTS[name])
         return value
 
-    def values(self, session: Any) -> dict[str, bool | str]:
+    def values(self, session: Session) -> dict[str, bool | str]:
         """All settings of a session, names ascending."""
         return {name: self.value(session, name) for name in DEFAULTS}
 
-    def set(self, session: Any, name: str, value: Any) -> None:
+    def set(self, session: Session, name: str, value: Any) -> None:
         """Change a setting. NO_SUCH_SESSION_SETTING, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE."""
         if name not in DEFAULTS:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, name)
@@ -63,12 +64,12 @@ class SessionSettings:
             raise client_error(ErrorCode.NO_SUCH_ENGINE, value)
         session.storage.setdefault(_STORAGE_KEY, {})[name] = value
 
-    def get(self, session: Any, key: list[Any]) -> bytes | None:
+    def get(self, session: Session, key: list[Any]) -> bytes | None:
         """The row with this key, if there is such a setting."""
         name = self._name_of(key)
         return self._row(session, name) if name in DEFAULTS else None
 
-    def select(self, session: Any, iterator: int, key: list[Any]) -> list[bytes]:
+    def select(self, session: Session, iterator: int, key: list[Any]) -> list[bytes]:
         """Rows in the order of names, or backwards for REQ, LT and LE."""
         names = sorted(DEFAULTS, reverse=iterator in _REVERSE)
         if key:
@@ -76,7 +77,7 @@ class SessionSettings:
             names = [name for name in names if _matches(iterator, name, pivot)]
         return [self._row(session, name) for name in names]
 
-    def update(self, space: Space, session: Any, key: list[Any], new: bytes) -> bytes:
+    def update(self, space: Space, session: Session, key: list[Any], new: bytes) -> bytes:
         """Take over an updated row (made from `get` by the update operations); returns it.
 
         CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE.
@@ -99,7 +100,7 @@ class SessionSettings:
             raise client_error(ErrorCode.KEY_PART_TYPE, 0, "string")
         return key[0]
 
-    def _row(self, session: Any, name: str) -> bytes:
+    def _row(self, session: Session, name: str) -> bytes:
         return codec.pack([name, self.value(session, name)])
 
 

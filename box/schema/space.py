@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.sequence import Sequence
     from box.schema.service import SessionSettings
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
     RowFilter = Callable[[Credentials, bytes], bool]
-    SystemTrigger = Callable[[Any, Any, Any], None]
+    SystemTrigger = Callable[[Context, Transaction, Statement], None]
 
 
 class _Nothing:
@@ -44,7 +46,7 @@ class Trigger(Protocol):
     """A user's on_replace or before_replace trigger."""
 
     async def call(
-        self, ctx: Any, old: bytes | None, new: bytes | None, space_name: str, op: str
+        self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str
     ) -> bytes | _Nothing | None:
         """Run for one change. A before_replace trigger returns the tuple to use; on_replace's result is ignored."""
 

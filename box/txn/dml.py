@@ -67,16 +67,17 @@ class Dml(QuickWriter):
         plan = self.quick_plan(ctx, space, INSERT)
         if plan is not None:
             return self.quick_store(ctx, space, plan, raw, INSERT)
-        return self._store(ctx, space, raw, INSERT)
+        return self.store(ctx, space, raw, INSERT)
 
     def replace(self, ctx: Context, space: Space, raw: bytes) -> bytes:
         """Add a tuple or replace the one with the same primary key; returns the new one. Errors as `insert`."""
         plan = self.quick_plan(ctx, space, REPLACE)
         if plan is not None:
             return self.quick_store(ctx, space, plan, raw, REPLACE)
-        return self._store(ctx, space, raw, REPLACE)
+        return self.store(ctx, space, raw, REPLACE)
 
-    def _store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
+    def store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
+        """Insert or replace without a plan. Errors as `insert`; the space has no user triggers."""
         stored = self.run(ctx, space, Request(request_type, space.id, tuple=raw))
         assert stored is not None
         return stored

@@ -13,7 +13,7 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
@@ -21,7 +21,7 @@ from box.iproto.row import Row
 from box.txn.transaction import SUB_STMT_MAX, Savepoint, Statement, Transaction, TransactionHook, TxnState
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
+    from asyncio import AbstractEventLoop, Task
 
     from box.journal.entry import JournalEntry
     from box.schema.space import Space
@@ -61,7 +61,7 @@ class TransactionManager:
         self._loop = loop
         self._next_id = 0
         self._last_psn = 0
-        self._hook_tasks: set[Any] = set()
+        self._hook_tasks: set[Task[None]] = set()
         synchro.on_committed = self._succeed
         synchro.on_rolled_back = self._fail
 

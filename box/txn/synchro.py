@@ -25,6 +25,7 @@ from box.iproto.messages import SynchroRequest, decode_synchro, synchro_row
 from box.journal.entry import JournalEntry
 from box.txn.latch import RWLatch
 from box.txn.limbo import NO_LSN, Decision, Limbo, Outcome
+from box.waiters import Waiters
 
 if TYPE_CHECKING:
     from box.iproto.row import Row
@@ -58,7 +59,7 @@ class SynchroQueue:
         self._is_requested = False
         self._is_promoting = False
         self._is_stopped = False
-        self._waiters: list[asyncio.Future[None]] = []
+        self._waiters = Waiters()
         """Who wants to look again after a change of the queue, of options or of acknowledgements."""
         self._acks: dict[int, Mapping[int, int]] = {}
 
@@ -122,7 +123,7 @@ class SynchroQueue:
         if self.limbo.owner_id == self.limbo.instance_id:
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self._go_on()
-        self._wake()
+        self._waiters.wake()
 
     def forget_follower(self, replica_id: int) -> None:
         """A relay stopped: what it has acknowledged does not count for a promotion that begins later."""
@@ -132,13 +133,13 @@ class SynchroQueue:
         """`replication_synchro_quorum`, evaluated; what has enough acknowledgements now is confirmed."""
         self.limbo.quorum = quorum
         self._go_on()
-        self._wake()
+        self._waiters.wake()
 
     def set_timeout(self, timeout: float) -> None:
         """`replication_synchro_timeout`, seconds; counts for those who wait already as well."""
         self.limbo.timeout = timeout
         self._go_on()
-        self._wake()
+        self._waiters.wake()
 
     # -- rows of other instances
 
@@ -247,20 +248,13 @@ class SynchroQueue:
 
     def _changed(self) -> None:
         self.on_change()
-        self._wake()
+        self._waiters.wake()
 
     # -- waiting
 
-    def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-
     async def _wait_change(self, deadline: float) -> bool:
         """Wait for something to change; False at the deadline."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.append(waiter)
+        waiter = self._waiters.next()
         done, _ = await asyncio.wait({waiter}, timeout=max(0.0, deadline - self._loop.time()))
         if not done:
             waiter.cancel()
@@ -276,7 +270,7 @@ class SynchroQueue:
         if last is None:
             return
         start = self._loop.time()
-        last.txn.on_done(lambda _txn: self._wake())
+        last.txn.on_done(lambda _txn: self._waiters.wake())
         while not last.txn.done:
             if self._is_stopped:
                 raise fiber_is_cancelled()
@@ -340,7 +334,7 @@ class SynchroQueue:
     def stop(self) -> None:
         """The node closes: nothing is written any more."""
         self._is_stopped = True
-        self._wake()
+        self._waiters.wake()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -121,6 +121,20 @@ class Statement:
         self.on_rollback: list[StatementHook] = []
         """Run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
 
+    @property
+    def first(self) -> bytes:
+        """The tuple before, or the one of an insertion: for statements that have changed something."""
+        first = self.old or self.new
+        assert first is not None
+        return first
+
+    @property
+    def last(self) -> bytes:
+        """The tuple after, or the one of a deletion."""
+        last = self.new or self.old
+        assert last is not None
+        return last
+
     def __repr__(self) -> str:
         where = self.space.name if self.space is not None else "nowhere"
         return f"<statement type {self.type} in {where!r}: {self.old!r} -> {self.new!r}>"

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lunabox-test", description="Run .test.lua suites.")
+    parser = argparse.ArgumentParser(prog="lunabox-test", description="Run suites of .test.lua and .test.py scripts.")
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
     parser.add_argument("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     parser.add_argument("-j", dest="jobs", type=_count, default=1, metavar="N", help="so many parallel tests at a time")

@@ -101,7 +101,7 @@ async def talk(address: str, data: bytes, *, hangs_up: bool = False) -> bytes:
 async def until_quiet(node: Node, tasks: int, sessions: int) -> None:
     """Wait until no task and no session is left of what was asked."""
     async with asyncio.timeout(5):
-        while len(asyncio.all_tasks()) > tasks or len(node.instance.node.sessions.by_id) > sessions:  # noqa: ASYNC110
+        while len(asyncio.all_tasks()) > tasks or len(node.instance.node.sessions.by_id) > sessions:
             await asyncio.sleep(0.01)
 
 

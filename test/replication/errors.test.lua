@@ -1,5 +1,6 @@
 -- Bad input: the texts and codes of errors, and that the node goes on.
 test_run = require('test_run').new()
+test_run:cmd("push filter 'schema.lua:[0-9]+' to 'schema.lua:<line>'")
 box.cfg{unknown_option = 1}
 box.cfg{replication_timeout = 'abc'}
 box.cfg{replication_timeout = -1}

@@ -10,7 +10,7 @@ appends to `stmt.on_rollback` how to take that back.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from box.schema.ddl.access import on_replace_priv, on_replace_user
 from box.schema.ddl.cluster import on_replace_cluster, on_replace_schema
@@ -23,9 +23,13 @@ from box.schema.ddl.sql import on_replace_ck_constraint, on_replace_fk_constrain
 from box.schema.ids import SpaceId
 from box.schema.schema import Schema
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
+
 __all__ = ["TRIGGERS"]
 
-TRIGGERS: dict[int, Callable[[Schema, Any, Any, Any], None]] = {
+TRIGGERS: dict[int, Callable[[Schema, Context, Transaction, Statement], None]] = {
     SpaceId.SCHEMA: on_replace_schema,
     SpaceId.COLLATION: on_replace_collation,
     SpaceId.SPACE: on_replace_space,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error
 from box.schema.access import (
@@ -25,6 +25,10 @@ from box.schema.ids import NAME_MAX, USER_MAX, UserId
 from box.schema.schema import Grant, Schema
 from box.schema.upgrade import ALL_OF_ADMIN, is_older
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
+
 _OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))
 _ENCODED_HASH_SIZE = 28
 """Characters of a SHA-1 digest in base64."""
@@ -33,9 +37,9 @@ _ENCODED_HASH_SIZE = 28
 # --- _user ---
 
 
-def on_replace_user(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_user(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create, change or drop a user or a role."""
-    uid = Fields(stmt.old or stmt.new).u32(0)
+    uid = Fields(stmt.first).u32(0)
     user = schema.users.get(uid)
     if stmt.new is None:
         _drop_user(schema, ctx, stmt, schema.user(uid))
@@ -45,8 +49,8 @@ def on_replace_user(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         _alter_user(schema, ctx, stmt, user)
 
 
-def _create_user(schema: Schema, ctx: Any, stmt: Any) -> None:
-    user = decode_user(stmt.new)
+def _create_user(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    user = decode_user(stmt.last)
     check_ddl(ctx.credentials, Privilege.C, (user.type, user.uid), user.name, user.owner)
     if len(schema.users) >= USER_MAX:
         raise client_error(ErrorCode.USER_MAX, USER_MAX)
@@ -60,7 +64,7 @@ def _create_user(schema: Schema, ctx: Any, stmt: Any) -> None:
     stmt.on_rollback.append(undo)
 
 
-def _drop_user(schema: Schema, ctx: Any, stmt: Any, user: User) -> None:
+def _drop_user(schema: Schema, ctx: Context, stmt: Statement, user: User) -> None:
     check_ddl(ctx.credentials, Privilege.D, (user.type, user.uid), user.name, user.owner)
     if user.uid <= UserId.PUBLIC or user.uid == UserId.SUPER:
         raise client_error(ErrorCode.DROP_USER, user.name, "the user or the role is a system")
@@ -88,8 +92,8 @@ def _has_objects(schema: Schema, user: User) -> bool:
     )
 
 
-def _alter_user(schema: Schema, ctx: Any, stmt: Any, user: User) -> None:
-    changed = decode_user(stmt.new)
+def _alter_user(schema: Schema, ctx: Context, stmt: Statement, user: User) -> None:
+    changed = decode_user(stmt.last)
     check_ddl(ctx.credentials, Privilege.A, (user.type, user.uid), changed.name, changed.uid)
     saved = (user.name, user.owner, user.type, user.hash2)
 
@@ -153,10 +157,10 @@ def _decode_password(user: User, value: Any) -> bytes:
 # --- _priv ---
 
 
-def on_replace_priv(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_priv(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Grant, change or revoke."""
     action = Privilege.REVOKE if stmt.new is None else Privilege.GRANT
-    grantee_id, key, grant = decode_grant(stmt.new or stmt.old)
+    grantee_id, key, grant = decode_grant(stmt.last)
     grantee = _check_grant(schema, ctx, grantee_id, key, grant, action)
     slot = (grantee_id, key)
     before = (schema.grants.get(slot), grantee.granted.get(key, 0), set(grantee.roles))
@@ -184,7 +188,9 @@ def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
     return grantee, (object_type, object_id), Grant(grantor, fields.u32(4) & ALL_PRIVILEGES)
 
 
-def _check_grant(schema: Schema, ctx: Any, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege) -> User:
+def _check_grant(
+    schema: Schema, ctx: Context, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege
+) -> User:
     """Check that both users and the object exist and that the grantor may give it away; return the grantee."""
     grantor, grantee = schema.user(grant.grantor), schema.user(grantee_id)
     name = schema.object_name(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.data.format import TupleFormat
 from box.data.keydef import KeyDef
@@ -19,6 +19,9 @@ from box.schema.options import check_collation
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
 from box.schema.sysview import create_view_index, row_filter
+
+if TYPE_CHECKING:
+    from box.txn.transaction import Statement, Transaction
 
 
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
@@ -50,7 +53,7 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
     return create_index(definition, primary, space_name=space.name, engine=space.engine)
 
 
-def exchange(schema: Schema, stmt: Any, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
+def exchange(schema: Schema, stmt: Statement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
     """Install a layout; the statement's rollback installs the present one again.
 
     `is_visible`: clients see the difference, so the schema version grows.
@@ -68,7 +71,7 @@ def exchange(schema: Schema, stmt: Any, space: Space, layout: Layout, *, is_visi
     stmt.on_rollback.append(lambda: install(before))
 
 
-def check_format(schema: Schema, txn: Any, space: Space, new_format: TupleFormat) -> None:
+def check_format(schema: Schema, txn: Transaction, space: Space, new_format: TupleFormat) -> None:
     """Check stored tuples against a format that may be stricter than the present one."""
     if new_format.can_store(space.format) or is_empty(space):
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error, unsupported
@@ -10,10 +10,14 @@ from box.schema.fields import Fields
 from box.schema.ids import REPLICA_MAX
 from box.schema.schema import Schema
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
-def on_replace_schema(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+
+def on_replace_schema(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Follow the replica set's UUID under the key `cluster`; other keys mean nothing here."""
-    fields = Fields(stmt.new or stmt.old)
+    fields = Fields(stmt.last)
     if fields.string(0) != "cluster":
         return
     if stmt.new is None:
@@ -28,9 +32,9 @@ def on_replace_schema(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         hook(schema.replicaset_uuid)
 
 
-def on_replace_cluster(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_cluster(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Register or remove an instance; it counts when the transaction is committed."""
-    fields = Fields(stmt.new or stmt.old)
+    fields = Fields(stmt.last)
     replica_id = fields.u32(0)
     _check_replica_id(schema, replica_id)
     uuid = fields.uuid(1)

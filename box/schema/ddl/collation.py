@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_ddl
@@ -11,6 +11,10 @@ from box.schema.identifier import check_identifier
 from box.schema.ids import NAME_MAX
 from box.schema.options import ENUM, check_options
 from box.schema.schema import Collation, Schema
+
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
 _OPTS_FIELD = 5
 _LOCALE_MAX = 30
@@ -27,7 +31,7 @@ _OPTIONS = {
 """ICU's attributes and their values, in the order in which they are checked; DEFAULT is always possible."""
 
 
-def on_replace_collation(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_collation(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create or drop a collation."""
     if stmt.new is not None and stmt.old is not None:
         raise unsupported("collation", "alter")
@@ -37,7 +41,7 @@ def on_replace_collation(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         schema.add_collation(collation)
         stmt.on_rollback.append(lambda: schema.remove_collation(collation))
         return
-    collation_id = Fields(stmt.old).u32(0)
+    collation_id = Fields(stmt.first).u32(0)
     if collation_id == 0:
         raise client_error(ErrorCode.DROP_COLLATION, "none", "system collation")
     collation = schema.collations[collation_id]
@@ -46,7 +50,7 @@ def on_replace_collation(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
     stmt.on_rollback.append(lambda: schema.add_collation(collation))
 
 
-def _check_ddl(ctx: Any, privilege: Privilege, collation: Collation) -> None:
+def _check_ddl(ctx: Context, privilege: Privilege, collation: Collation) -> None:
     check_ddl(ctx.credentials, privilege, ("collation", collation.id), collation.name, collation.owner)
 
 

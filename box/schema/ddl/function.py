@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_ddl
@@ -11,12 +11,16 @@ from box.schema.fields import Fields
 from box.schema.function import Function, decode_function
 from box.schema.schema import Schema
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
+
 _SQL_FUNCTIONS = sql_function_names()
 
 
-def on_replace_func(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_func(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create or drop a function; an alter must not change anything."""
-    function_id = Fields(stmt.old or stmt.new).u32(0)
+    function_id = Fields(stmt.first).u32(0)
     function = schema.functions.get(function_id)
     if stmt.new is None:
         if function is None:
@@ -28,8 +32,8 @@ def on_replace_func(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         raise unsupported("function", "alter")
 
 
-def _create_function(schema: Schema, ctx: Any, stmt: Any) -> None:
-    definition = decode_function(stmt.new)
+def _create_function(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    definition = decode_function(stmt.last)
     check_ddl(ctx.credentials, Privilege.C, ("function", definition.id), definition.name, definition.owner)
     if definition.language == "SQL_BUILTIN" and definition.name not in _SQL_FUNCTIONS:
         raise client_error(ErrorCode.CREATE_FUNCTION, definition.name, "given built-in is not predefined")
@@ -45,7 +49,7 @@ def _create_function(schema: Schema, ctx: Any, stmt: Any) -> None:
     stmt.on_rollback.append(undo)
 
 
-def _drop_function(schema: Schema, ctx: Any, stmt: Any, function: Function) -> None:
+def _drop_function(schema: Schema, ctx: Context, stmt: Statement, function: Function) -> None:
     check_ddl(ctx.credentials, Privilege.D, ("function", function.id), function.name, function.owner)
 
     def wrong(text: str) -> BoxError:

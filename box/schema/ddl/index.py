@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.data.format import TupleFormat
 from box.data.keydef import KeyDef, PartDef
@@ -16,10 +16,14 @@ from box.schema.schema import Schema
 from box.schema.sequence import check_sequence_part
 from box.schema.space import Layout, Space
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
-def on_replace_index(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+
+def on_replace_index(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create, alter or drop an index. The dictionary, not the old tuple, says whether it exists."""
-    fields = Fields(stmt.old or stmt.new)
+    fields = Fields(stmt.first)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
     privilege = Privilege.D if stmt.new is None else Privilege.C if stmt.old is None else Privilege.A
     check_ddl(ctx.credentials, privilege, ("space", space.id), space.name, space.owner)
@@ -50,7 +54,7 @@ def _check_drop_primary(space: Space) -> None:
         raise client_error(ErrorCode.ALTER_SPACE, space.name, text)
 
 
-def _drop_index(schema: Schema, stmt: Any, space: Space, iid: int) -> None:
+def _drop_index(schema: Schema, stmt: Statement, space: Space, iid: int) -> None:
     space.index(iid)
     indexes = {number: index for number, index in space.indexes.items() if number != iid}
     new_format = make_format(schema, space.definition, (index.definition for index in indexes.values()))
@@ -64,7 +68,7 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
     return make_format(schema, space.definition, definitions)
 
 
-def _create_index(schema: Schema, txn: Any, stmt: Any, space: Space, definition: IndexDef) -> None:
+def _create_index(schema: Schema, txn: Transaction, stmt: Statement, space: Space, definition: IndexDef) -> None:
     index = make_index(schema, space, definition, _primary_key_def(space))
     indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
     new_format = _format_with(schema, space, definition)
@@ -78,7 +82,9 @@ def _primary_key_def(space: Space) -> KeyDef | None:
     return space.primary.key_def if space.primary is not None else None
 
 
-def _alter_index(schema: Schema, txn: Any, stmt: Any, space: Space, old: Index, definition: IndexDef) -> None:
+def _alter_index(
+    schema: Schema, txn: Transaction, stmt: Statement, space: Space, old: Index, definition: IndexDef
+) -> None:
     """Change an index: by definition only where the stored order stays, else by a rebuild.
 
     The peer keeps the data of more changes than this node can (its keys depend on types and nullability), and
@@ -117,7 +123,7 @@ def _rebuild_dependent(schema: Schema, space: Space, new_format: TupleFormat, in
             indexes[iid] = _rebuilt(schema, space, new_format, index.definition, primary)
 
 
-def _redefine(stmt: Any, index: Index, definition: IndexDef) -> None:
+def _redefine(stmt: Statement, index: Index, definition: IndexDef) -> None:
     before = index.definition
     index.definition = definition
 
@@ -144,7 +150,7 @@ def _place(part: PartDef) -> tuple[Any, ...]:
     return part.fieldno, part.collation_id, part.steps, part.exclude_null
 
 
-def on_replace_func_index(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_func_index(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """`_func_index` ties an index to a function, which is not supported; removing a record is harmless."""
     if stmt.new is not None:
         raise unsupported("Lunabox", "functional indexes")

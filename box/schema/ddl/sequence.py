@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_ddl
@@ -12,8 +12,12 @@ from box.schema.schema import Schema
 from box.schema.sequence import Sequence, check_sequence_part, decode_sequence
 from box.schema.space import Space
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
-def on_replace_sequence(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+
+def on_replace_sequence(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create, alter or drop a sequence."""
     if stmt.new is None:
         _drop_sequence(schema, ctx, stmt)
@@ -23,7 +27,7 @@ def on_replace_sequence(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         _alter_sequence(schema, ctx, stmt)
 
 
-def _changed(schema: Schema, stmt: Any, sequence: Sequence, undo: Callable[[], Any]) -> None:
+def _changed(schema: Schema, stmt: Statement, sequence: Sequence, undo: Callable[[], Any]) -> None:
     """Tell the listeners now, and again when the change is taken back."""
 
     def take_back() -> None:
@@ -34,15 +38,15 @@ def _changed(schema: Schema, stmt: Any, sequence: Sequence, undo: Callable[[], A
     stmt.on_rollback.append(take_back)
 
 
-def _create_sequence(schema: Schema, ctx: Any, stmt: Any) -> None:
-    definition = decode_sequence(stmt.new, ErrorCode.CREATE_SEQUENCE)
+def _create_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    definition = decode_sequence(stmt.last, ErrorCode.CREATE_SEQUENCE)
     check_ddl(ctx.credentials, Privilege.C, ("sequence", definition.id), definition.name, definition.owner)
     sequence = schema.sequences[definition.id] = Sequence(definition)
     _changed(schema, stmt, sequence, lambda: schema.sequences.pop(definition.id))
 
 
-def _drop_sequence(schema: Schema, ctx: Any, stmt: Any) -> None:
-    sequence = schema.sequence(Fields(stmt.old).u32(0))
+def _drop_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    sequence = schema.sequence(Fields(stmt.first).u32(0))
     _check_ddl(ctx, Privilege.D, sequence)
 
     def wrong(text: str) -> BoxError:
@@ -58,8 +62,8 @@ def _drop_sequence(schema: Schema, ctx: Any, stmt: Any) -> None:
     _changed(schema, stmt, sequence, lambda: schema.sequences.update({sequence.id: sequence}))
 
 
-def _alter_sequence(schema: Schema, ctx: Any, stmt: Any) -> None:
-    definition = decode_sequence(stmt.new, ErrorCode.ALTER_SEQUENCE)
+def _alter_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    definition = decode_sequence(stmt.last, ErrorCode.ALTER_SEQUENCE)
     sequence = schema.sequence(definition.id)
     _check_ddl(ctx, Privilege.A, sequence)
     before, sequence.definition = sequence.definition, definition
@@ -70,13 +74,13 @@ def _alter_sequence(schema: Schema, ctx: Any, stmt: Any) -> None:
     _changed(schema, stmt, sequence, undo)
 
 
-def _check_ddl(ctx: Any, privilege: Privilege, sequence: Sequence) -> None:
+def _check_ddl(ctx: Context, privilege: Privilege, sequence: Sequence) -> None:
     check_ddl(ctx.credentials, privilege, ("sequence", sequence.id), sequence.name, sequence.owner)
 
 
-def on_replace_sequence_data(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_sequence_data(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Set a sequence's value. A value once set stays after a rollback; a deleted one comes back."""
-    fields = Fields(stmt.old or stmt.new)
+    fields = Fields(stmt.first)
     sequence = schema.sequence(fields.u32(0))
     rows = schema.sequence_rows
     if stmt.new is not None:
@@ -96,9 +100,9 @@ def on_replace_sequence_data(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> N
     stmt.on_rollback.append(undo)
 
 
-def on_replace_space_sequence(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_space_sequence(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Attach a sequence to a space's field, or detach it."""
-    fields = Fields(stmt.new or stmt.old)
+    fields = Fields(stmt.last)
     is_generated = fields.boolean(2)
     space, sequence = schema.space(fields.u32(0)), schema.sequence(fields.u32(1))
     if stmt.new is not None and stmt.old is not None:
@@ -122,7 +126,7 @@ def on_replace_space_sequence(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> 
     stmt.on_rollback.append(lambda: assign(*before, before_generated))
 
 
-def _check_attach(ctx: Any, space: Space, sequence: Sequence, is_generated: bool, *, is_new: bool) -> None:
+def _check_attach(ctx: Context, space: Space, sequence: Sequence, is_generated: bool, *, is_new: bool) -> None:
     """A generated sequence is created or dropped with it; a given one must be readable and writable."""
     if is_generated or not is_new:
         _check_ddl(ctx, Privilege.C if is_new else Privilege.D, sequence)

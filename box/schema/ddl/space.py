@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.constants import GROUP_LOCAL, RequestType
@@ -13,14 +13,18 @@ from box.schema.schema import Schema
 from box.schema.space import Layout, Space
 from box.schema.space_def import decode_space
 
+if TYPE_CHECKING:
+    from box.txn.context import Context
+    from box.txn.transaction import Statement, Transaction
 
-def on_replace_space(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+
+def on_replace_space(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Create, alter or drop a space.
 
     Whether it exists is asked of the dictionary, not of the old tuple: the first system spaces exist before
     their rows are read.
     """
-    space_id = Fields(stmt.old or stmt.new).u32(0)
+    space_id = Fields(stmt.first).u32(0)
     space = schema.spaces.get(space_id)
     if stmt.new is None:
         _drop_space(schema, ctx, stmt, schema.space(space_id))
@@ -30,8 +34,8 @@ def on_replace_space(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         _alter_space(schema, ctx, txn, stmt, space)
 
 
-def _create_space(schema: Schema, ctx: Any, stmt: Any) -> None:
-    definition = decode_space(stmt.new, ErrorCode.CREATE_SPACE)
+def _create_space(schema: Schema, ctx: Context, stmt: Statement) -> None:
+    definition = decode_space(stmt.last, ErrorCode.CREATE_SPACE)
     check_ddl(ctx.credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
     space = make_space(schema, definition)
     schema.add_space(space)
@@ -49,7 +53,7 @@ def _changed(schema: Schema, space: Space) -> None:
     schema.space_changed(space)
 
 
-def _drop_space(schema: Schema, ctx: Any, stmt: Any, space: Space) -> None:
+def _drop_space(schema: Schema, ctx: Context, stmt: Statement, space: Space) -> None:
     check_ddl(ctx.credentials, Privilege.D, ("space", space.id), space.name, space.owner)
 
     def wrong(text: str) -> BoxError:
@@ -71,8 +75,8 @@ def _drop_space(schema: Schema, ctx: Any, stmt: Any, space: Space) -> None:
     stmt.on_rollback.append(undo)
 
 
-def _alter_space(schema: Schema, ctx: Any, txn: Any, stmt: Any, space: Space) -> None:
-    definition = decode_space(stmt.new, ErrorCode.ALTER_SPACE)
+def _alter_space(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement, space: Space) -> None:
+    definition = decode_space(stmt.last, ErrorCode.ALTER_SPACE)
     check_ddl(ctx.credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 
     def wrong(text: str) -> BoxError:
@@ -91,9 +95,9 @@ def _alter_space(schema: Schema, ctx: Any, txn: Any, stmt: Any, space: Space) ->
     exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
 
 
-def on_replace_truncate(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
+def on_replace_truncate(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
     """Empty a space. A first INSERT comes from a snapshot and only records the count; a delete goes with a drop."""
-    space_id = Fields(stmt.new or stmt.old).u32(0)
+    space_id = Fields(stmt.last).u32(0)
     if stmt.new is None:
         schema.truncated.discard(space_id)
         stmt.on_rollback.append(lambda: schema.truncated.add(space_id))
@@ -106,7 +110,7 @@ def on_replace_truncate(schema: Schema, ctx: Any, txn: Any, stmt: Any) -> None:
         stmt.on_rollback.append(lambda: schema.truncated.discard(space_id))
 
 
-def _truncate(schema: Schema, ctx: Any, stmt: Any, space: Space) -> None:
+def _truncate(schema: Schema, ctx: Context, stmt: Statement, space: Space) -> None:
     if space.is_system:
         raise client_error(ErrorCode.TRUNCATE_SYSTEM_SPACE, space.name)
     space.check_access(ctx.credentials, Privilege.W)

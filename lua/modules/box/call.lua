@@ -7,6 +7,7 @@ local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
+local returned = require('internal.returned')
 
 local M = {find = entry.find}
 local find, compile, encode_args, decode_args = entry.find, entry.compile, msgpack.encode_args, msgpack.decode_args
@@ -64,13 +65,6 @@ local function run_call(handle, name, packed)
     return encode_args(call_stored(handle, name, decode_args(packed)))
 end
 
-local function returned(ok, ...)
-    if not ok then
-        error((...), 0)
-    end
-    return ...
-end
-
 -- Errors that name the place of a caller name none when the expression has left its frame to a function: as in the
 -- peer, no Lua function stands behind it.
 local function run_eval(expression, packed)
@@ -86,10 +80,7 @@ local function leave(number, ok, ...)
         python.session_su_leave(number)
         direct.forget_fiber()
     end
-    if not ok then
-        error((...), 0)
-    end
-    return ...
+    return returned(ok, ...)
 end
 
 -- box.func.name:call{...}: with the checks of a request, arguments and results stay Lua values.

@@ -1,6 +1,5 @@
 -- box.internal: what suites use of it.
 
-local box_error = require('box.error')
 local finish = require('box.finish')
 local index_methods = require('box.index').methods
 local python = require('internal.python')
@@ -10,6 +9,7 @@ local usage = require('box.usage')
 local M = {
     check_space_arg = usage.space,
     check_index_arg = usage.index,
+    check_primary_index = usage.primary_index,
     check_iterator_type = require('box.iterator_type').resolve,
     collation = require('box.schema.collation'),
     session = {},
@@ -36,14 +36,6 @@ end
 
 function M.count(space_id, index_id, iterator, key)
     return index_methods.count({space_id = space_id, id = index_id}, key, {iterator = iterator})
-end
-
-function M.check_primary_index(space)
-    local index = space.index[0]
-    if index == nil then
-        box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
-    end
-    return index
 end
 
 -- The function behind a name, and the object if it is a method.

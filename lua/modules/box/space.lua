@@ -3,7 +3,6 @@
 local ffi = require('ffi')
 local box_error = require('box.error')
 local changes = require('box.changes')
-local check_space = require('box.usage').space
 local direct = require('box.direct')
 local finish = require('box.finish')
 local index_module = require('box.index')
@@ -11,6 +10,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local triggers = require('box.space_triggers')
 local tuples = require('internal.tuple')
+local usage = require('box.usage')
 
 local tuple_new, new_salted, is_tuple = tuples.new, tuples.new_salted, tuples.is
 local get = index_module.methods.get
@@ -19,17 +19,10 @@ local by_number, by_space, fetch, may_read_directly = direct.by_number, direct.b
 local EXACT_LIMIT = 2^53
 local changed_tuple, encode_operations = index_module.changed_tuple, index_module.encode_operations
 local space_insert, space_replace = python.space_insert, python.space_replace
+local check_space, primary_index = usage.space, usage.primary_index
 local type = type
 
 local methods = {}
-
-local function primary_index(space)
-    local index = space.index[0]
-    if index == nil then
-        box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
-    end
-    return index
-end
 
 -- A dropped space is reported by its name, where the call is no hot one.
 local function check_exists(space)

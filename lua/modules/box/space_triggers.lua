@@ -4,6 +4,7 @@ local box_error = require('box.error')
 local finish = require('box.finish')
 local python = require('internal.python')
 local registry = require('internal.registry')
+local returned = require('internal.returned')
 local trigger_list = require('box.trigger_list')
 local current_fiber = require('internal.scheduler').current_fiber
 local tuples = require('internal.tuple')
@@ -21,13 +22,6 @@ local function copy(list)
         result[i] = trigger
     end
     return result
-end
-
-local function returned(ok, ...)
-    if not ok then
-        error((...), 0)
-    end
-    return ...
 end
 
 -- The statement's transaction, which may be the implicit one of a single statement, learns of waits in triggers.

@@ -1,6 +1,7 @@
 -- coroutine.* such that a fiber may wait inside a coroutine of the user: a wait yields a mark, which every
 -- resume on the way passes on to the scheduler. While that lasts, the coroutine cannot be resumed by others.
 local arguments = require('internal.arguments')
+local returned = require('internal.returned')
 local scheduler = require('internal.scheduler')
 
 local PARK = scheduler.PARK
@@ -45,13 +46,6 @@ end
 local function create(...)
     local co = new((...))
     return co
-end
-
-local function returned(ok, ...)
-    if not ok then
-        error((...), 0)
-    end
-    return ...
 end
 
 local function wrap(...)

@@ -414,7 +414,7 @@ def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -
             snapshot:set_joinable(true)
         """)
         async with asyncio.timeout(DEADLINE):  # nothing else may call into Lua: that alone would wake the fiber
-            while not written:  # noqa: ASYNC110
+            while not written:
                 await asyncio.sleep(0.001)
         await box("box.error.injection.set('ERRINJ_SNAP_WRITE_DELAY', false) snapshot:join()")
 

@@ -34,7 +34,7 @@ async def _silent(path: Path) -> socket.socket:
 
 async def _until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
     async with asyncio.timeout(20):
-        while not await condition():  # noqa: ASYNC110 - any change of the node may fulfil it
+        while not await condition():
             await asyncio.sleep(0.01)
 
 

@@ -20,7 +20,7 @@ DEADLINE = 10.0
 
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(DEADLINE):
-        while not condition():  # noqa: ASYNC110
+        while not condition():
             await asyncio.sleep(0.001)
 
 

@@ -35,7 +35,7 @@ def descriptors() -> dict[str, str]:
 
 async def until_equal(nodes: list[Node], count: int) -> None:
     async with asyncio.timeout(20):
-        while [await node.space["s"].len() for node in nodes] != [count] * len(nodes):  # noqa: ASYNC110
+        while [await node.space["s"].len() for node in nodes] != [count] * len(nodes):
             await asyncio.sleep(0.01)
 
 
@@ -88,7 +88,7 @@ def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path)
         gc.collect()
         assert set(threading.enumerate()) == threads
         async with asyncio.timeout(5):
-            while descriptors() != before:  # noqa: ASYNC110
+            while descriptors() != before:
                 await asyncio.sleep(0.01)
 
     asyncio.run(run())

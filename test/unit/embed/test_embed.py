@@ -10,6 +10,7 @@ import pytest
 
 from box import BoxError, Node
 from box.errors import ErrorCode
+from box.index.base import IteratorType
 
 
 def test_a_node_in_memory_stores_python_values() -> None:
@@ -28,6 +29,28 @@ def test_a_node_in_memory_stores_python_values() -> None:
             await space.upsert([3, 1], [["+", 2, 1]])
             assert await space.delete(3) == [3, 2]
             assert (await space.count(), await space.len()) == (2, 2)
+
+    asyncio.run(run())
+
+
+def test_iterators_have_the_names_of_lua() -> None:
+    """In either case, and without one ALL where there is no key; an unknown one is the error that Lua sees."""
+
+    async def run() -> None:
+        async with Node() as node:
+            await node.eval("box.schema.space.create('s'):create_index('pk')")
+            await node.eval("box.schema.space.create('h'):create_index('pk', {type = 'hash'})")
+            space, hashed = node.space["s"], node.space["h"]
+            for number in range(3):
+                await space.insert([number])
+            await hashed.insert([1])
+            assert await space.select(1, iterator="ge") == [[1], [2]]
+            assert await space.count(1, iterator=IteratorType.LT) == 1
+            assert (await hashed.select(), await hashed.count()) == ([[1]], 1)
+            for read in (space.select, space.count):
+                with pytest.raises(BoxError, match="Unknown iterator type 'NEXT'") as caught:
+                    await read(1, iterator="NEXT")
+                assert caught.value.code == ErrorCode.ITERATOR_TYPE
 
     asyncio.run(run())
 

@@ -1,4 +1,4 @@
-"""What the README shows of embedded nodes is what happens."""
+"""What the README says of embedded nodes, error injections and options is so."""
 
 from __future__ import annotations
 
@@ -6,16 +6,33 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
+
+from box.config import OPTIONS
+from box.errinj import ErrorInjections
 
 ROOT = Path(__file__).parents[3]
 
 
+def shown(pattern: str) -> str:
+    """What the README says there."""
+    match = re.search(pattern, (ROOT / "README.md").read_text(), re.DOTALL)
+    assert match is not None
+    return match[1]
+
+
+def product(*without: str) -> str:
+    """The text of the product's files."""
+    files = [
+        path for top in ("box", "lua", "console") for kind in ("py", "lua") for path in (ROOT / top).rglob(f"*.{kind}")
+    ]
+    return "".join(path.read_text() for path in files if str(path.relative_to(ROOT)) not in without)
+
+
 def test_the_example(tmp_path: Path) -> None:
     """It runs in an empty directory, twice, and prints what its comments say."""
-    match = re.search(r"```python\n(import asyncio\n.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert match is not None
-    source = match[1].replace("listen=3301", "listen='unix/:./socket'")
+    source = shown(r"```python\n(import asyncio\n.*?)```").replace("listen=3301", "listen='unix/:./socket'")
     said = re.findall(r"print\(.*\)  # (.*)", source)
     for _ in range(2):
         outcome = subprocess.run(
@@ -28,3 +45,19 @@ def test_the_example(tmp_path: Path) -> None:
             check=False,
         )
         assert outcome.stdout.splitlines() == said, outcome.stderr
+
+
+def test_the_error_injections_that_work() -> None:
+    """They are those that the product asks for."""
+    named = re.findall(r"`([A-Z_*]+)`", shown(r"\n\| error injection \|(.*?)\n"))
+    text = product("box/errinj.py")
+    used = {name for name in ErrorInjections().values if re.search(rf"{name}\b", text)}
+    assert used == {name for name in ErrorInjections().values if any(fnmatch(name, f"ERRINJ_{one}") for one in named)}
+
+
+def test_the_options_that_do_nothing() -> None:
+    """They are those that nothing but the registry of options knows."""
+    named = re.findall(r"`([a-z_*]+)`", shown(r"accepted and do nothing here: (.*?)\."))
+    text = product("box/config.py", "box/error_codes.py", "lua/modules/suite/instance.lua")
+    unused = {name for name in OPTIONS if not re.search(rf"\b{name}\b", text)}
+    assert unused == {name for name in OPTIONS if any(fnmatch(name, one) for one in named)}

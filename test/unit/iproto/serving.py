@@ -64,7 +64,7 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode,
 async def eventually(condition: Any, timeout: float = 5.0) -> None:
     """Wait until the condition holds."""
     async with asyncio.timeout(timeout):
-        while not condition():  # noqa: ASYNC110 - conditions of the code under test have no event
+        while not condition():
             await asyncio.sleep(0)
 
 

@@ -247,6 +247,24 @@ def test_stop_writes_what_was_submitted_and_refuses_more() -> None:
     asyncio.run(scenario())
 
 
+def test_two_stops_at_once() -> None:
+    """A start that is abandoned and the node that closes: both return when all is written, also if one gives up."""
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        async with running_journal(storage) as journal:
+            written = asyncio.ensure_future(write(journal, replace_row(1)))
+            await asyncio.sleep(0)
+            impatient, *others = [asyncio.ensure_future(journal.stop()) for _ in range(3)]
+            await asyncio.sleep(0)
+            impatient.cancel()
+            await asyncio.gather(*others)
+            assert await written is None
+        assert recover(storage)[1] == {1: 1}
+
+    asyncio.run(scenario())
+
+
 def test_requests_while_the_journal_stops() -> None:
     """They come too late for the writer, and must not wait for it."""
 

@@ -53,5 +53,5 @@ async def open_lua(flavour: str, **options: Any) -> AsyncIterator[Lua]:
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     """Wait for a condition, with a deadline."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - any change of state may fulfil it
+        while not condition():
             await asyncio.sleep(0)

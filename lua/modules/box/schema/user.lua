@@ -11,18 +11,13 @@ local user, role = {}, {}
 
 local SYSTEM_GRANTS = 'session,usage'
 
-local function require_user(name)
-    local uid = catalog.grantee('user', name)
-    if uid == nil then
-        box_error(box_error.NO_SUCH_USER, name)
-    end
-    return uid
-end
+local NO_SUCH = {user = box_error.NO_SUCH_USER, role = box_error.NO_SUCH_ROLE}
 
-local function require_role(name)
-    local uid = catalog.grantee('role', name)
+-- The id of the user or role with this name.
+local function required(kind, name)
+    local uid = catalog.grantee(kind, name)
     if uid == nil then
-        box_error(box_error.NO_SUCH_ROLE, name)
+        box_error(NO_SUCH[kind], name)
     end
     return uid
 end
@@ -49,7 +44,7 @@ function user.passwd(name, new_password)
     elseif new_password == nil then
         session.su('admin', set_password, session.uid(), name)
     else
-        set_password(require_user(name), new_password)
+        set_password(required('user', name), new_password)
     end
 end
 
@@ -80,11 +75,11 @@ function user.exists(name)
 end
 
 function user.grant(name, ...)
-    return privilege.grant(require_user(name), name, ...)
+    return privilege.grant(required('user', name), name, ...)
 end
 
 function user.revoke(name, ...)
-    return privilege.revoke(require_user(name), name, ...)
+    return privilege.revoke(required('user', name), name, ...)
 end
 
 function user.enable(name)
@@ -122,14 +117,19 @@ local function drop(uid)
     box.space._user:delete{uid}
 end
 
-function user.drop(name, opts)
+-- The id behind a name; nil if there is none and that is no error.
+local function to_drop(kind, name, opts)
     opts = opts or {}
     check.options(opts, {if_exists = 'boolean'})
-    local uid = catalog.grantee('user', name)
+    if opts.if_exists then
+        return catalog.grantee(kind, name)
+    end
+    return required(kind, name)
+end
+
+function user.drop(name, opts)
+    local uid = to_drop('user', name, opts)
     if uid == nil then
-        if not opts.if_exists then
-            box_error(box_error.NO_SUCH_USER, name)
-        end
         return
     end
     if is_system(uid) then
@@ -141,7 +141,7 @@ function user.drop(name, opts)
 end
 
 function user.info(name)
-    return privilege.info(name == nil and session.euid() or require_user(name))
+    return privilege.info(name == nil and session.euid() or required('user', name))
 end
 
 function role.exists(name)
@@ -161,13 +161,8 @@ function role.create(name, opts)
 end
 
 function role.drop(name, opts)
-    opts = opts or {}
-    check.options(opts, {if_exists = 'boolean'})
-    local uid = catalog.grantee('role', name)
+    local uid = to_drop('role', name, opts)
     if uid == nil then
-        if not opts.if_exists then
-            box_error(box_error.NO_SUCH_ROLE, name)
-        end
         return
     end
     if is_system(uid) or uid == box.schema.SUPER_ROLE_ID then
@@ -190,19 +185,19 @@ local function refuse_system_privilege(given)
 end
 
 function role.grant(name, ...)
-    local uid = require_role(name)
+    local uid = required('role', name)
     refuse_system_privilege((...))
     return privilege.grant(uid, name, ...)
 end
 
 function role.revoke(name, ...)
-    local uid = require_role(name)
+    local uid = required('role', name)
     refuse_system_privilege((...))
     return privilege.revoke(uid, name, ...)
 end
 
 function role.info(name)
-    return privilege.info(require_role(name))
+    return privilege.info(required('role', name))
 end
 
 return {user = user, role = role}

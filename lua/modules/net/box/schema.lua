@@ -42,14 +42,6 @@ local function format_id(format)
     return format_of_names[key]
 end
 
-local function primary_index(space)
-    local index = space.index[0]
-    if index == nil then
-        box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
-    end
-    return index
-end
-
 function M.space_metatable(remote)
     local methods = {}
 
@@ -71,7 +63,7 @@ function M.space_metatable(remote)
     for _, name in ipairs({'select', 'delete', 'update', 'get'}) do
         methods[name] = function(space, ...)
             usage.space(space, name)
-            local index = primary_index(space)
+            local index = usage.primary_index(space)
             return index[name](index, ...)
         end
     end
