@@ -237,11 +237,13 @@ class Limbo:
                 found = entry.lsn
         return found
 
-    def begin(self, decision: Decision) -> None:
-        """A row, our own or another instance's, is handed to the WAL."""
+    def begin(self, decision: Decision, replica_id: int = 0) -> None:
+        """A row, our own or another instance's, is handed to the WAL; `replica_id` has made its transactions (0: the
+        owner). The last CONFIRM of a former owner may come late: its lsns mean nothing for the new one."""
         self._writing = decision
         self._confirmed_before = self.confirmed_lsn
-        if decision.type == RequestType.CONFIRM and self.owner_id == self.instance_id:
+        is_ours = self.owner_id == self.instance_id and replica_id in (0, self.owner_id)
+        if decision.type == RequestType.CONFIRM and is_ours:
             self.confirmed_lsn = max(self.confirmed_lsn, decision.lsn)
 
     def end(self, *, written: bool) -> None:

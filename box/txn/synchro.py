@@ -196,8 +196,13 @@ class SynchroQueue:
             self._go_on()
             return
         self.on_write_error(error)
-        if not self._is_stopped:
-            self._timer = self._loop.call_later(RETRY_DELAY, self._go_on)
+        self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        """The journal has failed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if self._is_stopped else self._loop.call_later(RETRY_DELAY, self._go_on)
 
     async def _write(self, row: Row, request: SynchroRequest) -> None:
         """Write a row while the latch is ours; the latch is given back when it is settled, waited for or not."""
@@ -206,6 +211,11 @@ class SynchroQueue:
         def written(error: BoxError | None) -> None:
             if not future.done():
                 future.set_result(error)
+            # The limbo has decided nothing meanwhile.
+            if error is None:
+                self._go_on()
+            else:
+                self._go_on_later()
 
         self._submit(row, request, written)
         error = await future
@@ -217,7 +227,7 @@ class SynchroQueue:
             self._finish(request, entry.error)
             on_end(entry.error)
 
-        self.limbo.begin(Decision(request.type, request.lsn))
+        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
         try:
             self.journal.submit(JournalEntry([row], completed))
         except BoxError as error:

@@ -226,6 +226,54 @@ def test_confirm_that_cannot_be_written() -> None:
     asyncio.run(body())
 
 
+def test_a_late_confirm_of_the_former_owner() -> None:
+    """It is about lsns of the former owner: the new owner, whose lsns may be smaller, confirms its own all the same."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        commit = commit_of(world, world.space(is_sync=True), 1)
+        world.journal.write()
+        applied = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 8, 2, 9)))
+        await asyncio.sleep(0)
+        world.journal.write()
+        await applied
+        assert not commit.done
+        assert world.limbo.confirmed_lsn == 0
+        world.synchro.on_ack(2, VClock({1: 1}))
+        world.journal.write()
+        assert commit.done
+        assert commit.error is None
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_quorum_that_comes_while_a_foreign_row_is_written(is_written: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CONFIRM follows when the foreign row is written, or a while after it has failed, without another event."""
+    monkeypatch.setattr("box.txn.synchro.RETRY_DELAY", 0)
+
+    async def body() -> None:
+        world = World(quorum=2)
+        commit = commit_of(world, world.space(is_sync=True), 1)
+        world.journal.write()
+        applied = asyncio.ensure_future(world.synchro.apply(synchro(CONFIRM, 2, 8, 2, 9)))
+        await asyncio.sleep(0)
+        world.synchro.on_ack(2, VClock({1: 1}))
+        assert len(world.journal.queue) == 1
+        if is_written:
+            world.journal.write()
+        else:
+            world.journal.fail()
+        await asyncio.gather(applied, return_exceptions=True)
+        async with asyncio.timeout(5):
+            await world.journal.submitted.wait()
+        world.journal.write()
+        assert commit.done
+        assert commit.error is None
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_applier_waits_for_a_change_of_owner(mvcc: bool) -> None:
     """While a CONFIRM is being written, rows of the next owner wait and then are accepted.
