@@ -280,7 +280,11 @@ class Node:
         self._context = instance.node.new_context()
 
     async def stop(self) -> None:
-        """Stop the node; safe to call again."""
+        """Stop the node; safe to call again.
+
+        Calls that have not ended are cancelled. Writes of `space` that wait end as they would; one that has no quorum
+        yet raises `fiber is cancelled` (type FiberIsCancelled): it is in the log, and the next start decides.
+        """
         instance, self._instance, self._context = self._instance, None, None
         if instance is not None:
             await instance.stop()

@@ -416,7 +416,10 @@ class Node:
     # -- the end --------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Stop everything. Acknowledged changes are in the journal; no task, thread or descriptor is left behind."""
+        """Stop everything. Acknowledged changes are in the journal; no task, thread or descriptor is left behind.
+
+        Who waits for a write learns its outcome; for one that still has no quorum that is FiberIsCancelled.
+        """
         if self.is_closed:
             return
         self.is_closed = True
@@ -437,6 +440,7 @@ class Node:
         self.synchro.stop()
         if self.journal is not self._startup_journal:
             await self.journal.stop()
+        self.synchro.abandon()
         self.checkpoints.unlock()
         if self._pid_file is not None:
             self._pid_file.remove()

@@ -263,9 +263,11 @@ class SynchroQueue:
     # -- waiting
 
     async def _wait_change(self, deadline: float) -> bool:
-        """Wait for something to change; False at the deadline."""
+        """Wait for something to change; False at the deadline. FiberIsCancelled if the node closes."""
         waiter = self._waiters.next()
         done, _ = await asyncio.wait({waiter}, timeout=max(0.0, deadline - self._loop.time()))
+        if self._is_stopped:
+            raise fiber_is_cancelled()
         if not done:
             waiter.cancel()
         return bool(done)
@@ -279,11 +281,11 @@ class SynchroQueue:
         last = self.limbo.last
         if last is None:
             return
+        if self._is_stopped:
+            raise fiber_is_cancelled()
         start = self._loop.time()
         last.txn.on_done(lambda _txn: self._waiters.wake())
         while not last.txn.done:
-            if self._is_stopped:
-                raise fiber_is_cancelled()
             if not await self._wait_change(start + self.limbo.timeout) and not last.txn.done:
                 raise client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
         if last.txn.error is not None:
@@ -294,7 +296,8 @@ class SynchroQueue:
     async def promote(self) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
 
-        UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO.
+        UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes
+        meanwhile.
         """
         if self._is_promoting:
             raise unsupported("box.ctl.promote", "simultaneous invocations")
@@ -348,3 +351,13 @@ class SynchroQueue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def abandon(self) -> None:
+        """The journal has stopped: whoever waits for what is left in the queue is told that nobody knows its outcome.
+
+        Nothing is undone. The transactions are in the log, and wait in the limbo again after the next start.
+        """
+        for entry in self.limbo:
+            if not entry.txn.done:
+                entry.txn.fail(fiber_is_cancelled())
+                entry.txn.finish()

@@ -51,7 +51,8 @@ class TxnState(Enum):
 
 
 class Commit(JournalEntry):
-    """A commit that may be in progress. `error` is valid once `done` is true: None, or why it was rolled back."""
+    """A commit that may be in progress. `error` is valid once `done` is true: None, or why it was rolled back, or
+    FiberIsCancelled if the node was closed before its outcome was known."""
 
     __slots__ = ("_callbacks", "done")
 

@@ -287,3 +287,74 @@ def test_a_call_that_waits_when_its_node_stops_is_cancelled(chunk: str) -> None:
             await call
 
     asyncio.run(run())
+
+
+async def _with_sync_space(directory: Path) -> Node:
+    """A node whose synchronous transactions have no quorum."""
+    node = Node(directory, replication_synchro_quorum=2, replication_synchro_timeout=1000)
+    await node.start()
+    await node.eval("box.schema.space.create('s', {is_sync = true}):create_index('pk')")
+    await node.eval("box.schema.space.create('plain'):create_index('pk')")
+    return node
+
+
+async def _fill_limbo(node: Node, count: int) -> None:
+    async with asyncio.timeout(10):
+        while len(node.instance.node.limbo) < count:
+            await asyncio.sleep(0)
+
+
+def test_a_write_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> None:
+    """Nobody knows its outcome yet: that is `fiber is cancelled`, the transaction waits in the log."""
+
+    async def run() -> None:
+        node = await _with_sync_space(tmp_path)
+        writes = [asyncio.create_task(node.space[name].insert([1])) for name in ("s", "plain")]
+        await _fill_limbo(node, 2)
+        async with asyncio.timeout(10):
+            await node.stop()
+            outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        for outcome in outcomes:
+            assert isinstance(outcome, BoxError)
+            assert (outcome.type, outcome.message) == ("FiberIsCancelled", "fiber is cancelled")
+        async with Node(tmp_path, replication_synchro_quorum=1, replication_synchro_timeout=0.01) as again:
+            assert len(again.instance.node.limbo) == 2
+            await again.eval("box.ctl.promote()")
+            assert await again.space["s"].select() == await again.space["plain"].select() == [[1]]
+
+    asyncio.run(run())
+
+
+def test_a_call_without_a_quorum_ends_when_its_node_stops(tmp_path: Path) -> None:
+    """It is cancelled, as any other call; what it does after its write is not done."""
+
+    async def run() -> None:
+        node = await _with_sync_space(tmp_path)
+        trace = tmp_path / "went on"
+        chunk = "pcall(box.space.s.insert, box.space.s, {1}) io.open(..., 'w'):close()"
+        call = asyncio.create_task(node.eval(chunk, str(trace)))
+        await _fill_limbo(node, 1)
+        async with asyncio.timeout(10):
+            await node.stop()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+        assert not trace.exists()
+
+    asyncio.run(run())
+
+
+def test_a_write_on_its_way_to_the_log_ends_when_its_node_stops(tmp_path: Path) -> None:
+    """It is written, and says so."""
+
+    async def run() -> None:
+        node = await _with_sync_space(tmp_path)
+        node.instance.node.errinj.set("ERRINJ_WAL_DELAY", True)
+        write = asyncio.create_task(node.space["plain"].insert([1]))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(10):
+            await node.stop()
+            assert await write == [1]
+        async with Node(tmp_path) as again:
+            assert await again.space["plain"].select() == [[1]]
+
+    asyncio.run(run())

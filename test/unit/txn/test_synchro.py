@@ -364,6 +364,27 @@ def test_promote() -> None:
     asyncio.run(body())
 
 
+def test_what_waits_when_the_node_closes() -> None:
+    """A promotion, a join and a writer learn that nobody will know; what is in the log is neither undone nor done."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=1000)
+        commit = commit_of(world, world.space(is_sync=True), 1)
+        world.journal.write()
+        waits = [world.synchro.promote(), world.synchro.wait_confirm(), commit.wait()]
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        await asyncio.sleep(0)
+        world.synchro.stop()
+        world.synchro.abandon()
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(*tasks, world.synchro.wait_confirm(), return_exceptions=True)
+        assert [outcome.type for outcome in outcomes if isinstance(outcome, BoxError)] == ["FiberIsCancelled"] * 4
+        assert [kind for kind, _ in world.journal.rows] == [RequestType.REPLACE]
+        assert len(world.limbo) == 1
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_recovered_rows(mvcc: bool) -> None:
     """CONFIRM and ROLLBACK rows of the log act at once."""
