@@ -12,7 +12,7 @@ from box.errors import ErrorCode
 from box.journal.storage import MemoryStorage
 from box.replication.state import ApplierState, RelayState
 
-from .cluster import SPACE, TIMEOUT, Cluster, Member, cluster, equal, until
+from .cluster import SPACE, TIMEOUT, Cluster, Member, cluster, equal, fails, until
 
 
 def test_a_broken_connection_is_made_again() -> None:
@@ -159,6 +159,49 @@ def test_a_failure_stops_all_appliers() -> None:
             await replica.replicate()
             await replica.replicate(*members)
             await equal(members)
+
+    asyncio.run(main())
+
+
+def test_a_failure_while_an_anonymous_replica_registers() -> None:
+    """The rows that come before the answer are applied like any others: the first that is lost stops the applier, so
+    that none behind it is written."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.make_space(SPACE + 1, "slow")
+            replica = await running.member().start(master, replication_anon=True, read_only=True)
+            await equal([master, replica])
+            before = replica.node.vclock.copy()
+            slow = replica.node.schema.space(SPACE + 1)
+            gate, is_reached = asyncio.Event(), asyncio.Event()
+
+            class Waiting:
+                async def call(self, ctx: object, old: object, new: object, space: str, operation: str) -> None:
+                    is_reached.set()
+                    await gate.wait()
+
+            slow.on_replace.append(Waiting())
+            master.inject("REPLICA_JOIN_DELAY", True)
+            registering = asyncio.ensure_future(replica.node.configure({"replication_anon": False}))
+            await until(lambda: 2 in master.node.replicaset.by_id, "the registration")
+            await master.put([1])
+            await master.put([2], space=SPACE + 1)
+            replica.inject("WAL_DELAY", True)
+            replica.inject("WAL_WRITE", True)
+            master.inject("REPLICA_JOIN_DELAY", False)
+            await until(is_reached.is_set, "the last row")
+            assert replica.keys() == [1]
+            replica.inject("WAL_DELAY", False)
+            await until(lambda: replica.keys() == [], "the rollback")
+            replica.inject("WAL_WRITE", False)
+            gate.set()
+            async with asyncio.timeout(10):
+                error = await fails(registering)
+            assert error.code == ErrorCode.WAL_IO
+            assert replica.node.vclock == before
+            assert (replica.keys(), replica.keys(SPACE + 1), replica.id) == ([], [], 0)
 
     asyncio.run(main())
 
