@@ -4,7 +4,7 @@ Every key has one writer, so the order of its changes is known. A change is
 
     acknowledged   it must be there, unless a later one of its key is
     refused        it must not be there
-    open           its writer went down before it heard of the outcome: either
+    open           its writer went down before it heard of the outcome, or heard that nobody knows it: either
 
 The rows of one transaction are there together or not at all.
 """
@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
+
+from box.errors import BoxError
 
 Key = tuple[int, int]
 """Space id and primary key."""
@@ -38,7 +40,8 @@ class Change:
 
     def settle(self, error: object) -> None:
         """The writer tells the outcome."""
-        if not self.is_frozen:
+        is_unknown = isinstance(error, BoxError) and error.type == "FiberIsCancelled"
+        if not (self.is_frozen or is_unknown):
             self.outcome = Outcome.ACKNOWLEDGED if error is None else Outcome.REFUSED
 
 

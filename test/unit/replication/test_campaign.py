@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from box.errors import fiber_is_cancelled
+
 from . import campaign
 from .history import History, Outcome
 
@@ -23,6 +25,8 @@ def test_what_a_history_allows() -> None:
     late = history.add({one: [1, "c"]})
     late.is_frozen = True
     late.settle(None)
+    late.is_frozen = False
+    late.settle(fiber_is_cancelled())
     assert late.outcome is Outcome.OPEN
     assert history.errors({one: [1, "a"]}) == history.errors({one: [1, "c"]}) == []
     assert history.errors({one: [1, "b"]}) == ["(512, 1): [1, 'b'] instead of [[1, 'a'], [1, 'c']]"]
