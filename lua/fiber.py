@@ -26,6 +26,7 @@ Value = bytes | float | int | bool | None
 WOKEN: Final = 3
 WOKEN_MAX: Final = 1024
 """The cell that counts the tokens that have ended without a value, and how many there is room for."""
+_RUNNING_FIBER: Final = 0
 _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
 _LONG_TICK: Final = 0.01
@@ -57,6 +58,7 @@ class Waits:
         self._tokens: dict[int, Callable[[], None] | None] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._finalizing = 0
         self._tick: asyncio.Handle | None = None
 
     def attach(self, lua: Scheduler) -> None:
@@ -139,6 +141,17 @@ class Waits:
         on_cancel = self._tokens.get(token)
         if on_cancel is not None:
             on_cancel()
+
+    # ---- finalizers ----
+
+    def finalizing(self, fiber_id: int) -> None:
+        """From Lua: a finalizer begins in this fiber; 0: it has ended. The journal refuses what it would wait for."""
+        self._finalizing = fiber_id
+        self._round.may_not_wait = self._is_in_finalizer if fiber_id else None
+
+    def _is_in_finalizer(self) -> bool:
+        """False while another fiber runs, which the finalizer has started."""
+        return self._cells[_RUNNING_FIBER] == self._finalizing
 
     # ---- timers ----
 

@@ -31,8 +31,8 @@ __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = Path(__file__).parent / "modules"
 _FLAVOURS = ("luajit20", "luajit21")
-_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2  # and WOKEN of lua.fiber
-_CELLS = 4
+_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID, _CLOSED = 0, 1, 2, 4  # 3 is WOKEN of lua.fiber
+_CELLS = 5
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -151,6 +151,8 @@ class Runtime:
         if fiber_id == 0:
             raise RuntimeError("no Lua fiber is running")
         ctx = self.new_context()
+        if self.closed:
+            return ctx  # for finalizers that run when the state is freed
         self._contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._keep_context(fiber_id)
@@ -176,15 +178,20 @@ class Runtime:
         elif self.end_context is not None:
             self.end_context(ctx)
 
-    def _lend(self, ctx: Any) -> bool:
-        """Give `ctx` to the fiber that is about to be made, for its life."""
+    def _lend(self, ctx: Any) -> int:
+        """Give `ctx` to a fiber that is about to be made, for its life: the id that it has to have, 0 without `ctx`.
+
+        The id is taken at once, because on the way into Lua a finalizer may make fibers too.
+        """
         if ctx is None:
-            return False
-        fiber_id = self._cells[_NEXT_ID]
+            return 0
+        cells = self._cells
+        fiber_id = cells[_NEXT_ID]
+        cells[_NEXT_ID] = fiber_id + 1
         self._contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._lent.add(fiber_id)
-        return True
+        return fiber_id
 
     # ---- calls into Lua ----
 
@@ -202,7 +209,7 @@ class Runtime:
         fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
         if fiber_id == 0 or self.closed or (fiber_id != running and not self._is_in_python(fiber_id)):
             return self.start(handle, *args, ctx=ctx)
-        return self._started(self._start(fiber_id, b"", ctx is not None, handle, *args))
+        return self._started(self._start(fiber_id, b"", 0, handle, *args))
 
     def _started(self, outcome: Any) -> Values | asyncio.Future[Values]:
         if self._cells[_TICK_WANTED]:
@@ -365,6 +372,7 @@ class Runtime:
         """Give up every fiber, wait and timer. Calls that have not ended are cancelled. The state is freed."""
         if self.closed:
             return
+        self.invoke_now(self._entries["finalize"])
         self.closed = True
         tasks = self.waits.close()
         futures = list(self._activations.values())
@@ -381,6 +389,7 @@ class Runtime:
             for _, ctx in contexts:
                 self.end_context(ctx)
         self._start = self._bind = self._keep_context = _refuse
+        self._cells[_CLOSED] = 1
         del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
         del self._state
 

@@ -32,7 +32,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from box.errinj import JOURNAL_DELAYS, ErrorInjections
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.iproto.row import Row
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.entry import JournalEntry
@@ -194,7 +194,7 @@ class Journal:
     def submit(self, entry: JournalEntry) -> None:
         """Queue one transaction; `entry.on_complete` follows. Raises WAL_IO at once if it cannot be written.
 
-        During the rollback that follows a failed write nothing is accepted.
+        During the rollback that follows a failed write nothing is accepted. A finalizer gets LuajitError.
         """
         if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
@@ -203,6 +203,9 @@ class Journal:
         if self._thread is None:
             self._complete_at_once(entry)
             return
+        fiber_round = self._round
+        if fiber_round.may_not_wait is not None and fiber_round.may_not_wait():
+            raise BoxError(ErrorCode.PROC_LUA, "a finalizer must not wait", type="LuajitError")
         if self._rollback:
             self._log.error(f"Aborting transaction {self.vclock.signature} during cascading rollback")
             raise client_error(ErrorCode.WAL_IO)
@@ -215,7 +218,6 @@ class Journal:
         self._last = entry
         pending = self._pending
         if not pending:
-            fiber_round = self._round
             if fiber_round.is_held:
                 fiber_round.journal = self
             else:

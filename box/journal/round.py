@@ -7,6 +7,7 @@ round, entries leave at the end of the loop's turn.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -23,9 +24,11 @@ class Held(Protocol):
 class Round:
     """Shared by the scheduler of fibers and the journal of one node."""
 
-    __slots__ = ("is_held", "journal")
+    __slots__ = ("is_held", "journal", "may_not_wait")
 
     def __init__(self) -> None:
         self.is_held = False
         self.journal: Held | None = None
         """None while nothing is held back: before the journal starts, or with an empty one."""
+        self.may_not_wait: Callable[[], bool] | None = None
+        """Set while a finalizer runs: whether it is what runs now, so that a write cannot be waited for."""

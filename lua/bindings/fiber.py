@@ -46,6 +46,7 @@ class FiberBinding:
             "timer_stop": waits.timer_stop,
             "cancel_wait": waits.cancel_wait,
             "fiber_end": runtime.fiber_ended,
+            "finalizing": waits.finalizing,
             "finish": runtime.finish,
             "entry": runtime.entry,
             "loop_time": runtime.loop.time,

@@ -4,6 +4,7 @@ local ffi = require('ffi')
 local errno = require('errno')
 local decode = require('box.finish').decode
 local errors = require('internal.error')
+local gc = require('internal.finalizers').raw_gc
 local python = require('internal.python')
 local wait = require('internal.wait')
 
@@ -133,7 +134,7 @@ function methods.close(self)
     if problem ~= nil then
         return result, problem
     end
-    ffi.gc(self, nil)
+    gc(self, nil)
     self.fh = -1
     return result
 end
@@ -192,7 +193,7 @@ function fio.open(path, flags, mode)
     if fd == nil then
         return nil, problem
     end
-    return ffi.gc(handle_type(fd), collect)
+    return gc(handle_type(fd), collect)
 end
 
 -- ---- paths -----------------------------------------------------------------------------------

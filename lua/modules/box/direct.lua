@@ -23,13 +23,16 @@ local by_space = setmetatable({}, {__mode = 'k'})
 local M = {by_number = by_number, by_string = by_string, by_space = by_space, reads = 0}
 
 local function ask(fiber)
-    fiber.reads_directly = fiber ~= nil and python.reads_directly() == 1
+    fiber.reads_directly = python.reads_directly() == 1
     return fiber.reads_directly
 end
 
 -- Whether the running fiber may use look-ups at all.
 function M.is_allowed()
     local fiber = running.fiber
+    if fiber == nil then
+        return false
+    end
     local allowed = fiber.reads_directly
     if allowed == nil then
         return ask(fiber)

@@ -6,6 +6,7 @@
 
 local ffi = require('ffi')
 local changes = require('box.changes')
+local gc = require('internal.finalizers').raw_gc
 local python = require('internal.python')
 local scheduler = require('internal.scheduler')
 local tuples = require('internal.tuple')
@@ -100,7 +101,7 @@ end
 -- Generator, parameter and state for a loop, as an iterator of `fun`.
 local function open(space_id, index_id, iterator, key)
     local id = wait(python.cursor_open(space_id, index_id, iterator, key))
-    local guard = ffi.gc(guard_type(id), close)
+    local guard = gc(guard_type(id), close)
     local cursor = setmetatable({
         id = id, guard = guard, format = space_id, chunk = FIRST_CHUNK, used = 0, count = 0, position = 0,
     }, cursor_mt)

@@ -51,6 +51,7 @@ end
 local function start()
     local scheduler = require('internal.scheduler')
     require('internal.coroutine')
+    require('internal.finalizers')
     require('internal.loader')
     require('internal.globals')
     require('internal.debug_library')

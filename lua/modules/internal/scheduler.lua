@@ -12,6 +12,9 @@
 --
 -- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile. Fibers that
 -- yielded wait for the next tick, so that input and timers have their turn: the peer's order as well.
+--
+-- A finalizer may make, wake and cancel fibers, and the collector may run it in any C function that is called here. None
+-- runs between two lines of this file: internal.finalizers puts it off.
 local python = require('internal.python')
 local shared, woken = require('internal.shared'), require('internal.woken')
 local registry = require('internal.registry')
@@ -22,13 +25,16 @@ local pcall, select, unpack, type = pcall, select, unpack, type
 -- What a coroutine of the scheduler yields.
 local PARK, IDLE = {}, {}
 -- Cells shared with Python: the id of the running fiber, whether a tick is wanted, the next fiber's id, and how many
--- tokens in `woken` have ended without a value.
+-- tokens in `woken` have ended without a value. A fifth is used by internal.finalizers.
 local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN = 0, 1, 2, 3
 -- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
 local TICK_BUDGET = 10000
 local FIRST_ID = 101
 -- Waits of this many seconds and more have no deadline.
 local FOREVER = 3e9
+-- In `waiting`: nobody wants to know how this token ends.
+local NOBODY = {}
+local MUST_NOT_WAIT = 'a finalizer must not wait'
 
 local fibers = {}
 local current
@@ -38,20 +44,25 @@ local pool, pool_size = {}, 0
 local timers, last_timer = {}, 0
 local waiting, early = {}, {}
 local last_activation = 0
-local next_id = FIRST_ID
+-- The fiber whose finalizer runs, 0: there is none.
+local finalizing = 0
+-- Finalizers that wait for the next tick, and then their objects.
+local put_off, put_off_count = {}, 0
 
 -- `running.fiber`: the fiber that is running, or nil, for who asks too often for a call.
 local running = {}
 local scheduler = {PARK = PARK, fibers = fibers, FOREVER = FOREVER, running = running}
-shared[NEXT_ID] = next_id
+shared[NEXT_ID] = FIRST_ID
 
 -- Set by internal.fiber: called with a fiber that has ended and with its outcome.
 scheduler.on_end = nil
 
-local function new_fiber(name)
-    local id = next_id
-    next_id = id + 1
-    shared[NEXT_ID] = next_id
+-- `id`: what Python has taken for it; nil: the next one.
+local function new_fiber(name, id)
+    if id == nil then
+        id = shared[NEXT_ID]
+        shared[NEXT_ID] = id + 1
+    end
     local fiber = {id = id, name = name or 'lua', csw = 0}
     fibers[id] = fiber
     return fiber
@@ -59,7 +70,12 @@ end
 
 local function new_strand(fiber, run, ...)
     local strand = {fiber = fiber, run = run, parent = fiber.strand, n = select('#', ...), ...}
-    strand.is_first = strand.parent == nil
+    local parent = strand.parent
+    if parent == nil then
+        strand.is_first = true
+    else
+        strand.in_finalizer = parent.in_finalizer
+    end
     fiber.strand = strand
     return strand
 end
@@ -133,21 +149,18 @@ end
 
 -- Run a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
 local function switch(strand)
-    local previous = current
-    current = strand
-    local fiber = strand.fiber
+    local co, first, ok, mark = strand.co, nil, nil, nil
+    if co == nil then
+        co, first = take_coroutine(), strand
+        strand.co = co
+    end
+    local previous, fiber = current, strand.fiber
     running.fiber = fiber
     shared[RUNNING_FIBER] = fiber.id
     fiber.csw = fiber.csw + 1
     strand.ready, strand.yielding = false, false
-    local co, ok, mark = strand.co, nil, nil
-    if co then
-        ok, mark = raw_resume(co)
-    else
-        co = take_coroutine()
-        strand.co = co
-        ok, mark = raw_resume(co, strand)
-    end
+    current = strand
+    ok, mark = raw_resume(co, first)
     current = previous
     fiber = previous and previous.fiber
     running.fiber = fiber
@@ -208,8 +221,11 @@ end
 function scheduler.run()
     take_woken()
     shared[TICK_WANTED] = 0
-    local batch, count = yielded, yielded_count
-    if count > 0 then
+    if put_off_count > 0 then
+        scheduler.finalize_put_off()
+    end
+    if yielded_count > 0 then
+        local batch, count = yielded, yielded_count
         yielded, yielded_count = {}, 0
         promote(batch[1])
         for i = count, 2, -1 do
@@ -230,16 +246,25 @@ function scheduler.run()
         queue_head, queue_tail = 0, 0
     end
     -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
-    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0
+    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0 or put_off_count > 0
     shared[TICK_WANTED] = more and 1 or 0
     return more
 end
 
-local function park()
+-- The strand that is running, which is about to wait.
+local function waiting_strand()
     local strand = current
     if strand == nil then
         error('a wait outside of a fiber', 0)
+    elseif strand.in_finalizer then
+        error(MUST_NOT_WAIT, 0)
     end
+    return strand
+end
+scheduler.current_strand = waiting_strand
+
+local function park()
+    local strand = waiting_strand()
     local hook = strand.fiber.on_yield
     if hook then
         hook()
@@ -250,7 +275,7 @@ scheduler.park = park
 
 -- Give way until the next tick.
 function scheduler.yield()
-    local strand = current
+    local strand = waiting_strand()
     strand.yielding = true
     yielded_count = yielded_count + 1
     yielded[yielded_count] = strand
@@ -267,7 +292,7 @@ function scheduler.suspend(timeout)
     if timeout ~= timeout then
         timeout = 0
     end
-    local strand, timer = current, last_timer + 1
+    local strand, timer = waiting_strand(), last_timer + 1
     last_timer = timer
     timers[timer] = strand
     strand.timer = timer
@@ -314,9 +339,11 @@ function scheduler.wait(token)
         early[token] = nil
     else
         local strand = current
-        if strand == nil then
-            error('a wait outside of a fiber', 0)
+        if strand == nil or strand.in_finalizer then
+            waiting[token] = NOBODY
+            python.cancel_wait(token)
         end
+        strand = waiting_strand()
         waiting[token] = strand
         strand.token = token
         if strand.fiber.cancelled then
@@ -354,15 +381,56 @@ function scheduler.create(name, run, ...)
     return fiber
 end
 
--- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one.
+-- Run a finalizer: `run(object)` raises nothing and must not wait, for it has interrupted code that does not expect it.
+-- It belongs to the fiber that is running, as in the peer, and where none is to a fiber of its own.
+function scheduler.finalize(run, object)
+    local strand, outer_fiber = current, finalizing
+    if strand == nil or strand.finished then
+        strand = new_strand(new_fiber('finalizer'), run, object)
+    end
+    local outer_strand = strand.in_finalizer
+    strand.in_finalizer, finalizing = true, strand.fiber.id
+    python.finalizing(finalizing)
+    if strand == current then
+        run(object)
+    else
+        switch(strand)
+    end
+    strand.in_finalizer, finalizing = outer_strand, outer_fiber
+    python.finalizing(finalizing)
+end
+
+function scheduler.finalize_put_off()
+    while put_off_count > 0 do
+        local run, object = put_off[put_off_count - 1], put_off[put_off_count]
+        put_off[put_off_count - 1], put_off[put_off_count] = nil, nil
+        put_off_count = put_off_count - 2
+        scheduler.finalize(run, object)
+    end
+end
+
+-- The coroutine of the strand that is running, or nil.
+function scheduler.current_coroutine()
+    return current and current.co
+end
+
+-- As `finalize`, in the next tick, for a finalizer that has interrupted code which must not be entered again.
+function scheduler.finalize_later(run, object)
+    put_off[put_off_count + 1], put_off[put_off_count + 2] = run, object
+    put_off_count = put_off_count + 2
+    shared[TICK_WANTED] = 1
+end
+
+-- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one. `lent` is
+-- the id that the new fiber has to have, because its context is known already; 0: it has none.
 -- Returns `true, values...` or `false, error bytes` if it ended, else the number that `finish` will report.
-function scheduler.start(fiber_id, name, has_context, handle, ...)
+function scheduler.start(fiber_id, name, lent, handle, ...)
     take_woken()
     local run = registry.get(handle)
     local fiber = fibers[fiber_id]
     if fiber == nil then
-        fiber = new_fiber(name)
-        fiber.has_context, fiber.started_by_python = has_context, true
+        fiber = lent ~= 0 and new_fiber(name, lent) or new_fiber(name)
+        fiber.has_context, fiber.started_by_python = lent ~= 0, true
     end
     local strand = new_strand(fiber, run, ...)
     strand.for_python = true
@@ -424,10 +492,6 @@ end
 -- The fiber that is running, or nil.
 function scheduler.current_fiber()
     return current and current.fiber
-end
-
-function scheduler.current_strand()
-    return current or error('a wait outside of a fiber', 0)
 end
 
 function scheduler.is_cancelled()

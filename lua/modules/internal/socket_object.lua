@@ -4,6 +4,7 @@ local ffi = require('ffi')
 local errno = require('errno')
 local fiber = require('fiber')
 local decode = require('box.finish').decode
+local gc = require('internal.finalizers').raw_gc
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local wait = require('internal.wait')
@@ -52,7 +53,7 @@ local socket_mt = {__index = methods}
 
 local function adopt(fd)
     close_abandoned()
-    return setmetatable({_handle = ffi.gc(handle_type(fd), collect), _buffer = ''}, socket_mt)
+    return setmetatable({_handle = gc(handle_type(fd), collect), _buffer = ''}, socket_mt)
 end
 
 local function fd_of(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from .box_support import DEADLINE, Box, Run
 
@@ -419,3 +420,65 @@ def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -
         await box("box.error.injection.set('ERRINJ_SNAP_WRITE_DELAY', false) snapshot:join()")
 
     run(body, wal_mode="write")
+
+
+def test_a_finalizer_writes_only_what_it_need_not_wait_for(run: Run, tmp_path: Path) -> None:
+    """Temporary spaces and open transactions; a write that the journal would have to see is refused and undone."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        await box("box.schema.space.create('temporary', {temporary = true}):create_index('pk')")
+        await box("""
+            ffi, fiber = require('ffi'), require('fiber')
+            function finalize(f)
+                local outcome
+                local function drop() ffi.gc(ffi.new('int[1]'), function() outcome = {pcall(f)} end) end
+                drop()
+                collectgarbage()
+                return unpack(outcome)
+            end
+        """)
+        assert await box("""
+            local ok, problem = finalize(function() s:replace{1} end)
+            return ok, tostring(problem), s:count()
+        """) == [False, "a finalizer must not wait", 0]
+        assert await box("return finalize(function() return box.space.temporary:replace{1}[1] end)") == [True, 1]
+        assert await box("""
+            box.begin()
+            local ok = finalize(function() s:replace{2} end)
+            box.commit()
+            return ok, s:count()
+        """) == [True, 1]
+        assert (
+            await box("""
+            local done = fiber.channel(1)
+            finalize(function() fiber.create(function() s:replace{3} done:put(true) end) end)
+            done:get(5)
+            return s:count()
+        """)
+            == 2
+        )
+
+    run(body, tmp_path, wal_mode="write")
+
+
+def test_a_finalizer_outside_of_fibers_uses_the_data_as_admin(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        await box("""
+            s:replace{1, 'x'}
+            seen = {}
+            local function drop()
+                require('ffi').gc(require('ffi').new('int[1]'), function()
+                    seen = {s:get(1)[2], pk:get{1}[2], s:replace{2}[1], box.session.user(), box.is_in_txn()}
+                end)
+            end
+            drop()
+        """)
+        box.instance.runtime._state.execute(b"collectgarbage()")
+        async with asyncio.timeout(DEADLINE):
+            while not (seen := await box("return unpack(seen)")):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert seen == ["x", "x", 2, "admin", False]
+
+    run(body)

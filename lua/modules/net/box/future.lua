@@ -3,6 +3,7 @@ local ffi = require('ffi')
 local fiber = require('fiber')
 local errors = require('internal.error')
 local codec = require('net.box.codec')
+local gc = require('internal.finalizers').raw_gc
 local python = require('internal.python')
 local wait = require('internal.wait')
 
@@ -31,7 +32,7 @@ local function new(number, method, options)
         abandoned[i] = nil
     end
     return setmetatable({
-        _ticket = ffi.gc(ticket_type(number), collect),
+        _ticket = gc(ticket_type(number), collect),
         method = method,
         _format = options.format,
         _buffer = options.buffer,

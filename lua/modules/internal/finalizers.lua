@@ -1,0 +1,111 @@
+-- Finalizers of the user: ffi.gc, __gc of ffi.metatype and of proxies.
+--
+-- They run wherever Lua allocates, also on the way between Python and Lua, where nothing would catch an error: LuaJIT 2.0
+-- throws it through Python's frames. So they are wrapped: an error is logged, a wait is refused (`scheduler.finalize`).
+-- Compiled code runs them wherever it is left, even between two stores: those that hit the scheduler wait for the tick.
+-- Modules of our own, whose finalizers neither raise nor wait, use `raw_gc`.
+local ffi = require('ffi')
+local python = require('internal.python')
+local registry = require('internal.registry')
+local scheduler = require('internal.scheduler')
+local shared = require('internal.shared')
+
+local raw_gc, raw_metatype, raw_newproxy = ffi.gc, ffi.metatype, newproxy
+local get_metatable, pcall, rawget, rawset, tostring, type = debug.getmetatable, pcall, rawget, rawset, tostring, type
+local setmetatable, getinfo = setmetatable, debug.getinfo
+local finalize, finalize_later = scheduler.finalize, scheduler.finalize_later
+local current_coroutine = scheduler.current_coroutine
+
+-- Who must not be interrupted by anything that makes, wakes or cancels fibers.
+local DELICATE = {}
+for _, name in ipairs({'fiber_channel', 'fiber_cond', 'scheduler', 'wait_queue'}) do
+    DELICATE['@builtin/internal/' .. name .. '.lua'] = true
+end
+-- Levels of the stack: the function that asks is 1, the finalizer 2.
+local INTERRUPTED = 3
+-- A cell shared with Python: 1 once there will be no other tick.
+local CLOSED = 4
+
+local function is_delicate(place)
+    return place ~= nil and DELICATE[place.source] == true
+end
+
+-- Version 2.1 calls finalizers on a coroutine of their own, where nothing is below them: then the fiber that is running
+-- tells, and where none is, the scheduler itself was interrupted. When the state is freed, nothing is.
+local function interrupts_scheduler()
+    local place, co = getinfo(INTERRUPTED, 'S'), current_coroutine()
+    if place ~= nil then
+        return is_delicate(place)
+    elseif co ~= nil then
+        return is_delicate(getinfo(co, 0, 'S'))
+    end
+    return shared[CLOSED] == 0
+end
+
+-- Finalizer -> its wrapper, and wrapper -> itself: one for each, and one that is given again is not wrapped twice. Only
+-- the objects keep them.
+local wrappers = setmetatable({}, {__mode = 'kv'})
+
+local function report(problem)
+    python.log('error', 'ERROR in finalizer: ' .. tostring(problem))
+end
+
+local function wrap(finalizer)
+    local wrapper = wrappers[finalizer]
+    if wrapper ~= nil then
+        return wrapper
+    end
+    local function run(object)
+        local ok, problem = pcall(finalizer, object)
+        if not ok then
+            pcall(report, problem)    -- the error itself may refuse to be a text
+        end
+    end
+    if type(finalizer) == 'cdata' then
+        wrapper = run    -- a C function does not wait
+    else
+        wrapper = function(object)
+            if interrupts_scheduler() then
+                finalize_later(run, object)
+            else
+                finalize(run, object)
+            end
+        end
+    end
+    wrappers[finalizer], wrappers[wrapper] = wrapper, wrapper
+    return wrapper
+end
+
+function ffi.gc(object, ...)
+    local finalizer = ...
+    if finalizer then
+        return raw_gc(object, wrap(finalizer))
+    end
+    return raw_gc(object, ...)
+end
+
+function ffi.metatype(ctype, metatable)
+    local finalizer = type(metatable) == 'table' and rawget(metatable, '__gc')
+    if finalizer then
+        metatable.__gc = wrap(finalizer)
+    end
+    return raw_metatype(ctype, metatable)
+end
+
+-- The metatable of a proxy's metatable: __gc is mostly set once.
+local proxy_mt = {__newindex = function(metatable, key, value)
+    rawset(metatable, key, key == '__gc' and value and wrap(value) or value)
+end}
+
+function _G.newproxy(...)
+    local proxy = raw_newproxy(...)
+    if (...) == true then
+        setmetatable(get_metatable(proxy), proxy_mt)
+    end
+    return proxy
+end
+
+-- From Python: there will be no other tick.
+python.entry('finalize', registry.ref(scheduler.finalize_put_off))
+
+return {raw_gc = raw_gc}
