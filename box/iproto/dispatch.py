@@ -232,7 +232,6 @@ class Dispatcher:
         ctx = RequestContext(connection.session, row.sync)
         connection.session.sync = row.sync
         functions = self._node.functions
-        ended = partial(self._function_ended, connection, row.type, ctx)
         is_eval = row.type == RequestType.EVAL
         if is_eval:
             check_universe(ctx.credentials, Privilege.X)
@@ -243,17 +242,29 @@ class Dispatcher:
                 raise unsupported("A node without Lua", "EVAL")
             raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
         self._server.in_flight += 1
+        ended = partial(self._function_ended, connection, row.type, ctx)
         try:
             (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
-        except Exception:
+        except Exception:  # a refusal: `ended` was not called, for it raises nothing itself
             self._server.leave()
             raise
 
     def _function_ended(
         self, connection: Connection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
-        """Reply to CALL or EVAL. A transaction that is still open is rolled back, and is an error of its own."""
+        """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""
         self._server.leave()
+        try:
+            self._answer_call(connection, request_type, ctx, outcome)
+        except BoxError as error:
+            connection.reply_error(ctx.sync, error)
+        except Exception as bug:
+            connection.reply_error(ctx.sync, self.unexpected(bug))
+
+    def _answer_call(
+        self, connection: Connection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+    ) -> None:
+        """Reply. A transaction that is still open is rolled back, and is an error of its own."""
         if ctx.txn is not None:
             self._node.txns.rollback(ctx)
             if not isinstance(outcome, BoxError):
@@ -262,13 +273,10 @@ class Dispatcher:
             connection.reply_error(ctx.sync, outcome)
             return
         version = self._schema.version
-        try:
-            if request_type == RequestType.CALL_16:
-                connection.reply(reply_tuples(ctx.sync, version, results_as_tuples(outcome)))
-            else:
-                connection.reply(reply_array(ctx.sync, version, outcome))
-        except BoxError as error:
-            connection.reply_error(ctx.sync, error)
+        if request_type == RequestType.CALL_16:
+            connection.reply(reply_tuples(ctx.sync, version, results_as_tuples(outcome)))
+        else:
+            connection.reply(reply_array(ctx.sync, version, outcome))
 
     def _check_function(self, ctx: Context, name: str) -> None:
         """A stored function has privileges of its own; any other may be called by who may execute everything."""

@@ -88,6 +88,29 @@ def test_waiting_function_lets_others_pass() -> None:
     run(scenario())
 
 
+def test_a_function_whose_end_fails_leaves_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once or after a wait, the client gets the failure and the request counts as finished, once."""
+
+    async def scenario() -> None:
+        def fail(ctx: Any) -> None:
+            raise ZeroDivisionError("a failed rollback")
+
+        async with serving() as (node, server, address), client(address) as connection:
+            monkeypatch.setattr(node.txns, "rollback", fail)
+            with pytest.raises(BoxError, match="ZeroDivisionError: a failed rollback"):
+                await connection.request(call("begin"))
+            assert server.in_flight == 0
+            waiting = connection.send(call("wait"))
+            await eventually(lambda: node.functions.gate is not None)
+            node.functions.contexts[-1].txn = object()
+            node.functions.gate.set_result(None)
+            with pytest.raises(BoxError, match="ZeroDivisionError: a failed rollback"):
+                await waiting
+            assert server.in_flight == 0
+
+    run(scenario())
+
+
 def test_client_leaves_a_waiting_function() -> None:
     """A reply to a client that has gone goes nowhere, a push says so."""
 
