@@ -113,7 +113,7 @@ def test_push(converse: Converse) -> None:
 
 def test_push_shows_any_value(converse: Converse) -> None:
     """As an answer does: what MessagePack cannot have, and tuples as such."""
-    (shown,) = converse(["box.session.push({newproxy, box.tuple.new{1, 2}})"])
+    (shown,) = converse(["box.session.push({rawequal, box.tuple.new{1, 2}})"])
     assert re.fullmatch(
         r"%TAG !push! tag:tarantool.io/push,2018\n---\n- 'function: builtin#\d+'\n- \[1, 2\]\n\.\.\.\n", shown
     )
