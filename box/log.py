@@ -245,17 +245,24 @@ class Log(_Speaker):
         return self._sink.pid if isinstance(self._sink, _PipeSink) else None
 
     def say(self, level: Level, text: str, *, where: str = "", cord: str = "main", fiber: str | None = None) -> None:
-        """Write one message. `fiber` overrides the running fiber's `id/name`."""
+        """Write one message. `fiber` overrides the running fiber's `id/name`.
+
+        What ends the process goes to standard error as well, where whoever started it looks first.
+        """
         if level > self.level:
             return
         if self.format == BARE:
-            self._sink.write(f"{text}\n", level)
-            return
-        now = datetime.fromtimestamp(self._clock())
-        if fiber is None:
-            fiber_id, name = self.fiber()
-            fiber = f"{fiber_id}/{name}"
-        self._sink.write(self._line(now, level, text, where, f"{cord}/{fiber}"), level)
+            line = f"{text}\n"
+        else:
+            now = datetime.fromtimestamp(self._clock())
+            if fiber is None:
+                fiber_id, name = self.fiber()
+                fiber = f"{fiber_id}/{name}"
+            line = self._line(now, level, text, where, f"{cord}/{fiber}")
+        self._sink.write(line, level)
+        if level is Level.FATAL and not isinstance(self._sink, _StderrSink):
+            sys.stderr.write(line)
+            sys.stderr.flush()
 
     def _line(self, now: datetime, level: Level, text: str, where: str, origin: str) -> str:
         if self.format == "json":

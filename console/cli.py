@@ -228,7 +228,7 @@ class Program:
             if self._reads_input() or not await self._stays_up():
                 return 0
         except BoxError as error:
-            self._say(Level.CRIT, _error_text(error))
+            self._say(Level.ERROR, _error_text(error))
             self._say(Level.FATAL, "fatal error, exiting the event loop")
             return 1
         self._say(Level.CRIT, "entering the event loop")

@@ -5,6 +5,7 @@
 -- Compiled code runs them wherever it is left, even between two stores: those that hit the scheduler wait for the tick.
 -- Modules of our own, whose finalizers neither raise nor wait, use `raw_gc`.
 local ffi = require('ffi')
+local call_aside = require('internal.msgpack_encode').call_aside
 local python = require('internal.python')
 local registry = require('internal.registry')
 local scheduler = require('internal.scheduler')
@@ -55,11 +56,14 @@ local function wrap(finalizer)
     if wrapper ~= nil then
         return wrapper
     end
-    local function run(object)
+    local function guarded(object)
         local ok, problem = pcall(finalizer, object)
         if not ok then
             pcall(report, problem)    -- the error itself may refuse to be a text
         end
+    end
+    local function run(object)
+        call_aside(guarded, object)
     end
     if type(finalizer) == 'cdata' then
         wrapper = run    -- a C function does not wait

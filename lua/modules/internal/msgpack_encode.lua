@@ -2,7 +2,7 @@
 --
 -- Every `put_*` takes the position to write at and returns the next one, so a position is never shared state: an
 -- error leaves nothing to clean up. Code of the user (`__serialize`) may encode or wait itself; what is written so
--- far is taken out of the buffer around such a call. Leaf functions are small, so that the JIT compiles each as a
+-- far is taken out of the buffer around such a call. Finalizers, which may run in between, have a buffer of their own. Leaf functions are small, so that the JIT compiles each as a
 -- trace of its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
 local ffi = require('ffi')
 local bit = require('bit')
@@ -284,10 +284,10 @@ local function put_cdata(cfg, value, pos)
     return put_other_cdata(cfg, value, pos)
 end
 
--- Elements 1 .. size; holes become nil.
+-- Elements 1 .. size; holes become nil, whatever `__index` says.
 local function put_elements(cfg, value, size, pos, level)
     for i = 1, size do
-        local item = value[i]
+        local item = rawget(value, i)
         if type(item) == 'number' then
             if pos > capacity then
                 grow(pos, pos)
@@ -438,6 +438,21 @@ function put(cfg, value, pos, level)
 end
 
 local encoder = {by_ctype = by_ctype, NULL = NULL, is_null = is_null}
+
+local spare, spare_capacity
+
+-- Call what may have interrupted this module, and which raises nothing, with another buffer.
+function encoder.call_aside(run, argument)
+    local outer, outer_capacity, low, high = buffer, capacity, number_cell.half[0], number_cell.half[1]
+    if spare then
+        buffer, capacity, spare = spare, spare_capacity, nil
+    else
+        buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
+    end
+    run(argument)
+    spare, spare_capacity = buffer, capacity
+    buffer, capacity, number_cell.half[0], number_cell.half[1] = outer, outer_capacity, low, high
+end
 
 -- MessagePack bytes of one value.
 function encoder.encode(cfg, value)

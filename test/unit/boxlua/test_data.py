@@ -477,7 +477,7 @@ def test_a_finalizer_outside_of_fibers_uses_the_data_as_admin(run: Run) -> None:
         """)
         box.instance.runtime._state.execute(b"collectgarbage()")
         async with asyncio.timeout(DEADLINE):
-            while not (seen := await box("return unpack(seen)")):  # noqa: ASYNC110
+            while not (seen := await box("return unpack(seen)")):
                 await asyncio.sleep(0)
         assert seen == ["x", "x", 2, "admin", False]
 

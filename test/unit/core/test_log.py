@@ -36,6 +36,22 @@ def test_json_lines_hold_the_same(tmp_path: Path) -> None:
     assert (record["fiber_id"], record["fiber_name"], record["cord_name"]) == (1, "main", "main")
 
 
+@pytest.mark.parametrize("log_format", ["plain", "json", BARE])
+def test_what_ends_the_process_is_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str], log_format: str) -> None:
+    """A fatal line stands in the log and on standard error, once where they are the same."""
+    log = Log(lambda: 1617922620.5)
+    log.format = log_format
+    log.say(Level.FATAL, "first")
+    log.open(str(tmp_path / "n.log"))
+    log.error("second")
+    log.say(Level.FATAL, "third")
+    log.close()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "first" in lines[0]
+    assert lines[1] == (tmp_path / "n.log").read_text().splitlines()[1]
+
+
 def test_rotation_follows_the_path(tmp_path: Path) -> None:
     path = tmp_path / "n.log"
     log = Log(lambda: 0.0)

@@ -208,7 +208,7 @@ def test_a_finalizer_belongs_to_the_fiber_that_it_interrupts(run: Run) -> None:
         assert inside == "a finalizer must not wait"
         lua.runtime._state.execute(b"collectgarbage()")
         async with asyncio.timeout(5):
-            while (seen := await lua.value("return last_seen()")) == outside:  # noqa: ASYNC110
+            while (seen := await lua.value("return last_seen()")) == outside:
                 await asyncio.sleep(0)
         assert (seen[0], seen[2]) == ("finalizer", inside)
 

@@ -112,6 +112,42 @@ def test_serialize_may_encode_and_wait(evaluate: Evaluate) -> None:
     ) == [[[i, [i, [i, i]], "end"] for i in (1, 2, 3)], False, "no", [1]]
 
 
+def test_holes_are_nil_whatever_index_says(evaluate: Evaluate) -> None:
+    """`__index` of a table is not asked for elements: as in the peer, and it might encode something itself."""
+    assert evaluate(
+        """
+        local msgpack = require('msgpack')
+        local asked = 0
+        local object = setmetatable({1, nil, 3}, {__index = function(_, key)
+            asked = asked + (key == '__serialize' and 0 or 1)
+            return msgpack.encode('other')
+        end})
+        return (msgpack.decode(msgpack.encode(object))), asked"""
+    ) == [[1, None, 3], 0]
+
+
+def test_an_interruption_has_a_buffer_of_its_own(evaluate: Evaluate) -> None:
+    """What finalizers encode leaves an encoding alone that they interrupt, wherever that is: here everywhere."""
+    assert evaluate(
+        """
+        local encoder, msgpack = require('internal.msgpack_encode'), require('msgpack')
+        local value = {1, 18446744073709551615ULL, -5000000000LL, 0.5, 'text', {a = 1}, string.rep('x', 300), 0/0 ~= 0}
+        local plain, interruptions = msgpack.encode(value), 0
+        local function disturb()
+            msgpack.encode({'other', 99999999999ULL, 1.5, string.rep('y', 100000)})
+        end
+        jit.off()
+        debug.sethook(function()
+            interruptions = interruptions + 1
+            encoder.call_aside(disturb)
+        end, '', 1)
+        local interrupted = msgpack.encode(value)
+        debug.sethook()
+        jit.on()
+        return interrupted == plain, interruptions > 100"""
+    ) == [True, True]
+
+
 def test_registered_types(evaluate: Evaluate) -> None:
     """Other modules give their cdata an encoder and their extension a decoder."""
     assert evaluate(
