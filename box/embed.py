@@ -5,9 +5,9 @@
         await node.space["goods"].insert([1, "pear"])
         await node.space["goods"].select()          # [[1, 'pear']]
 
-`Instance` joins a node of `box.node` with a Lua runtime of its own; consoles and the command line use it. `Node` is the
-same for programs: an asynchronous context manager with Python values in and out. Several may live in one process and
-on one loop.
+`Instance` joins a node of `box.instance.node` with a Lua runtime of its own; consoles and the command line use it.
+`Node` is the same for programs: an asynchronous context manager with Python values in and out. Several may live in one
+process and on one loop.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, Self
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
+from box.instance.node import Node as CoreNode
 from box.log import Level
-from box.node import Node as CoreNode
 from box.schema.space import Space
-from box.txn.context import Context
+from box.session import Context
 from lua.bindings.box import BoxBindings
 from lua.bindings.modules import bind_modules
 from lua.runtime import Runtime

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from box.iproto import uri as uris
-from box.txn.context import Context, Session
+from box.net import uri as uris
+from box.session import Context, Session
 from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, ListenError
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from box.iproto import uri as uris
-from box.iproto.sockets import BACKLOG, address_text, host_of, is_abandoned, remove_socket_file
 from box.log import Level
+from box.net import uri as uris
+from box.net.sockets import BACKLOG, address_text, host_of, is_abandoned, remove_socket_file
 from lua.boundary import error_from_exception
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 VERSION = "2.8.1"

@@ -1,6 +1,5 @@
-"""The binary protocol: rows and packets, the server, the client.
+"""The server of the binary protocol: `server` listens, `connection` reads and writes, `dispatch` runs requests.
 
-Pure formats: `constants`, `row`, `codec`, `request`, `messages`, `mp_error`, `packets`, `auth`, `uri`.
-Server: `server` listens, `connection` reads and writes, `dispatch` runs requests, `plans` is the shortcut of the
-usual ones; `interface` says what they need of a node. Client: `client`. Shared with other fronts: `sessions`, `stats`.
+`plans` is the shortcut of the usual requests, `pace` decides when to read, `interface` says what they need of a node.
+Formats are in `box.wire`, addresses and sockets in `box.net`.
 """

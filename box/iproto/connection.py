@@ -20,14 +20,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.codec import encode_greeting, reply_chunk, reply_error, reply_ok, reply_tuple, reply_tuples
-from box.iproto.constants import RequestType
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
-from box.iproto.packets import packet_bounds
-from box.iproto.row import Row
-from box.iproto.sockets import address_text
 from box.iproto.stats import Net
-from box.txn.context import Context
+from box.net.sockets import address_text
+from box.session import Context
+from box.wire.constants import RequestType
+from box.wire.greeting import encode_greeting
+from box.wire.packet import packet_bounds
+from box.wire.reply import reply_chunk, reply_error, reply_ok, reply_tuple, reply_tuples
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.iproto.server import Server

@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
-from box.iproto.auth import SCRAMBLE_SIZE, is_right_scramble
-from box.iproto.codec import reply_array, reply_body, reply_ok, reply_tuples
-from box.iproto.constants import DML_TYPES, Key, RequestType
 from box.iproto.plans import Plan
-from box.iproto.request import (
+from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
+from box.schema.ids import UserId
+from box.session import Context, RequestContext
+from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
+from box.wire.constants import DML_TYPES, Key, RequestType
+from box.wire.reply import reply_array, reply_body, reply_ok, reply_tuples
+from box.wire.request import (
     AuthRequest,
     DmlRequest,
     check_sql,
@@ -27,11 +30,7 @@ from box.iproto.request import (
     decode_dml,
     results_as_tuples,
 )
-from box.iproto.row import Row, decode_header, is_msgpack
-from box.iproto.sessions import RequestContext
-from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
-from box.schema.ids import UserId
-from box.txn.context import Context
+from box.wire.row import Row, decode_header, is_msgpack
 
 if TYPE_CHECKING:
     from box.iproto.connection import Connection

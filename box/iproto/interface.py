@@ -1,6 +1,6 @@
 """What the binary server needs of a node: the smallest set of attributes, as protocols.
 
-The node of `box.node` has all of them; tests serve clients with a few lines of their own.
+The node of `box.instance.node` has all of them; tests serve clients with a few lines of their own.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from box.errinj import ErrorInjections
     from box.errors import BoxError
     from box.iproto.connection import Connection
-    from box.iproto.row import Row
-    from box.iproto.sessions import Sessions
     from box.iproto.stats import Stats
-    from box.replication.ballot import Ballot
-    from box.replication.vclock import VClock
     from box.schema.access import Credentials, User
-    from box.txn.context import Context
+    from box.session import Context, Sessions
+    from box.wire.ballot import Ballot
+    from box.wire.row import Row
+    from box.wire.vclock import VClock
 
 
 class SpaceLike(Protocol):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from box.iproto.constants import RequestType
+from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from box.iproto.interface import SpaceLike

@@ -9,17 +9,17 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from box.iproto import uri as uris
-from box.iproto.codec import SALT_SIZE
+from box.eager import start
 from box.iproto.connection import Connection
 from box.iproto.dispatch import Dispatcher
-from box.iproto.eager import start
 from box.iproto.plans import Plans
-from box.iproto.sockets import address_text, bind, bind_first, host_of, remove_socket_file
+from box.net import uri as uris
+from box.net.sockets import address_text, bind, bind_first, host_of, remove_socket_file
+from box.wire.greeting import SALT_SIZE
 
 if TYPE_CHECKING:
     from box.iproto.interface import NodeLike
-    from box.txn.context import Session
+    from box.session import Session
 
 
 def _nothing() -> None:

@@ -11,7 +11,7 @@ from collections import deque
 from enum import IntEnum
 from typing import Final
 
-from box.iproto.constants import RequestType
+from box.wire.constants import RequestType
 
 _WINDOW: Final = 5
 """Seconds over which a rate is the mean."""

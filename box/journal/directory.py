@@ -16,7 +16,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.journal.errors import XlogError
 from box.journal.storage import INPROGRESS, Storage, failed
 from box.journal.xlog import META_SIZE_MAX, Meta
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 
 class Logger(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from box.errors import BoxError, ErrorCode
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 
 class XlogError(BoxError):

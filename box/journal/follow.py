@@ -20,12 +20,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from box.iproto.row import Row
-from box.journal.entry import JournalEntry
 from box.journal.errors import XlogGapError
 from box.journal.reader import LogPosition, LogReader
-from box.replication.vclock import VClock
 from box.waiters import Waiters
+from box.wire.entry import JournalEntry
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 _TAIL_BYTES: Final = 16 << 20
 _TAIL_BATCHES: Final = 4096

@@ -13,7 +13,7 @@ from typing import Any
 
 from box.errors import ErrorCode, client_error
 from box.journal.directory import Logger, SilentLog
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 
 @dataclass(slots=True)

@@ -33,17 +33,17 @@ from uuid import UUID
 
 from box.errinj import JOURNAL_DELAYS, ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.iproto.row import Row
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
-from box.journal.entry import JournalEntry
 from box.journal.follow import Follower, Tail
 from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
-from box.replication.vclock import VClock
 from box.waiters import Waiters
+from box.wire.entry import JournalEntry
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 _T = TypeVar("_T")
 _Message = list[JournalEntry] | Callable[[], None]

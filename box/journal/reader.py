@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from box.errinj import ErrorInjections
-from box.iproto.row import Row
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
 from box.journal.errors import XlogError, XlogGapError
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
 from box.journal.xlog import Meta, XlogDecoder
-from box.replication.vclock import VClock
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 _CHUNK: Final = 1 << 20
 

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
-from box.iproto.row import Row
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
 from box.journal.errors import XlogError
 from box.journal.reader import BlockReader, LogReader
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage
-from box.replication.vclock import VClock
-from box.txn.request import request_text
+from box.wire.change import request_text
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 
 def find_snapshots(

@@ -1,6 +1,6 @@
 """Rows in a log block: many at a time, because a batch of the writer and a block of a reader are made of thousands.
 
-The layout of one row is `box.iproto.row`'s. Differences in a log: `sync` and `schema_version` are not written, and
+The layout of one row is `box.wire.row`'s. Differences in a log: `sync` and `schema_version` are not written, and
 rows follow each other without lengths.
 """
 
@@ -12,12 +12,12 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from box.iproto.constants import GROUP_LOCAL, Flag, RequestType
-from box.iproto.row import Row, encode_uint
-from box.journal.entry import JournalEntry
 from box.journal.errors import XlogError
 from box.journal.xlog import BLOCK_SIZE
-from box.replication.vclock import VClock
+from box.wire.constants import GROUP_LOCAL, Flag, RequestType
+from box.wire.entry import JournalEntry
+from box.wire.row import Row, encode_uint
+from box.wire.vclock import VClock
 
 _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
 _U32_HEADER: Final = struct.Struct(">6sBI10s").pack

@@ -31,9 +31,9 @@ import crc32c
 import msgpack
 import zstandard
 
-from box.iproto.constants import BODY_LEN_MAX, VERSION
 from box.journal.errors import XlogError
-from box.replication.vclock import VClock
+from box.wire.constants import BODY_LEN_MAX, VERSION
+from box.wire.vclock import VClock
 
 ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
 ZSTD_MARKER: Final = b"\xd5\xba\x0b\xba"

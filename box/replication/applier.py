@@ -5,7 +5,7 @@ node can look at all its peers before it decides whom to join or that it follows
 stops at READY; `resume` lets the applier subscribe. After an error the applier tries again every
 `replication_timeout` seconds, unless the error is one that only a person resolves (STOPPED).
 
-Rows of one transaction are applied together, in the origin's order (see `box.replication.apply`); a transaction's
+Rows of one transaction are applied together, in the origin's order (see `box.replication.row_sink`); a transaction's
 journal write is not waited for, except CONFIRM, ROLLBACK and PROMOTE.
 """
 
@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto import messages
-from box.iproto.constants import DML_TYPES, TYPE_ERROR, RequestType
-from box.iproto.row import Row
 from box.journal.recovery import follow
 from box.log import Log
-from box.replication.ballot import Ballot
-from box.replication.handshake import Peer, address_of, connect
+from box.net.handshake import Peer, address_of, connect
+from box.net.stream import RowStream, raise_if_error
 from box.replication.state import ApplierState
-from box.replication.stream import RowStream, raise_if_error
-from box.replication.vclock import VCLOCK_MAX, VClock
+from box.wire import messages
+from box.wire.ballot import Ballot
+from box.wire.constants import DML_TYPES, TYPE_ERROR, RequestType
+from box.wire.row import Row
+from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
     from box.errinj import ErrorInjections
     from box.journal.journal import Journal
     from box.replication.replicaset import Replica
-    from box.txn.context import Context
+    from box.session import Context
 
 _LOADING_ERRORS = frozenset(
     {

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
-from box.iproto import messages
-from box.iproto.constants import GROUP_LOCAL, RequestType
-from box.iproto.row import Row, encode_packet
 from box.log import Log
+from box.net.stream import RowStream
 from box.replication.state import RelayState
-from box.replication.stream import RowStream
-from box.replication.vclock import VClock
+from box.wire import messages
+from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.row import Row, encode_packet
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
     from box.journal.journal import Journal

@@ -14,7 +14,7 @@ from box.index.base import IteratorType
 
 if TYPE_CHECKING:
     from box.schema.space import Space
-    from box.txn.context import Session
+    from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
 """Whether errors inside results travel as MessagePack extensions."""

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from box.data import codec
 from box.errors import ErrorCode, client_error
-from box.iproto.constants import Key, RequestType
 from box.schema.access import Credentials, check_object
 from box.schema.ids import GROUP_LOCAL, is_system_id
+from box.wire.constants import Key, RequestType
 
 if TYPE_CHECKING:
     from box.data.format import FieldDef, TupleFormat
     from box.index import Index
     from box.schema.sequence import Sequence
     from box.schema.service import SessionSettings
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
     RowFilter = Callable[[Credentials, bytes], bool]

@@ -25,7 +25,7 @@ from box.schema.ids import SpaceId, UserId, is_system_id
 if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
 
 Version = tuple[int, int, int]
 Row = list[Any]

@@ -17,9 +17,9 @@ import msgpack
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import Key
 from box.journal import xlog
 from box.journal.errors import XlogError
+from box.wire.constants import Key
 
 _SNAPSHOT_NAME: Final = re.compile(r"\d{20}\.snap")
 _SPACE_ID, _INDEX_ID = 280, 288

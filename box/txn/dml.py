@@ -7,7 +7,7 @@ read-only?  ->  transaction  ->  access  ->  statement  ->  sequence  ->  before
 
 An error undoes the statement, and without an open transaction the implicit one as well. The synchronous methods
 never wait: spaces with user triggers, which may, go through `execute`. Outside a transaction a change starts its
-commit; if that is not complete on return, it is in `ctx.pending` (see `box.txn.context`).
+commit; if that is not complete on return, it is in `ctx.pending` (see `box.session`).
 
 The usual request takes a short cut with the same effects, see `box.txn.quick`.
 """
@@ -20,19 +20,19 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import unpack
 from box.data.update import apply_update, apply_upsert, check_operations
 from box.errors import ErrorCode, client_error, unsupported
-from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
-from box.iproto.row import Row
 from box.schema.access import Privilege
 from box.schema.sequence import fill_sequence
 from box.schema.space import NOTHING, Space
 from box.txn.quick import DELETE, INSERT, REPLACE, UPDATE, UPSERT, WRITE_PRIVILEGES, QuickWriter
-from box.txn.request import Request, decode_request
 from box.txn.storage import Mode
+from box.wire.change import Request, decode_request
+from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.index import Index
     from box.schema.schema import Schema
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.manager import TransactionManager
     from box.txn.transaction import Statement, Transaction
 

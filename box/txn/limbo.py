@@ -35,11 +35,11 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from box.errors import ErrorCode, client_error
-from box.iproto.constants import RequestType
+from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
-    from box.iproto.messages import SynchroRequest
     from box.txn.transaction import Transaction
+    from box.wire.messages import SynchroRequest
 
 NO_LSN: Final = -1
 """The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""

@@ -16,18 +16,18 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
-from box.iproto.row import Row
 from box.txn.transaction import SUB_STMT_MAX, Savepoint, Statement, Transaction, TransactionHook, TxnState
+from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
-    from box.journal.entry import JournalEntry
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.storage import Storage
     from box.txn.synchro import SynchroQueue
+    from box.wire.entry import JournalEntry
 
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
 """Engines without transactions: they neither bind a transaction nor forbid it to yield."""

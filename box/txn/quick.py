@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.codec import pack, unpack
 from box.data.update import apply_update, apply_upsert, check_operations
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.schema.access import Privilege
 from box.txn.reads import Reader
 from box.txn.storage import Mode, duplicate, exchange, keys_of
 from box.txn.transaction import Commit, Statement
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
-    from box.journal.entry import JournalEntry
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.manager import TransactionManager
+    from box.wire.entry import JournalEntry
 
 TUPLE_OVERHEAD: Final = 14
 """Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""

@@ -11,14 +11,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
-from box.iproto.constants import TYPE_STAT_MAX, RequestType
 from box.schema.access import Privilege
+from box.wire.constants import TYPE_STAT_MAX, RequestType
 
 if TYPE_CHECKING:
     from box.index import Index
     from box.schema.space import Space
     from box.schema.sysview import ViewIndex
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.manager import TransactionManager
 
 _ITERATOR_MAX: Final = 12

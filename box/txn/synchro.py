@@ -20,17 +20,17 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
-from box.iproto.constants import RequestType
-from box.iproto.messages import SynchroRequest, decode_synchro, synchro_row
-from box.journal.entry import JournalEntry
 from box.txn.latch import RWLatch
 from box.txn.limbo import NO_LSN, Decision, Limbo, Outcome
 from box.waiters import Waiters
+from box.wire.constants import RequestType
+from box.wire.entry import JournalEntry
+from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
-    from box.iproto.row import Row
     from box.txn.manager import JournalSink
     from box.txn.transaction import Transaction
+    from box.wire.row import Row
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a row that could not be written is tried again."""

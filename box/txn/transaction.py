@@ -21,14 +21,14 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.journal.entry import JournalEntry
+from box.wire.entry import JournalEntry
 
 if TYPE_CHECKING:
-    from box.iproto.row import Row
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.limbo import LimboEntry
     from box.txn.mvcc import ReadSet, Write
+    from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
 """Statements may nest this deep below the first one: triggers that write from triggers."""

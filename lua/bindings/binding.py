@@ -14,8 +14,8 @@ from box.errors import BoxError
 from lua.boundary import encode_error
 
 if TYPE_CHECKING:
-    from box.node import Node
-    from box.txn.context import Context
+    from box.instance.node import Node
+    from box.session import Context
     from box.txn.transaction import Commit
     from lua.runtime import Runtime
 

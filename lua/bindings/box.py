@@ -16,8 +16,8 @@ from lua.bindings.triggers import TriggerBinding
 from lua.bindings.txn import TxnBinding
 
 if TYPE_CHECKING:
-    from box.node import Node
-    from box.txn.context import Context
+    from box.instance.node import Node
+    from box.session import Context
     from lua.runtime import Runtime
 
 

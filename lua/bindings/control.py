@@ -6,14 +6,14 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
-from box.config import Config
 from box.data import codec
 from box.errors import timed_out
+from box.instance.config import Config
 from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
 from lua.bindings.environment import options_from_environment
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 

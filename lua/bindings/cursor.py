@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from box.iproto.constants import RequestType
 from box.schema.access import Privilege
+from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from box.index import Index
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.dml import Dml
 
 

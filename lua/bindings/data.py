@@ -20,16 +20,16 @@ from box.data.json_path import PathError, follow, parse_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import RequestType
 from box.txn.quick import INSERT, REPLACE
+from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
 from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from box.config import OPTIONS, Option
 from box.errors import BoxError, ErrorCode
+from box.instance.config import OPTIONS, Option
 
 _BOOLEANS = {"true": True, "false": False}
 

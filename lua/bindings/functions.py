@@ -14,9 +14,9 @@ from box.schema.access import Privilege, check_universe
 from lua.bindings.binding import Binding, Outcome, guarded, text
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.function import Function
-    from box.txn.context import Context
+    from box.session import Context
     from lua.bindings.session import SessionBinding
     from lua.runtime import Runtime, Values
 

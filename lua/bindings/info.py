@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.node import PACKAGE_VERSION
-from box.replication.handshake import address_of
+from box.instance.node import PACKAGE_VERSION
+from box.net.handshake import address_of
 from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from box.errors import BoxError
-    from box.node import Node
+    from box.instance.node import Node
     from box.replication.applier import Applier
     from box.replication.relay import Relay
     from box.replication.replicaset import Replica

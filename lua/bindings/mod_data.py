@@ -12,15 +12,15 @@ from box.data.json_path import ANY_INDEX, parse_path
 from box.data.keydef import KeyDef, PartDef, SortKey
 from box.data.types import FieldType, checker
 from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.journal.errors import XlogError
 from box.journal.rows import decode_rows
 from box.journal.xlog import XlogDecoder
+from box.wire.constants import RequestType
+from box.wire.row import Row
 from lua.bindings.binding import Binding, Outcome, guarded, text
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 _READ_SIZE: Final = 1024 * 1024

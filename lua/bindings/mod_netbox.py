@@ -1,4 +1,4 @@
-"""`net.box`: connections to other instances, over the client of `box.iproto.client`.
+"""`net.box`: connections to other instances, over the client of `box.net.client`.
 
 Lua keeps the state of a connection and its requests by number; here are the socket, the greeting and the replies that
 Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of the peer's client.
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.auth import encode_auth
-from box.iproto.client import IprotoConnection
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
-from box.iproto.uri import UNIX_HOST
+from box.net.client import IprotoConnection
+from box.net.uri import UNIX_HOST
+from box.wire.auth import encode_auth
+from box.wire.constants import RequestType
+from box.wire.row import Row
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2

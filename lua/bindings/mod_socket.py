@@ -15,12 +15,12 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
-from box.iproto.uri import UNIX_HOST
+from box.net.uri import UNIX_HOST
 from lua.bindings.binding import Binding, exported, text, waiting
 from lua.bindings.mod_poll import READ, WRITE, Poll
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 _DOMAINS: Final = """

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from box.data import codec
 from box.data.collation import sort_key
-from box.iproto import uri
+from box.net import uri
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 _UNICODE, _UNICODE_CI = 1, 2

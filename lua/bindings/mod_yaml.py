@@ -21,7 +21,7 @@ import msgpack
 import yaml
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = range(1, 7)

@@ -15,7 +15,7 @@ from lua.bindings.mod_text import TextBinding
 from lua.bindings.mod_yaml import YamlBinding
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from lua.runtime import Runtime
 
 _BINDINGS = (

@@ -16,7 +16,7 @@ from lua.bindings.binding import Binding, guarded, waiting
 if TYPE_CHECKING:
     from box.data.keydef import PartDef
     from box.index import IndexDef
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.function import Function
     from box.schema.schema import Collation, Schema
     from box.schema.sequence import Sequence

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from box.schema.sequence import Sequence
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.dml import Dml
 
 

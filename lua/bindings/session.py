@@ -12,10 +12,10 @@ from box.schema.service import DEFAULTS, SessionSettings
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.access import Credentials
     from box.schema.space import Space
-    from box.txn.context import Context, Session
+    from box.session import Context, Session
     from lua.runtime import Runtime
 
 

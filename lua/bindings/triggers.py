@@ -17,9 +17,9 @@ from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement
     from lua.runtime import Runtime
 

@@ -8,7 +8,7 @@ from box.errors import ErrorCode, client_error
 from lua.bindings.binding import Binding, Outcome, exported, guarded
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
     from box.txn.transaction import Savepoint, Transaction
     from lua.runtime import Runtime
 

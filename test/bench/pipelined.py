@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import msgpack
 
-from box.iproto.constants import GREETING_SIZE, Key, RequestType
-from box.iproto.packets import packet_bounds
-from box.iproto.row import Row, decode_row, encode_packet
+from box.wire.constants import GREETING_SIZE, Key, RequestType
+from box.wire.packet import packet_bounds
+from box.wire.row import Row, decode_row, encode_packet
 
 _BATCH = 1000
 _ROUNDS = 3

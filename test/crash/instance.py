@@ -19,7 +19,7 @@ from typing import Any
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.node import Node
+from box.instance.node import Node
 from box.schema.ids import SpaceId
 
 SPACE = 512

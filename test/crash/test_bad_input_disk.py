@@ -13,8 +13,8 @@ import pytest
 from box.data.codec import unpack
 from box.embed import Instance
 from box.errors import BoxError, ErrorCode
+from box.instance.node import Node as CoreNode
 from box.journal.storage import AppendFile, MemoryStorage
-from box.node import Node as CoreNode
 from lua.runtime import Runtime
 
 

@@ -11,8 +11,8 @@ import pytest
 from box.embed import Instance
 from box.errors import BoxError
 from box.index import IteratorType
+from box.instance.node import Node as CoreNode
 from box.journal.storage import MemoryStorage
-from box.node import Node as CoreNode
 
 Files = dict[str, bytes]
 Written = tuple[Files, str, str]

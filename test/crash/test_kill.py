@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from box.data.codec import unpack
+from box.instance.node import Node
 from box.journal.storage import FileStorage
-from box.node import Node
 from test.unit.replication.cluster import cluster, equal
 
 from .instance import SPACE

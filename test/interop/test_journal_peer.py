@@ -14,7 +14,6 @@ from uuid import UUID
 import msgpack
 import pytest
 
-from box.iproto.row import Row
 from box.journal import (
     FileStorage,
     Journal,
@@ -28,7 +27,8 @@ from box.journal import (
 from box.journal.reader import BlockReader
 from box.journal.rows import decode_rows, encode_header
 from box.journal.xlog import COMPRESS_THRESHOLD, FIXHEADER_SIZE, BlockEncoder
-from box.replication.vclock import VClock
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 pytestmark = [
     pytest.mark.peer,

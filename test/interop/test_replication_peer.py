@@ -14,9 +14,9 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.iproto.client import IprotoConnection
-from box.iproto.constants import Key, RequestType
-from box.iproto.row import Row
+from box.net.client import IprotoConnection
+from box.wire.constants import Key, RequestType
+from box.wire.row import Row
 from test.unit.replication.cluster import SPACE, Cluster, Member, cluster, until
 
 pytestmark = [

@@ -24,7 +24,7 @@ from box.schema.ids import SpaceId
 from box.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 __all__ = ["TRIGGERS"]

@@ -26,7 +26,7 @@ from box.schema.schema import Grant, Schema
 from box.schema.upgrade import ALL_OF_ADMIN, is_older
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 _OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))

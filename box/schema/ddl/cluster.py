@@ -11,7 +11,7 @@ from box.schema.ids import REPLICA_MAX
 from box.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 

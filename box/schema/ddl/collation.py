@@ -13,7 +13,7 @@ from box.schema.options import ENUM, check_options
 from box.schema.schema import Collation, Schema
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 _OPTS_FIELD = 5

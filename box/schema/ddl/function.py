@@ -12,7 +12,7 @@ from box.schema.function import Function, decode_function
 from box.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 _SQL_FUNCTIONS = sql_function_names()

@@ -17,7 +17,7 @@ from box.schema.sequence import check_sequence_part
 from box.schema.space import Layout, Space
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 

@@ -13,7 +13,7 @@ from box.schema.sequence import Sequence, check_sequence_part, decode_sequence
 from box.schema.space import Space
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import GROUP_LOCAL, RequestType
 from box.schema.access import Privilege, check_ddl
 from box.schema.ddl.alter import check_format, exchange, is_empty, make_format, make_index, make_space
 from box.schema.fields import Fields
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space
 from box.schema.space_def import decode_space
+from box.wire.constants import GROUP_LOCAL, RequestType
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 

@@ -8,7 +8,7 @@ from box.errors import unsupported
 from box.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.transaction import Statement, Transaction
 
 

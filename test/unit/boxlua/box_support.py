@@ -11,7 +11,7 @@ import pytest
 from box.data import codec
 from box.embed import Instance
 from box.errors import BoxError
-from box.txn.context import Context
+from box.session import Context
 
 DEADLINE = 20.0
 Run = Callable[..., None]

@@ -217,7 +217,7 @@ def test_calls_of_the_protocol(run: Run) -> None:
 
     async def body(box: Box) -> None:
         from box.data import codec
-        from box.txn.context import Context
+        from box.session import Context
 
         node = box.instance.node
 

@@ -10,8 +10,8 @@ import msgpack
 import pytest
 
 from box.errors import BoxError, ErrorCode
+from box.instance.node import Node
 from box.journal.storage import MemoryStorage
-from box.node import Node
 from box.schema.ids import SpaceId
 
 DEADLINE = 10.0

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from box.config import OPTIONS, Config, prepare
 from box.errors import BoxError, ErrorCode
-from box.quorum import synchro_quorum
+from box.instance.config import OPTIONS, Config, prepare
+from box.instance.quorum import synchro_quorum
 
 
 def message(**options: object) -> str:

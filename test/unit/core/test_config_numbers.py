@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from box.config import Config
 from box.errors import BoxError, ErrorCode
+from box.instance.config import Config
 
 OUT_OF_QUOTA = "must be >= 0 and <= 4398046510080, but it is -9223372036854775808"
 AN_ADDRESS = "expected host:service or /unix.socket"

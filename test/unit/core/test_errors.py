@@ -8,7 +8,7 @@ import pytest
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error, system_error, timed_out
 from box.journal.errors import XlogGapError
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from box.errors import BoxError
-from box.node import Node
-from box.pidfile import PidFile
+from box.instance.node import Node
+from box.instance.pidfile import PidFile
 
 
 def test_the_file_holds_the_number_alone(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 SOURCE = """
 import asyncio, os, sys
 from box.errors import BoxError
-from box.node import Node
+from box.instance.node import Node
 
 async def main():
     if "as nobody" in sys.argv:

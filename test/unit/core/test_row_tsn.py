@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from box.iproto.row import Row, decode_row, encode_row
+from box.wire.row import Row, decode_row, encode_row
 
 
 def test_a_distance_below_zero_wraps() -> None:

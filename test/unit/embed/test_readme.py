@@ -9,8 +9,8 @@ import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
-from box.config import OPTIONS
 from box.errinj import ErrorInjections
+from box.instance.config import OPTIONS
 
 ROOT = Path(__file__).parents[3]
 
@@ -58,6 +58,6 @@ def test_the_error_injections_that_work() -> None:
 def test_the_options_that_do_nothing() -> None:
     """They are those that nothing but the registry of options knows."""
     named = re.findall(r"`([a-z_*]+)`", shown(r"accepted and do nothing here: (.*?)\."))
-    text = product("box/config.py", "box/error_codes.py", "lua/modules/suite/instance.lua")
+    text = product("box/instance/config.py", "box/error_codes.py", "lua/modules/suite/instance.lua")
     unused = {name for name in OPTIONS if not re.search(rf"\b{name}\b", text)}
     assert unused == {name for name in OPTIONS if any(fnmatch(name, one) for one in named)}

@@ -11,13 +11,13 @@ from uuid import UUID
 from box.data.codec import pack, unpack
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
-from box.iproto.constants import RequestType
-from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
-from box.replication.ballot import Ballot
-from box.replication.vclock import VClock
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, User, decode_hash, password_hash, refresh
 from box.schema.ids import UserId
+from box.session import Sessions
+from box.wire.ballot import Ballot
+from box.wire.constants import RequestType
+from box.wire.vclock import VClock
 
 INSTANCE_UUID = UUID("7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a")
 SPACE_ID = 512

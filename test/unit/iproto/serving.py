@@ -12,12 +12,12 @@ import uvloop
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.iproto.client import IprotoConnection
-from box.iproto.constants import GREETING_SIZE, Key
-from box.iproto.mp_error import decode_error_body
-from box.iproto.packets import packet_bounds
-from box.iproto.row import Row, decode_row
 from box.iproto.server import Server
+from box.net.client import IprotoConnection
+from box.wire.constants import GREETING_SIZE, Key
+from box.wire.error import decode_error_body
+from box.wire.packet import packet_bounds
+from box.wire.row import Row, decode_row
 
 from .fakes import SPACE_ID, FakeNode
 

@@ -16,13 +16,13 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
-from box.iproto.client import IprotoConnection
-from box.iproto.codec import encode_greeting
-from box.iproto.constants import RequestType
-from box.iproto.messages import decode_replication, subscribe_row, vclock_row, vote_row
-from box.iproto.row import Row, encode_packet
-from box.replication.ballot import Ballot
-from box.replication.vclock import VClock
+from box.net.client import IprotoConnection
+from box.wire.ballot import Ballot
+from box.wire.constants import RequestType
+from box.wire.greeting import encode_greeting
+from box.wire.messages import decode_replication, subscribe_row, vclock_row, vote_row
+from box.wire.row import Row, encode_packet
+from box.wire.vclock import VClock
 
 from .fakes import INSTANCE_UUID
 from .serving import client, data_of, eventually, run, serving

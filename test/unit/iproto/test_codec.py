@@ -9,22 +9,15 @@ import msgpack
 import pytest
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error, system_error
-from box.iproto.auth import encode_auth, is_right_scramble, scramble
-from box.iproto.codec import (
-    decode_greeting,
-    encode_greeting,
-    reply_array,
-    reply_chunk,
-    reply_error,
-    reply_ok,
-    reply_tuples,
-)
-from box.iproto.constants import Key, RequestType, type_name
-from box.iproto.mp_error import decode_error_body, decode_error_stack, encode_error_body, encode_error_stack
-from box.iproto.packets import packet_bounds
-from box.iproto.row import decode_row
 from box.iproto.stats import Net, Stats
 from box.schema.access import decode_hash, password_hash
+from box.wire.auth import encode_auth, is_right_scramble, scramble
+from box.wire.constants import Key, RequestType, type_name
+from box.wire.error import decode_error_body, decode_error_stack, encode_error_body, encode_error_stack
+from box.wire.greeting import decode_greeting, encode_greeting
+from box.wire.packet import packet_bounds
+from box.wire.reply import reply_array, reply_chunk, reply_error, reply_ok, reply_tuples
+from box.wire.row import decode_row
 
 from .fakes import INSTANCE_UUID
 

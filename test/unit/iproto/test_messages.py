@@ -9,8 +9,9 @@ import msgpack
 import pytest
 
 from box.errors import BoxError
-from box.iproto.constants import RequestType
-from box.iproto.messages import (
+from box.wire.ballot import Ballot
+from box.wire.constants import RequestType
+from box.wire.messages import (
     RaftRequest,
     SynchroRequest,
     decode_raft,
@@ -27,9 +28,8 @@ from box.iproto.messages import (
     synchro_row,
     vclock_row,
 )
-from box.iproto.row import Row, decode_row, encode_row
-from box.replication.ballot import Ballot
-from box.replication.vclock import VClock
+from box.wire.row import Row, decode_row, encode_row
+from box.wire.vclock import VClock
 
 CLUSTER = UUID("11111111-2222-3333-4444-555555555555")
 INSTANCE = UUID("7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a")

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from box.iproto import pace
-from box.iproto.constants import RequestType
 from box.iproto.pace import Pace, Pause
-from box.iproto.row import Row
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 from .serving import RawClient, client, request, run, serving
 

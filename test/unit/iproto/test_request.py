@@ -7,8 +7,8 @@ import pytest
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode
-from box.iproto.constants import RequestType
-from box.iproto.request import decode_call, decode_change, decode_dml
+from box.wire.constants import RequestType
+from box.wire.request import decode_call, decode_change, decode_dml
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from box.errors import BoxError, ErrorCode
-from box.iproto.constants import Flag, RequestType
-from box.iproto.row import Row, decode_header, decode_row, decode_rows, encode_packet, encode_row, is_msgpack
+from box.wire.constants import Flag, RequestType
+from box.wire.row import Row, decode_header, decode_row, decode_rows, encode_packet, encode_row, is_msgpack
 
 BODY = msgpack.packb({0x10: 512, 0x21: [1, "a"]})
 

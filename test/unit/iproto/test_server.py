@@ -10,10 +10,10 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import Key, RequestType
-from box.iproto.messages import decode_vclock, vote_row
-from box.iproto.row import Row
-from box.replication.ballot import Ballot
+from box.wire.ballot import Ballot
+from box.wire.constants import Key, RequestType
+from box.wire.messages import decode_vclock, vote_row
+from box.wire.row import Row
 
 from .fakes import INSTANCE_UUID
 from .serving import (

@@ -9,9 +9,9 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.schema.access import ALL_PRIVILEGES
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 from .serving import (
     SELECT_1,

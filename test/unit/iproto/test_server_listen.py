@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.iproto.server import Server
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 from .fakes import INSTANCE_UUID, SPACE_ID
 from .serving import (

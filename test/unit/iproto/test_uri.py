@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from box.errors import BoxError
-from box.iproto.uri import check, parse
+from box.net.uri import check, parse
 
 CASES = {
     "x:y@host:1": {"login": "x", "password": "y", "host": "host", "service": "1"},

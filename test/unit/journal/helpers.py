@@ -12,10 +12,10 @@ import msgpack
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError
-from box.iproto.row import Row
 from box.journal import Journal, JournalEntry, MemoryStorage, Recovery
 from box.journal.storage import Storage
-from box.replication.vclock import VClock
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 UUID_1 = UUID("11111111-1111-1111-1111-111111111111")
 

@@ -20,9 +20,9 @@ WRITER = textwrap.dedent(
     import asyncio, os, sys
     from uuid import UUID
     import msgpack
-    from box.iproto.row import Row
+    from box.wire.row import Row
     from box.journal import FileStorage, Journal, JournalEntry
-    from box.replication.vclock import VClock
+    from box.wire.vclock import VClock
 
     async def main(directory, mode, inline):
         loop = asyncio.get_running_loop()

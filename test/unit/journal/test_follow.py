@@ -11,7 +11,7 @@ from box.errors import BoxError
 from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 from .helpers import key_of, replace_row, running_journal, until, write
 

@@ -11,7 +11,7 @@ import pytest
 from box.errors import BoxError
 from box.journal import GarbageCollector, Journal, MemoryStorage, SnapshotReader, SnapshotSpace, SnapshotWriter
 from box.journal.directory import LogDirectory, LogKind
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 from .helpers import UUID_1, RecordingLog, replace_row, running_journal, until, write
 

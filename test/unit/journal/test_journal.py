@@ -11,7 +11,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.journal import Journal, JournalEntry, MemoryStorage
 from box.journal.storage import AppendFile
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 from .faulty import FaultyStorage
 from .helpers import UUID_1, recover, replace_row, running_journal, until, write

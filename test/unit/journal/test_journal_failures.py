@@ -9,9 +9,9 @@ import pytest
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
-from box.iproto.row import Row
 from box.journal import JournalEntry, MemoryStorage
-from box.replication.vclock import VClock
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 from .faulty import FaultyStorage, failing, void
 from .helpers import RecordingLog, recover, replace_row, running_journal, until, write

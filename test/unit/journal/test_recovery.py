@@ -21,7 +21,7 @@ from box.journal import (
     group_transactions,
 )
 from box.journal.xlog import EOF_MARKER
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 from .helpers import RecordingLog, recover, replace_row, running_journal, write
 

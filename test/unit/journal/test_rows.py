@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from box.iproto.row import Row, decode_header, encode_row
-from box.journal.entry import JournalEntry
 from box.journal.errors import XlogError
 from box.journal.rows import (
     BrokenLsn,
@@ -22,7 +20,9 @@ from box.journal.rows import (
     insert_body_prefix,
 )
 from box.journal.xlog import BLOCK_SIZE
-from box.replication.vclock import VClock
+from box.wire.entry import JournalEntry
+from box.wire.row import Row, decode_header, encode_row
+from box.wire.vclock import VClock
 
 from .helpers import key_of, replace_row
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError
-from box.iproto.row import Row
 from box.journal import (
     FileStorage,
     MemoryStorage,
@@ -25,7 +24,8 @@ from box.journal import (
 )
 from box.journal import snapshot as snapshot_module
 from box.journal.xlog import find_blocks
-from box.replication.vclock import VClock
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 from .helpers import UUID_1, RecordingLog
 

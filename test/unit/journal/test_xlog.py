@@ -22,7 +22,7 @@ from box.journal.xlog import (
     find_blocks,
     fixheader,
 )
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 from .helpers import UUID_1
 

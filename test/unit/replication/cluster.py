@@ -12,12 +12,12 @@ from typing import Any
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
+from box.instance.node import Node
 from box.journal.storage import MemoryStorage, Storage
-from box.node import Node
 from box.replication.applier import Applier
 from box.replication.state import ApplierState
 from box.schema.ids import SpaceId
-from box.txn.context import Context
+from box.session import Context
 from box.txn.transaction import Commit
 
 TIMEOUT = 0.1

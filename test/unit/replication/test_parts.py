@@ -12,20 +12,20 @@ import pytest
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.codec import encode_greeting
-from box.iproto.constants import GROUP_LOCAL, RequestType
-from box.iproto.messages import heartbeat_row, subscribe_response_row
-from box.iproto.row import Row, decode_row, encode_packet
 from box.log import Log
+from box.net.handshake import address_of
+from box.net.stream import RowStream, error_row
 from box.replication.applier import Applier, check_next_row
-from box.replication.ballot import Ballot
-from box.replication.handshake import address_of
 from box.replication.relay import RowFilter
 from box.replication.replicaset import ReplicaSet
 from box.replication.state import ApplierState, SyncState
-from box.replication.stream import RowStream, error_row
-from box.replication.vclock import VClock
-from box.txn.context import Context
+from box.session import Context
+from box.wire.ballot import Ballot
+from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.greeting import encode_greeting
+from box.wire.messages import heartbeat_row, subscribe_response_row
+from box.wire.row import Row, decode_row, encode_packet
+from box.wire.vclock import VClock
 
 from .cluster import fails, until
 

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from box.errors import BoxError
-from box.replication.vclock import VClock
+from box.wire.vclock import VClock
 
 
 def test_components() -> None:

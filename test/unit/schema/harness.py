@@ -9,9 +9,9 @@ import pytest
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import RequestType
 from box.schema import Schema, Space, SpaceId, User, bootstrap_rows, initial_schema
 from box.txn.transaction import Statement
+from box.wire.constants import RequestType
 
 INSTANCE_UUID = "11111111-1111-1111-1111-111111111111"
 REPLICASET_UUID = "22222222-2222-2222-2222-222222222222"

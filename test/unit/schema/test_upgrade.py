@@ -14,12 +14,12 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
+from box.instance.node import Node
 from box.journal import MemoryStorage
 from box.journal.snapshot import SnapshotSpace, write_snapshot
-from box.node import Node
-from box.replication.vclock import VClock
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId
+from box.wire.vclock import VClock
 
 UUID_1 = UUID(int=1)
 ADMIN, PUBLIC, SUPER, USER = 1, 2, 31, 32

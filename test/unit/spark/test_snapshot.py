@@ -12,9 +12,9 @@ from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.journal.storage import FileStorage
-from box.replication.vclock import VClock
 from box.spark.columns import columns_of, values_by_column
 from box.spark.snapshot import Snapshot, newest_snapshot
+from box.wire.vclock import VClock
 
 SPACE_ID, INDEX_ID, GOODS = 280, 288, 512
 FORMAT = [{"name": "id", "type": "unsigned"}, {"name": "name", "type": "string"}, {"name": "price", "type": "double"}]

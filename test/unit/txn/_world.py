@@ -11,17 +11,17 @@ from box.data.keydef import KeyDef, PartDef
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IndexDef, create_index
-from box.journal.entry import JournalEntry
-from box.replication.vclock import VClock
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef, SpaceOpts
-from box.txn.context import Context, Session
+from box.session import Context, Session
 from box.txn.dml import Dml
 from box.txn.limbo import Limbo
 from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
 from box.txn.storage import Storage
 from box.txn.synchro import SynchroQueue
+from box.wire.entry import JournalEntry
+from box.wire.vclock import VClock
 
 INSTANCE_ID = 1
 

@@ -9,9 +9,9 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.schema.space import NOTHING
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 from ._world import World, code
 

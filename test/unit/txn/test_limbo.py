@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError
-from box.iproto.constants import RequestType
-from box.iproto.messages import SynchroRequest
 from box.txn.limbo import NO_LSN, Decision, Limbo, LimboEntry, LimboState, Outcome
+from box.wire.constants import RequestType
+from box.wire.messages import SynchroRequest
 
 from ._world import code
 

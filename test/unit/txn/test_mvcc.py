@@ -10,7 +10,7 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.txn.context import Context
+from box.session import Context
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 

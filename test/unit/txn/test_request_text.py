@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from box.data.codec import pack
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
-from box.txn.request import request_text
+from box.wire.change import request_text
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 HEADER = "replica_id: 1, lsn: 7, space_id: 512, index_id: "
 

@@ -9,11 +9,11 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.iproto.constants import Flag, RequestType
-from box.iproto.messages import SynchroRequest, synchro_row
-from box.iproto.row import Row
-from box.replication.vclock import VClock
-from box.txn.request import Request
+from box.wire.change import Request
+from box.wire.constants import Flag, RequestType
+from box.wire.messages import SynchroRequest, synchro_row
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 from ._world import World, code
 

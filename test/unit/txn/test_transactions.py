@@ -10,9 +10,9 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.iproto.constants import RequestType
 from box.txn.manager import changes_of
 from box.txn.transaction import Statement
+from box.wire.constants import RequestType
 
 from ._world import World, code
 

@@ -11,10 +11,10 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
+from box.instance.node import Node
 from box.journal.storage import MemoryStorage
-from box.node import Node
 from box.schema.space import Space
-from box.txn.context import Context
+from box.session import Context
 
 from ._world import code
 

@@ -24,9 +24,9 @@ from uuid import UUID
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, RaftKey, RequestType
-from box.iproto.row import Row
-from box.replication.vclock import VCLOCK_MAX, VClock
+from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, RaftKey, RequestType
+from box.wire.row import Row
+from box.wire.vclock import VCLOCK_MAX, VClock
 
 _UUID_LENGTH = 36
 

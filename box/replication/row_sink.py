@@ -17,15 +17,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import SYNCHRO_TYPES, RequestType
-from box.iproto.row import Row
-from box.replication.vclock import VCLOCK_MAX, VClock
-from box.txn.context import Context
-from box.txn.request import decode_request, request_text
+from box.session import Context
 from box.txn.transaction import Transaction
+from box.wire.change import decode_request, request_text
+from box.wire.constants import SYNCHRO_TYPES, RequestType
+from box.wire.row import Row
+from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
 
 
 class RowSink:

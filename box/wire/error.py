@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import TYPE_ERROR, Key
+from box.wire.constants import TYPE_ERROR, Key
 
 _TYPE, _FILE, _LINE, _MESSAGE, _ERRNO, _CODE, _FIELDS = range(7)
 _ACCESS_FIELDS: Final = ("object_type", "object_name", "access_type")

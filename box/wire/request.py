@@ -26,8 +26,8 @@ import msgpack
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import KEY_NAMES, Key, RequestType
-from box.iproto.row import value_type
+from box.wire.constants import KEY_NAMES, Key, RequestType
+from box.wire.row import value_type
 
 _MANDATORY: Final[dict[int, tuple[Key, ...]]] = {
     RequestType.SELECT: (Key.SPACE_ID, Key.LIMIT, Key.KEY),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from box.errors import ErrorCode, client_error
-from box.iproto.constants import BODY_LEN_MAX
+from box.wire.constants import BODY_LEN_MAX
 
 _LENGTH_WIDTHS: Final = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 

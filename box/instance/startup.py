@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
-from box.iproto.row import Row
-from box.journal.entry import JournalEntry
+from box.instance.loader import SnapshotLoader, paused_collector, run_at_once
 from box.journal.recovery import Recovery
 from box.journal.snapshot import SnapshotReader
-from box.loader import SnapshotLoader, paused_collector, run_at_once
 from box.replication.applier import Applier
-from box.replication.vclock import VClock
 from box.schema.bootstrap import bootstrap_rows
 from box.schema.ids import is_system_id
-from box.txn.context import Context
-from box.txn.request import decode_request
+from box.session import Context
+from box.wire.change import decode_request
+from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
+from box.wire.entry import JournalEntry
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
 
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from box.errors import BoxError
-from box.iproto.row import Row
+from box.wire.row import Row
 
 
 class JournalEntry:

@@ -13,18 +13,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
-from box.txn.request import Request
 from box.txn.storage import duplicate
+from box.wire.change import Request
+from box.wire.constants import RequestType
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.index import Index
-    from box.node import Node
+    from box.instance.node import Node
     from box.schema.space import Space
-    from box.txn.context import Context
+    from box.session import Context
     from box.txn.dml import Dml
 
 

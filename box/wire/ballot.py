@@ -11,8 +11,8 @@ from typing import Any
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import BallotKey, Key
-from box.replication.vclock import VClock
+from box.wire.constants import BallotKey, Key
+from box.wire.vclock import VClock
 
 
 @dataclass(slots=True)

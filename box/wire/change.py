@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data.codec import pack, read_container, skip, unpack
 from box.data.show import tuple_str, value_str
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import KEY_NAMES, Key, RequestType
+from box.wire.constants import KEY_NAMES, Key, RequestType
 
 if TYPE_CHECKING:
-    from box.iproto.row import Row
+    from box.wire.row import Row
 
 _MANDATORY: Final[dict[int, tuple[Key, ...]]] = {
     RequestType.INSERT: (Key.SPACE_ID, Key.TUPLE),

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.instance.quorum import check_synchro_quorum
 from box.log import check_log_target, log_level
-from box.quorum import check_synchro_quorum
 
 _QUOTA_MAX = 4398046510080
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"

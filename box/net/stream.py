@@ -1,6 +1,6 @@
 """Rows over a connection: what an applier reads and a relay writes after the request/response phase is over.
 
-A packet is MP_UINT length, header map, body map (see `box.iproto.row`). The stream hands out every row that has
+A packet is MP_UINT length, header map, body map (see `box.wire.row`). The stream hands out every row that has
 arrived at once, because one wake-up of the event loop usually brings many.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from typing import cast
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import TYPE_ERROR
-from box.iproto.mp_error import decode_error_body, encode_error_body, wire_code
-from box.iproto.row import Row, decode_row, encode_packet
+from box.wire.constants import TYPE_ERROR
+from box.wire.error import decode_error_body, encode_error_body, wire_code
+from box.wire.row import Row, decode_row, encode_packet
 
 _LENGTH_SIZE = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8}
 _HIGH_WATER = 4 * 1024 * 1024

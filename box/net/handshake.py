@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
-from box.iproto.auth import encode_auth
-from box.iproto.codec import decode_greeting
-from box.iproto.constants import GREETING_SIZE, RequestType
-from box.iproto.row import Row
-from box.iproto.uri import Uri, parse
-from box.replication.stream import RowStream, socket_error
+from box.net.stream import RowStream, socket_error
+from box.net.uri import Uri, parse
+from box.wire.auth import encode_auth
+from box.wire.constants import GREETING_SIZE, RequestType
+from box.wire.greeting import decode_greeting
+from box.wire.row import Row
 
 
 @dataclass(frozen=True, slots=True)

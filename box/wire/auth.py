@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgpack
 
-from box.iproto.constants import Key
+from box.wire.constants import Key
 
 SCRAMBLE_SIZE: Final = 20
 MECHANISM: Final = "chap-sha1"

@@ -1,9 +1,6 @@
-"""The greeting and the reply packets.
+"""The reply packets of the server.
 
 ```
-greeting    "Tarantool 2.8.1 (Binary) 7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a"   padded with spaces to 63, then \\n
-            base64 of the 32-byte salt                                       padded with spaces to 63, then \\n
-
 reply       ce <u32 length>  83  00 ce <u32 type>  01 cf <u64 sync>  05 ce <u32 schema version>  body
 body        80                                      OK without data
             81 30 dd <u32 count> <tuples>           data
@@ -15,66 +12,13 @@ The fixed widths are the peer's own, so that a reply can be made in one step. So
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
-from uuid import UUID
 
-from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import GREETING_SIZE, TYPE_ERROR, VERSION, RequestType, version_id
-from box.iproto.mp_error import encode_error_body, wire_code
-
-SALT_SIZE: Final = 32
-_LINE: Final = GREETING_SIZE // 2
-_GREETING = re.compile(
-    r"Tarantool +(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)\S* +(?:\((?P<protocol>[^)]{0,32})\))?(?P<rest>.*)"
-)
-_FIRST_WITH_UUID: Final = version_id(1, 6, 7)
-
-
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """What a server says first. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
-
-    version_id: int
-    protocol: str
-    uuid: UUID
-    salt: bytes
-
-
-def encode_greeting(uuid: UUID, salt: bytes, version: str = VERSION) -> bytes:
-    """The 128 bytes; the salt has 32."""
-    first = f"Tarantool {version} (Binary) {uuid}".encode("ascii")
-    return first.ljust(_LINE - 1) + b"\n" + base64.b64encode(salt).ljust(_LINE - 1) + b"\n"
-
-
-def decode_greeting(raw: bytes) -> Greeting:
-    """Read a greeting; raises PROTOCOL (`Invalid greeting`). A console's greeting has neither UUID nor salt."""
-    invalid = client_error(ErrorCode.PROTOCOL, "Invalid greeting")
-    match = _GREETING.fullmatch(raw[: _LINE - 1].decode("latin-1"))
-    if match is None or len(raw) != GREETING_SIZE or raw[_LINE - 1] != 10 or raw[-1] != 10:
-        raise invalid
-    version = version_id(int(match["major"]), int(match["minor"]), int(match["patch"]))
-    protocol = match["protocol"]
-    if protocol is None:
-        if version >= _FIRST_WITH_UUID:
-            raise invalid
-        protocol = "Binary"
-    if protocol != "Binary":
-        return Greeting(version, protocol, UUID(int=0), b"")
-    try:
-        uuid = UUID(match["rest"].strip()) if version >= _FIRST_WITH_UUID else UUID(int=0)
-        salt = base64.b64decode(raw[_LINE:-1].strip(), validate=True)
-    except (ValueError, binascii.Error):
-        raise invalid from None
-    if not 20 <= len(salt) < _LINE:
-        raise invalid
-    return Greeting(version, protocol, uuid, salt)
-
+from box.errors import BoxError
+from box.wire.constants import TYPE_ERROR, RequestType
+from box.wire.error import encode_error_body, wire_code
 
 HEADER_REST: Final = 23
 """Bytes of a reply between its length and its body."""

@@ -18,14 +18,14 @@ from collections.abc import Callable
 from typing import cast
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.auth import encode_auth
-from box.iproto.codec import Greeting, decode_greeting
-from box.iproto.constants import GREETING_SIZE, TYPE_ERROR, RequestType
-from box.iproto.mp_error import decode_error_body
-from box.iproto.packets import packet_bounds
-from box.iproto.row import Row, decode_row, encode_packet
-from box.iproto.sockets import address_text
-from box.iproto.uri import UNIX_HOST, Uri, parse, socket_error
+from box.net.sockets import address_text
+from box.net.uri import UNIX_HOST, Uri, parse, socket_error
+from box.wire.auth import encode_auth
+from box.wire.constants import GREETING_SIZE, TYPE_ERROR, RequestType
+from box.wire.error import decode_error_body
+from box.wire.greeting import Greeting, decode_greeting
+from box.wire.packet import packet_bounds
+from box.wire.row import Row, decode_row, encode_packet
 
 _MAX_QUEUED_ROWS = 16384
 """Rows nobody has read yet, above which the other side has to wait."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import KEY_MAX, Flag, Key, RequestType
+from box.wire.constants import KEY_MAX, Flag, Key, RequestType
 
 _U8: Final = [bytes((n,)) for n in range(128)]
 _pack_uint = msgpack.Packer().pack

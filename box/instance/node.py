@@ -25,36 +25,35 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
-from box.checkpoint import Checkpoints
-from box.config import OPTIONS, Config
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.instance.checkpoint import Checkpoints
+from box.instance.config import OPTIONS, Config
+from box.instance.pidfile import PidFile
+from box.instance.privileges import become
+from box.instance.quorum import synchro_quorum
+from box.instance.reconfigure import Reconfiguration
+from box.instance.startup import Startup, StartupJournal
 from box.iproto.interface import FunctionsLike
 from box.iproto.server import Server
-from box.iproto.sessions import Sessions
 from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.log import BARE, Level, Log, log_level
-from box.pidfile import PidFile
-from box.privileges import become
-from box.quorum import synchro_quorum
-from box.reconfigure import Reconfiguration
 from box.replication.replicaset import ReplicaSet
-from box.replication.replication import Replication
-from box.replication.vclock import VClock
+from box.replication.setup import Replication
 from box.schema.schema import Schema
 from box.schema.system import initial_schema
 from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
-from box.startup import Startup, StartupJournal
-from box.txn.context import Context
+from box.session import Context, Sessions
 from box.txn.dml import Dml
 from box.txn.limbo import Limbo
 from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
 from box.txn.storage import Storage as TupleStorage
 from box.txn.synchro import SynchroQueue
+from box.wire.vclock import VClock
 
 _NIL_UUID = UUID(int=0)
 

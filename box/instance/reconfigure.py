@@ -15,7 +15,7 @@ from box.errors import ErrorCode, client_error, unsupported
 from box.log import log_level
 
 if TYPE_CHECKING:
-    from box.node import Node
+    from box.instance.node import Node
 
 Setter = Callable[[Any], Awaitable[None] | None]
 

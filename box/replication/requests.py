@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.iproto import messages
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
+from box.net.stream import RowStream, error_row
 from box.replication.relay import Relay, injected, send_range, send_read_view
-from box.replication.stream import RowStream, error_row
-from box.replication.vclock import VClock
 from box.schema.access import Privilege, check_universe
 from box.schema.ids import SpaceId
+from box.wire import messages
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
     from box.journal.gc import Consumer
     from box.replication.replicaset import Replica
-    from box.replication.replication import Replication
-    from box.txn.context import Context
+    from box.replication.setup import Replication
+    from box.session import Context
 
 
 class ReplicationService:

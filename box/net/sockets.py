@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from box.errors import BoxError
-from box.iproto.uri import Uri, socket_error
+from box.net.uri import Uri, socket_error
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 60))
 """Probes, seconds before the first, seconds between: the peer's values; accepted sockets inherit them."""

@@ -13,23 +13,23 @@ from uuid import UUID
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.constants import RequestType
-from box.iproto.row import Row
+from box.net.stream import RowStream
 from box.replication.applier import Applier
-from box.replication.apply import RowSink
-from box.replication.ballot import Ballot
 from box.replication.replicaset import Replica, ReplicaSet
-from box.replication.service import ReplicationService
-from box.replication.stream import RowStream
-from box.replication.vclock import VClock
+from box.replication.requests import ReplicationService
+from box.replication.row_sink import RowSink
 from box.schema.ids import SpaceId
-from box.txn.context import Context
+from box.session import Context
+from box.wire.ballot import Ballot
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
+    from box.instance.loader import SnapshotLoader
+    from box.instance.node import Node
     from box.iproto.connection import Connection
     from box.journal.journal import Journal
-    from box.loader import SnapshotLoader
-    from box.node import Node
 
 
 class Replication:

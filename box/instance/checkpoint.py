@@ -17,12 +17,12 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
-from box.replication.vclock import VClock
 from box.schema.ids import SpaceId
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
+    from box.instance.node import Node
     from box.journal.storage import DirectoryLock
-    from box.node import Node
     from box.schema.space import Space
 
 

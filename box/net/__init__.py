@@ -1,0 +1,1 @@
+"""Addresses, sockets and connections to other instances."""

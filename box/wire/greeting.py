@@ -1,0 +1,68 @@
+"""The greeting: what a server says first.
+
+```
+"Tarantool 2.8.1 (Binary) 7170b4c0-a72c-4a07-8e55-3c7c9f1b2f3a"   padded with spaces to 63, then \\n
+base64 of the 32-byte salt                                       padded with spaces to 63, then \\n
+```
+
+Source: the protocol's reference document.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from box.errors import ErrorCode, client_error
+from box.wire.constants import GREETING_SIZE, VERSION, version_id
+
+SALT_SIZE: Final = 32
+_LINE: Final = GREETING_SIZE // 2
+_GREETING = re.compile(
+    r"Tarantool +(?P<major>\d+)\.(?P<minor>\d+)\.(?P<patch>\d+)\S* +(?:\((?P<protocol>[^)]{0,32})\))?(?P<rest>.*)"
+)
+_FIRST_WITH_UUID: Final = version_id(1, 6, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What a server says first. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
+
+    version_id: int
+    protocol: str
+    uuid: UUID
+    salt: bytes
+
+
+def encode_greeting(uuid: UUID, salt: bytes, version: str = VERSION) -> bytes:
+    """The 128 bytes; the salt has 32."""
+    first = f"Tarantool {version} (Binary) {uuid}".encode("ascii")
+    return first.ljust(_LINE - 1) + b"\n" + base64.b64encode(salt).ljust(_LINE - 1) + b"\n"
+
+
+def decode_greeting(raw: bytes) -> Greeting:
+    """Read a greeting; raises PROTOCOL (`Invalid greeting`). A console's greeting has neither UUID nor salt."""
+    invalid = client_error(ErrorCode.PROTOCOL, "Invalid greeting")
+    match = _GREETING.fullmatch(raw[: _LINE - 1].decode("latin-1"))
+    if match is None or len(raw) != GREETING_SIZE or raw[_LINE - 1] != 10 or raw[-1] != 10:
+        raise invalid
+    version = version_id(int(match["major"]), int(match["minor"]), int(match["patch"]))
+    protocol = match["protocol"]
+    if protocol is None:
+        if version >= _FIRST_WITH_UUID:
+            raise invalid
+        protocol = "Binary"
+    if protocol != "Binary":
+        return Greeting(version, protocol, UUID(int=0), b"")
+    try:
+        uuid = UUID(match["rest"].strip()) if version >= _FIRST_WITH_UUID else UUID(int=0)
+        salt = base64.b64decode(raw[_LINE:-1].strip(), validate=True)
+    except (ValueError, binascii.Error):
+        raise invalid from None
+    if not 20 <= len(salt) < _LINE:
+        raise invalid
+    return Greeting(version, protocol, uuid, salt)
