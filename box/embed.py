@@ -5,7 +5,7 @@
         await node.space["goods"].insert([1, "pear"])
         await node.space["goods"].select()          # [[1, 'pear']]
 
-`Instance` joins a node of `box.instance.node` with a Lua runtime of its own; consoles and the command line use it.
+`LuaInstance` joins a node of `box.instance.node` with a Lua runtime of its own; consoles and the command line use it.
 `Node` is the same for programs: an asynchronous context manager with Python values in and out. Several may live in one
 process and on one loop.
 """
@@ -21,7 +21,7 @@ from typing import Any, Self
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
-from box.instance.node import Node as CoreNode
+from box.instance.node import Instance
 from box.log import Level
 from box.schema.space import Space
 from box.session import Context
@@ -47,7 +47,7 @@ _NAME_OF_FIBER = b"""
 """
 
 
-class Instance:
+class LuaInstance:
     """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
 
     `directory` is where the node's files are, None for a node in memory; `write` takes what Lua prints, `on_exit` the
@@ -62,10 +62,10 @@ class Instance:
         flavour: str | None = None,
         write: Callable[[bytes], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
-        node: CoreNode | None = None,
+        node: Instance | None = None,
     ) -> None:
         self.loop = loop or asyncio.get_running_loop()
-        self.node = node or CoreNode(directory, loop=self.loop)
+        self.node = node or Instance(directory, loop=self.loop)
         self.runtime = Runtime(
             self.loop,
             flavour=flavour,
@@ -248,12 +248,12 @@ class Node:
     def __init__(self, directory: str | PathLike[str] | None = None, **options: Any) -> None:
         self._directory = directory
         self._options = options
-        self._instance: Instance | None = None
+        self._instance: LuaInstance | None = None
         self._context: Context | None = None
         self.space = _Spaces(self)
 
     @property
-    def instance(self) -> Instance:
+    def instance(self) -> LuaInstance:
         """The node's parts. Raises LOADING before the start and after the stop."""
         if self._instance is None:
             raise client_error(ErrorCode.LOADING)
@@ -270,7 +270,7 @@ class Node:
         """Start the node; `async with` does it."""
         if self._instance is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
-        instance = Instance(self._directory)
+        instance = LuaInstance(self._directory)
         try:
             await instance.configure(self._options)
         except BaseException:
@@ -331,7 +331,7 @@ class Node:
         }
 
 
-async def _outcome(instance: Instance, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:
+async def _outcome(instance: LuaInstance, ctx: Context, work: Coroutine[Any, Any, bytes]) -> Any:
     try:
         raw = await work
     finally:
@@ -350,4 +350,4 @@ def _result(raw: bytes) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-__all__ = ["BoxError", "Instance", "Node", "SpaceHandle"]
+__all__ = ["BoxError", "LuaInstance", "Node", "SpaceHandle"]

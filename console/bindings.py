@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from box.net import uri as uris
 from box.session import Context, Session
-from console.server import GREETING, GREETING_SIZE, Connection, ConsoleServer, ListenError
+from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
 
 if TYPE_CHECKING:
-    from box.embed import Instance
+    from box.embed import LuaInstance
     from lua.runtime import Runtime
 
 DIAL_TIMEOUT = 10.0
@@ -36,13 +36,13 @@ class Terminal(Protocol):
 class Consoles:
     """Consoles of an instance. Makes `require('console')` work in it."""
 
-    def __init__(self, instance: Instance, terminal: Callable[[], Terminal] | None = None) -> None:
+    def __init__(self, instance: LuaInstance, terminal: Callable[[], Terminal] | None = None) -> None:
         self._node = instance.node
         self._runtime = instance.runtime
         self._make_terminal = terminal
         self._terminal: Terminal | None = None
         self._last_number = 0
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ConsoleConnection] = {}
         self.servers: dict[int, ConsoleServer] = {}
         self._bind()
         self._serve_handle = self._runtime.compile(b"return require('console')._serve", "=console")
@@ -91,7 +91,7 @@ class Consoles:
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    async def _serve(self, connection: Connection) -> None:
+    async def _serve(self, connection: ConsoleConnection) -> None:
         """One accepted connection from its greeting to its end."""
         node = self._node
         session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
@@ -119,7 +119,7 @@ class Consoles:
 
         session.push, session.pushes_text = push, True
 
-    def _keep(self, connection: Connection) -> int:
+    def _keep(self, connection: ConsoleConnection) -> int:
         self._last_number += 1
         self._connections[self._last_number] = connection
         return self._last_number
@@ -180,7 +180,7 @@ class Consoles:
     def _forget(self, number: int) -> None:
         self._connections.pop(number, None)
 
-    async def _open(self, uri: uris.Uri) -> tuple[Connection, bytes]:
+    async def _open(self, uri: uris.Uri) -> tuple[ConsoleConnection, bytes]:
         loop = self._node.loop
         greeting: asyncio.Future[bytes] = loop.create_future()
 
@@ -246,7 +246,7 @@ class Consoles:
         return True
 
 
-class _Dialed(Connection):
+class _Dialed(ConsoleConnection):
     """A connection made by us: the greeting comes first and is not a part of the conversation."""
 
     def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:

@@ -27,7 +27,7 @@ from box.log import Level
 from console import streams
 
 if TYPE_CHECKING:
-    from box.embed import Instance
+    from box.embed import LuaInstance
     from console.bindings import Consoles
 
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
@@ -172,18 +172,18 @@ class Program:
         self._options = options
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[int] = self._loop.create_future()
-        self._instance: Instance
+        self._instance: LuaInstance
         self._consoles: Consoles
         self._main = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
         """The exit code."""
-        from box.embed import BoxError, Instance
+        from box.embed import BoxError, LuaInstance
         from console.bindings import Consoles
 
         _tune_collector()
-        self._instance = Instance(os.getcwd(), on_exit=self._end)
+        self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
         try:
             self._instance.node.errinj.apply_environment(os.environ)
         except BoxError as error:

@@ -1,7 +1,7 @@
 """The admin console over sockets: listening, connections, and their sessions.
 
-A session is a Lua fiber (`serve` in lua/modules/console.lua) that reads lines through `Connection.read`. Greeting,
-on accept: two lines of 63 characters, filled up with spaces.
+A session is a Lua fiber (`serve` in lua/modules/console.lua) that reads lines through `ConsoleConnection.read`. The
+greeting, on accept: two lines of 63 characters, filled up with spaces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from box.net.sockets import BACKLOG, address_text, host_of, is_abandoned, remove
 from lua.boundary import error_from_exception
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 VERSION = "2.8.1"
@@ -34,14 +34,14 @@ class ListenError(Exception):
     """An address that cannot be listened on; the text is the one that Lua raises."""
 
 
-class Connection(asyncio.Protocol):
+class ConsoleConnection(asyncio.Protocol):
     """One socket, either side of the text protocol.
 
     `read` waits for one of several marks and gives the text before it; one reader at a time. Wakes the waiting
     fiber through the runtime's tokens.
     """
 
-    def __init__(self, runtime: Runtime, on_made: Callable[[Connection], None] | None = None) -> None:
+    def __init__(self, runtime: Runtime, on_made: Callable[[ConsoleConnection], None] | None = None) -> None:
         self._runtime = runtime
         self._on_made = on_made
         self._transport: asyncio.Transport | None = None
@@ -195,14 +195,16 @@ class Connection(asyncio.Protocol):
 class ConsoleServer:
     """One listening address. `serve` runs the session of an accepted connection."""
 
-    def __init__(self, node: Node, runtime: Runtime, serve: Callable[[Connection], Coroutine[Any, Any, None]]) -> None:
+    def __init__(
+        self, node: Instance, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
+    ) -> None:
         self._node = node
         self._runtime = runtime
         self._serve = serve
         self._server: asyncio.Server | None = None
         self._path: str | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connections: set[Connection] = set()
+        self._connections: set[ConsoleConnection] = set()
         self.host = ""
         self.port = ""
 
@@ -250,16 +252,16 @@ class ConsoleServer:
             self._accept, host_of(uri), int(uri.service or 0), backlog=BACKLOG, reuse_address=True
         )
 
-    def _accept(self) -> Connection:
-        return Connection(self._runtime, self._on_made)
+    def _accept(self) -> ConsoleConnection:
+        return ConsoleConnection(self._runtime, self._on_made)
 
-    def _on_made(self, connection: Connection) -> None:
+    def _on_made(self, connection: ConsoleConnection) -> None:
         self._connections.add(connection)
         task = self._node.loop.create_task(self._run(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, connection: Connection) -> None:
+    async def _run(self, connection: ConsoleConnection) -> None:
         try:
             await self._serve(connection)
         except Exception as error:

@@ -21,7 +21,7 @@ from box.schema.ids import SpaceId
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.journal.storage import DirectoryLock
     from box.schema.space import Space
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Checkpoints:
     """The snapshots of one node, its garbage collector and the lock of its log directory."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Instance) -> None:
         self._node = node
         self.collector = GarbageCollector(self._remove, log=node.log)
         self._lock: DirectoryLock | None = None

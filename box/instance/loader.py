@@ -22,7 +22,7 @@ from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.index import Index
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.space import Space
     from box.session import Context
     from box.txn.dml import Dml
@@ -34,7 +34,7 @@ _INSERT_HEADER = bytes((0x81, 0x00, RequestType.INSERT))
 class SnapshotLoader:
     """Feed it runs of tuples in the order of the file, then call `finish`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Instance) -> None:
         self._node = node
         self._ctx = node.new_context()
         self._space: Space | None = None

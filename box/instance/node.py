@@ -35,7 +35,7 @@ from box.instance.quorum import synchro_quorum
 from box.instance.reconfigure import Reconfiguration
 from box.instance.startup import Startup, StartupJournal
 from box.iproto.interface import FunctionsLike
-from box.iproto.server import Server
+from box.iproto.server import IprotoServer
 from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.round import Round
@@ -51,8 +51,8 @@ from box.txn.dml import Dml
 from box.txn.limbo import Limbo
 from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
-from box.txn.storage import Storage as TupleStorage
-from box.txn.synchro import SynchroQueue
+from box.txn.storage import TupleStorage
+from box.txn.synchro import LimboDriver
 from box.wire.vclock import VClock
 
 _NIL_UUID = UUID(int=0)
@@ -65,7 +65,7 @@ INLINE_WRITES: Final = 1000
 that thread costs several times the write."""
 
 
-class Node:
+class Instance:
     """See the module's text.
 
     `directory` is where relative paths of the configuration lead; None makes a node that lives in memory. `disk`
@@ -128,7 +128,7 @@ class Node:
         self.replication = Replication(self)
         self.checkpoints = Checkpoints(self)
         self._watch_schema()
-        self.iproto: Server | None = None
+        self.iproto: IprotoServer | None = None
 
     def _default_disk(self) -> Storage:
         return MemoryStorage() if self.directory is None else FileStorage(str(self.directory))
@@ -136,7 +136,7 @@ class Node:
     def _build(self, tuples: TupleStorage) -> None:
         """Transactions over plain or versioned tuples: known only when `memtx_use_mvcc_engine` is."""
         self.tuples = tuples
-        self.synchro = SynchroQueue(self.limbo, self._startup_journal, self.loop)
+        self.synchro = LimboDriver(self.limbo, self._startup_journal, self.loop)
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
         self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
         self.dml.is_read_only = self._is_ro
@@ -290,7 +290,7 @@ class Node:
         if self.config["memtx_use_mvcc_engine"]:
             self._build(MvccStorage())
         self._reconfiguration.apply_initial()
-        self.iproto = Server(self, salt_source=self.random.randbytes)
+        self.iproto = IprotoServer(self, salt_source=self.random.randbytes)
         self.stats.start(self.loop)
         is_leader = await Startup(self).run()
         # What the bootstrap wrote is nobody's request.

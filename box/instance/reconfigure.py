@@ -15,7 +15,7 @@ from box.errors import ErrorCode, client_error, unsupported
 from box.log import log_level
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
 
 Setter = Callable[[Any], Awaitable[None] | None]
 
@@ -23,7 +23,7 @@ Setter = Callable[[Any], Awaitable[None] | None]
 class Reconfiguration:
     """What each option does to a node that has it changed."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Instance) -> None:
         self._node = node
         self._setters: dict[str, Setter] = {
             "checkpoint_count": self._set_checkpoint_count,

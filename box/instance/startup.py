@@ -29,7 +29,7 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
 
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
@@ -59,7 +59,7 @@ class StartupJournal:
 class Startup:
     """One start of one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Instance) -> None:
         self._node = node
         self._loader = SnapshotLoader(node)
 
@@ -221,7 +221,7 @@ class Startup:
         node.open_journal(vclock)
 
 
-def apply_recovered(node: Node, ctx: Context, rows: list[Row]) -> None:
+def apply_recovered(node: Instance, ctx: Context, rows: list[Row]) -> None:
     """One transaction of the log. Its changes are on disk, so it is complete at once, unless it waits in the limbo."""
     if rows[0].type in SYNCHRO_TYPES:
         node.synchro.recover(rows[0])

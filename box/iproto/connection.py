@@ -31,7 +31,7 @@ from box.wire.reply import reply_chunk, reply_error, reply_ok, reply_tuple, repl
 from box.wire.row import Row
 
 if TYPE_CHECKING:
-    from box.iproto.server import Server
+    from box.iproto.server import IprotoServer
     from box.txn.transaction import Commit
 
 
@@ -63,7 +63,7 @@ _SHAPES: Final = _header_shapes()
 _LONG_ARRAYS: Final = (0xDC, 0xDD)
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """The protocol object of one accepted socket."""
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Connection(asyncio.Protocol):
         "session",
     )
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: IprotoServer) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []

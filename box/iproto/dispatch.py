@@ -1,4 +1,4 @@
-"""What a request does: one method for each type. Everything here is the general way; `Connection` has a shortcut
+"""What a request does: one method for each type. Everything here is the general way; `ServerConnection` has a shortcut
 for requests that look like an earlier one.
 
 Order of checks, as in the peer: the packet, the request's body, schema version, space or user, the operation.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
-from box.iproto.plans import Plan
+from box.iproto.plans import BodyPlan
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
 from box.schema.ids import UserId
 from box.session import Context, RequestContext
@@ -33,8 +33,8 @@ from box.wire.request import (
 from box.wire.row import Row, decode_header, is_msgpack
 
 if TYPE_CHECKING:
-    from box.iproto.connection import Connection
-    from box.iproto.server import Server
+    from box.iproto.connection import ServerConnection
+    from box.iproto.server import IprotoServer
     from box.schema.access import User
 
 _ITERATOR_MAX: Final = 12
@@ -43,7 +43,7 @@ _DELAY: Final = 0.001
 _DELAYED_SHARE: Final = 0.1
 """What ERRINJ_IPROTO_TX_DELAY does: seconds, and the share of data requests that wait so long."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
-Handler = Callable[["Connection", Row], None]
+Handler = Callable[["ServerConnection", Row], None]
 
 
 def _invalid(what: str) -> BoxError:
@@ -58,7 +58,7 @@ def _check_body(row: Row) -> None:
 class Dispatcher:
     """Runs requests of all connections of one server."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: IprotoServer) -> None:
         self._server = server
         self._node = server.node
         self._schema = server.schema
@@ -87,7 +87,7 @@ class Dispatcher:
         self._without_body = (self._ping, self._vote, self._replicate)
         """Handlers that do not decode the body, so that its well-formedness is checked for them."""
 
-    def dispatch(self, connection: Connection, packet: bytes) -> None:
+    def dispatch(self, connection: ServerConnection, packet: bytes) -> None:
         """Run the request of a whole packet (without its length). Every failure becomes a reply."""
         try:
             row, body_at = decode_header(packet)
@@ -98,14 +98,14 @@ class Dispatcher:
         row.body = packet[body_at:]
         self.run(connection, row)
 
-    def run(self, connection: Connection, row: Row) -> None:
+    def run(self, connection: ServerConnection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply."""
         if self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE:
             self._server.loop.call_later(_DELAY, self._run, connection, row)
         else:
             self._run(connection, row)
 
-    def _run(self, connection: Connection, row: Row) -> None:
+    def _run(self, connection: ServerConnection, row: Row) -> None:
         try:
             handler = self._handlers.get(row.type & 0xFF)
             if handler is None or handler in self._without_body:
@@ -138,12 +138,12 @@ class Dispatcher:
     def _count(self, request_type: int) -> None:
         self._server.stats.collect(request_type)
 
-    def _suspendable(self, connection: Connection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+    def _suspendable(self, connection: ServerConnection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
         """Run work that makes a whole reply and may have to wait."""
         self._server.in_flight += 1
         self._server.spawn(self._finish(connection, sync, work))
 
-    async def _finish(self, connection: Connection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
+    async def _finish(self, connection: ServerConnection, sync: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:
             connection.reply(await work)
         except BoxError as error:
@@ -155,26 +155,26 @@ class Dispatcher:
 
     # -- data -------------------------------------------------------------------------------------------------
 
-    def _select(self, connection: Connection, row: Row) -> None:
+    def _select(self, connection: ServerConnection, row: Row) -> None:
         request = decode_dml(row.type, row.body)
         self._check(row)
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._schema.space(request.space_id)
         limit = min(request.limit, _LIMIT_MAX)
-        plan = Plan(space, request.index_id, request.iterator, request.offset, limit)
+        plan = BodyPlan(space, request.index_id, request.iterator, request.offset, limit)
         tuples = self._dml.select(connection.ctx, *plan, unpack(request.key))
         connection.reply(reply_tuples(row.sync, self._schema.version, tuples))
         self._learn(row, Key.KEY, request.key, plan)
 
-    def _store(self, connection: Connection, row: Row) -> None:
+    def _store(self, connection: ServerConnection, row: Row) -> None:
         request = decode_dml(row.type, row.body)
         self._check(row)
         space = self._schema.space(request.space_id)
         self._write(connection, row, RequestType(row.type).name.lower(), space, request.tuple)
-        self._learn(row, Key.TUPLE, request.tuple, Plan(space))
+        self._learn(row, Key.TUPLE, request.tuple, BodyPlan(space))
 
-    def _change(self, connection: Connection, row: Row) -> None:
+    def _change(self, connection: ServerConnection, row: Row) -> None:
         change = None if row.type == RequestType.UPSERT else decode_change(row.type, row.body)
         if change is not None:
             self._check(row)
@@ -200,7 +200,7 @@ class Dispatcher:
             return "update", space, request.index_id, unpack(request.key), ops, request.index_base
         return "upsert", space, request.tuple, unpack(request.ops), request.index_base
 
-    def _write(self, connection: Connection, row: Row, operation: str, space: Any, *arguments: Any) -> None:
+    def _write(self, connection: ServerConnection, row: Row, operation: str, space: Any, *arguments: Any) -> None:
         if space.has_triggers:
             work = self._write_with_triggers(connection, row.sync, operation, space, *arguments)
             self._suspendable(connection, row.sync, work)
@@ -208,7 +208,9 @@ class Dispatcher:
             result = getattr(self._dml, operation)(connection.ctx, space, *arguments)
             connection.finish_write(row.sync, result)
 
-    async def _write_with_triggers(self, connection: Connection, sync: int, operation: str, *arguments: Any) -> bytes:
+    async def _write_with_triggers(
+        self, connection: ServerConnection, sync: int, operation: str, *arguments: Any
+    ) -> bytes:
         ctx = RequestContext(connection.session, sync)
         result = await self._dml.execute(ctx, operation, *arguments)
         pending = ctx.take_pending()
@@ -216,7 +218,7 @@ class Dispatcher:
             await pending.wait()
         return reply_tuples(sync, self._schema.version, () if result is None else (result,))
 
-    def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: Plan) -> None:
+    def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
         """Remember the body up to the last value, if the request's own value is the last one."""
         beginning = row.body[: len(row.body) - len(last_value)]
         if beginning[-1:] == bytes((last_key,)) and row.body.endswith(last_value):
@@ -224,7 +226,7 @@ class Dispatcher:
 
     # -- functions --------------------------------------------------------------------------------------------
 
-    def _call(self, connection: Connection, row: Row) -> None:
+    def _call(self, connection: ServerConnection, row: Row) -> None:
         request = decode_call(row.type, row.body)
         self._check(row)
         self._count(RequestType.EVAL if row.type == RequestType.EVAL else RequestType.CALL)
@@ -249,7 +251,7 @@ class Dispatcher:
             raise
 
     def _function_ended(
-        self, connection: Connection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+        self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""
         self._server.leave()
@@ -261,7 +263,7 @@ class Dispatcher:
             connection.reply_error(ctx.sync, self.unexpected(bug))
 
     def _answer_call(
-        self, connection: Connection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
+        self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Reply. A transaction that is still open is rolled back, and is an error of its own."""
         if ctx.txn is not None:
@@ -285,7 +287,7 @@ class Dispatcher:
         else:
             check_universe(ctx.credentials, Privilege.X, "function", name)
 
-    def _sql(self, connection: Connection, row: Row) -> None:
+    def _sql(self, connection: ServerConnection, row: Row) -> None:
         check_sql(row.body)
         self._check(row)
         self._count(row.type)
@@ -293,17 +295,17 @@ class Dispatcher:
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
-    def _ping(self, connection: Connection, row: Row) -> None:
+    def _ping(self, connection: ServerConnection, row: Row) -> None:
         self._check_schema(row)
         connection.reply(reply_ok(row.sync, self._schema.version))
 
-    def _auth(self, connection: Connection, row: Row) -> None:
+    def _auth(self, connection: ServerConnection, row: Row) -> None:
         request = decode_auth(row.body)
         self._check(row)
         self._count(RequestType.AUTH)
         self._suspendable(connection, row.sync, self._authenticate(connection, row.sync, request))
 
-    async def _authenticate(self, connection: Connection, sync: int, request: AuthRequest) -> bytes:
+    async def _authenticate(self, connection: ServerConnection, sync: int, request: AuthRequest) -> bytes:
         user = self._schema.user_by_name(request.user)
         sessions = self._node.sessions
         is_right = self._is_right_proof(connection, user, request.proof)
@@ -315,7 +317,7 @@ class Dispatcher:
         return reply_ok(sync, self._schema.version)
 
     @staticmethod
-    def _is_right_proof(connection: Connection, user: User, proof: list[Any]) -> bool:
+    def _is_right_proof(connection: ServerConnection, user: User, proof: list[Any]) -> bool:
         """Check the scramble. A client may always become guest again with an empty proof, for connection pools."""
         if not proof and user.uid == UserId.GUEST and user.hash2 in _NO_PASSWORD:
             return True
@@ -331,7 +333,7 @@ class Dispatcher:
 
     # -- replication ------------------------------------------------------------------------------------------
 
-    def _vote(self, connection: Connection, row: Row) -> None:
+    def _vote(self, connection: ServerConnection, row: Row) -> None:
         self._check_schema(row)
         if row.type == RequestType.VOTE:
             body = self._node.replication.ballot().encode()
@@ -339,5 +341,5 @@ class Dispatcher:
             body = bytes((0x81, Key.VCLOCK)) + self._node.vclock.encode()
         connection.reply(reply_body(row.sync, self._schema.version, body))
 
-    def _replicate(self, connection: Connection, row: Row) -> None:
+    def _replicate(self, connection: ServerConnection, row: Row) -> None:
         connection.hand_over(row)

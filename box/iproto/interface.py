@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from box.errinj import ErrorInjections
     from box.errors import BoxError
-    from box.iproto.connection import Connection
+    from box.iproto.connection import ServerConnection
     from box.iproto.stats import Stats
     from box.schema.access import Credentials, User
     from box.session import Context, Sessions
@@ -109,7 +109,7 @@ class ReplicationLike(Protocol):
 
     def ballot(self) -> Ballot: ...
 
-    async def handle(self, connection: Connection, row: Row) -> None:
+    async def handle(self, connection: ServerConnection, row: Row) -> None:
         """Serve JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT.
 
         `connection.detach()` gives the transport and the input behind the request, for good. Without it an error

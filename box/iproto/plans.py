@@ -21,7 +21,7 @@ _MAX_PLANS: Final = 4096
 PLANNED_TYPES: Final = (RequestType.SELECT, RequestType.INSERT, RequestType.REPLACE)
 
 
-class Plan(NamedTuple):
+class BodyPlan(NamedTuple):
     """The meaning of one beginning: arguments of `Dml.select` up to the key, or the space of a write."""
 
     space: SpaceLike
@@ -38,9 +38,9 @@ class Plans:
     def __init__(self) -> None:
         self.version = -1
         self.sizes = [0] * (max(PLANNED_TYPES) + 1)
-        self.tables: list[dict[bytes, Plan]] = [{} for _ in self.sizes]
+        self.tables: list[dict[bytes, BodyPlan]] = [{} for _ in self.sizes]
 
-    def learn(self, version: int, request_type: int, beginning: bytes, plan: Plan) -> None:
+    def learn(self, version: int, request_type: int, beginning: bytes, plan: BodyPlan) -> None:
         """Remember a beginning under the given schema version."""
         if version != self.version:
             self.version = version

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from box.eager import start
-from box.iproto.connection import Connection
+from box.iproto.connection import ServerConnection
 from box.iproto.dispatch import Dispatcher
 from box.iproto.plans import Plans
 from box.net import uri as uris
@@ -26,7 +26,7 @@ def _nothing() -> None:
     """What a closed server has left to forget."""
 
 
-class Server:
+class IprotoServer:
     """Serves clients of one node on one address.
 
     `in_flight` counts requests that wait for something; above `limit` (`net_msg_max`) nobody is read from.
@@ -42,14 +42,14 @@ class Server:
         self.dml.counters = node.stats.box.totals  # one list for both, so that nobody has to copy
         self.dispatcher = Dispatcher(self)
         self.plans = Plans()
-        self.connections: set[Connection] = set()
+        self.connections: set[ServerConnection] = set()
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
         self.is_delayed = False
         """ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the shortcut."""
         self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
         self._salt_source = salt_source
-        self._waiting: deque[Connection] = deque()
+        self._waiting: deque[ServerConnection] = deque()
         self._admission_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
@@ -97,8 +97,8 @@ class Server:
         except OSError as error:
             raise uris.socket_error("can't resolve uri for bind", "fd -1") from error
 
-    def _accept(self) -> Connection:
-        return Connection(self)
+    def _accept(self) -> ServerConnection:
+        return ServerConnection(self)
 
     async def stop_listening(self) -> None:
         """Take no more connections; those that are open stay."""
@@ -130,7 +130,7 @@ class Server:
 
     # -- for the connections ----------------------------------------------------------------------------------
 
-    def open_session(self, connection: Connection) -> Session:
+    def open_session(self, connection: ServerConnection) -> Session:
         """A session of the user guest."""
         return self.node.sessions.open("binary", self.schema.guest, push=connection.push)
 
@@ -138,7 +138,7 @@ class Server:
         """Random bytes for a greeting."""
         return self._salt_source(SALT_SIZE)
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ServerConnection) -> None:
         """A connection has ended."""
         if connection in self.connections:
             self.connections.discard(connection)
@@ -151,7 +151,7 @@ class Server:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def wait_for_room(self, connection: Connection) -> None:
+    def wait_for_room(self, connection: ServerConnection) -> None:
         """Call `admit` of the connection when fewer requests are in flight. First come, first served."""
         self._waiting.append(connection)
         self.node.log.warn(f"stopping input on connection {connection.session.peer}, net_msg_max limit is reached")

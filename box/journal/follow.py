@@ -31,7 +31,7 @@ _TAIL_BYTES: Final = 16 << 20
 _TAIL_BATCHES: Final = 4096
 
 
-class _Batch:
+class _FollowedBatch:
     __slots__ = ("position", "rows", "size")
 
     def __init__(self, rows: list[Row], size: int, position: LogPosition | None) -> None:
@@ -52,7 +52,7 @@ class Tail:
         self.end = 0
         self.followers = 0
         self.closed = False
-        self._batches: deque[_Batch] = deque()
+        self._batches: deque[_FollowedBatch] = deque()
         self._bytes = 0
         self._waiters = Waiters()
 
@@ -62,13 +62,13 @@ class Tail:
         if not self.followers:
             return
         rows = [row for entry in entries for row in entry.rows]
-        self._batches.append(_Batch(rows, size, LogPosition(signature, offset)))
+        self._batches.append(_FollowedBatch(rows, size, LogPosition(signature, offset)))
         self._bytes += size
         while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
             self._bytes -= self._batches.popleft().size
         self._waiters.wake()
 
-    def since(self, number: int) -> list[_Batch] | None:
+    def since(self, number: int) -> list[_FollowedBatch] | None:
         """Batches from `number` on; None if that one is gone."""
         count = self.end - number
         if count > len(self._batches):

@@ -59,7 +59,7 @@ _NO_THRESHOLD: Final = 10**18
 WAL_MODES: Final = ("none", "write", "fsync")
 
 
-class _Batch:
+class _FinishedBatch:
     """A message on its way back: what became of its entries."""
 
     __slots__ = ("entries", "messages", "written")
@@ -270,7 +270,7 @@ class Journal:
         """At the end of the loop's turn."""
         self._loop.call_soon(self.flush)
 
-    def _complete(self, batch: _Batch) -> None:
+    def _complete(self, batch: _FinishedBatch) -> None:
         """A batch is back: first what is written, then, once everything is back, what is not."""
         written = batch.written
         if written is None:
@@ -362,7 +362,7 @@ class Journal:
         self._loop.call_soon_threadsafe(self._complete, result)
         return following
 
-    def _show_before_completion(self, batch: _Batch) -> None:
+    def _show_before_completion(self, batch: _FinishedBatch) -> None:
         """ERRINJ_RELAY_FASTER_THAN_TX: followers get the rows at once, the tx thread learns of them when it is off.
 
         Followers drop what `_complete` gives them a second time.
@@ -381,7 +381,7 @@ class Journal:
     def _request_is_back(self) -> None:
         self._busy -= 1
 
-    def _write(self, entries: list[JournalEntry], messages: int) -> _Batch:
+    def _write(self, entries: list[JournalEntry], messages: int) -> _FinishedBatch:
         written: Written | None = None
         if not self._in_rollback:
             try:
@@ -391,7 +391,7 @@ class Journal:
             except Exception as error:
                 self._log.crit(f"a batch could not be encoded: {error!r}")
             self._in_rollback = written is None
-        return _Batch(entries, messages, written)
+        return _FinishedBatch(entries, messages, written)
 
     def _delay_armed(self) -> bool:
         values = self._values

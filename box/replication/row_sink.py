@@ -25,13 +25,13 @@ from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
 
 
 class RowSink:
     """One for the node. `on_written` is told of every transaction in the journal, `on_failure` of a failed write."""
 
-    def __init__(self, node: Node, on_written: Callable[[], None], on_failure: Callable[[BoxError], None]) -> None:
+    def __init__(self, node: Instance, on_written: Callable[[], None], on_failure: Callable[[BoxError], None]) -> None:
         self._node = node
         self._on_written = on_written
         self._on_failure = on_failure

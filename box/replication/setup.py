@@ -27,15 +27,15 @@ from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
     from box.instance.loader import SnapshotLoader
-    from box.instance.node import Node
-    from box.iproto.connection import Connection
+    from box.instance.node import Instance
+    from box.iproto.connection import ServerConnection
     from box.journal.journal import Journal
 
 
 class Replication:
     """See the module's text. Implements what appliers and relays ask of their host."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Instance) -> None:
         self.node = node
         self.log = node.log
         self.errinj = node.errinj
@@ -352,7 +352,7 @@ class Replication:
             gc_vclock=node.checkpoints.collector.vclock.copy(),
         )
 
-    async def handle(self, connection: Connection, row: Row) -> None:
+    async def handle(self, connection: ServerConnection, row: Row) -> None:
         """Take over a connection of the binary server with its JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT request."""
         transport, received = connection.detach()
         stream = RowStream(self.node.loop)

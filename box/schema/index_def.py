@@ -17,7 +17,7 @@ from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UN
 from box.schema.space import SpaceDef
 
 if TYPE_CHECKING:
-    from box.schema.schema import Collation
+    from box.schema.schema import CollationDef
 
 _OPTS_FIELD = 4
 _INDEX_OPTIONS = {
@@ -51,7 +51,7 @@ _UNINDEXED_TYPES = frozenset(("any", "array", "map"))
 _BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 
-def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation]) -> IndexDef:
+def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, CollationDef]) -> IndexDef:
     """Decode and check an `_index` tuple of the given space. `collations` holds the known collation ids."""
     fields = Fields(raw)
     _check_record(fields)

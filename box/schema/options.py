@@ -9,7 +9,7 @@ from box.data.collation import collation_by_id
 from box.errors import BoxError, client_error, unsupported
 
 if TYPE_CHECKING:
-    from box.schema.schema import Collation
+    from box.schema.schema import CollationDef
 
 Option = tuple[str, Callable[[Any], bool]]
 """The type's name in a message, and the check."""
@@ -59,7 +59,9 @@ def check_options(
     return result
 
 
-def check_collation(collation_id: int | None, known: Mapping[int, Collation], error_code: int, field_no: int) -> None:
+def check_collation(
+    collation_id: int | None, known: Mapping[int, CollationDef], error_code: int, field_no: int
+) -> None:
     """Check that a collation exists and that keys can be made with it."""
     if not collation_id:
         return

@@ -18,7 +18,7 @@ from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, 
 from box.schema.function import Function
 from box.schema.ids import UserId
 from box.schema.sequence import Sequence
-from box.schema.service import SessionSettings
+from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
 
 
@@ -31,7 +31,7 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Collation:
+class CollationDef:
     """A decoded `_collation` tuple."""
 
     id: int
@@ -60,7 +60,7 @@ class Schema:
         self.users: dict[int, User] = {}
         self.functions: dict[int, Function] = {}
         self.sequences: dict[int, Sequence] = {}
-        self.collations: dict[int, Collation] = {}
+        self.collations: dict[int, CollationDef] = {}
         self.grants: dict[tuple[int, ObjectKey], Grant] = {}
         """All of `_priv` by (grantee, object)."""
         self.truncated: set[int] = set()
@@ -70,7 +70,7 @@ class Schema:
         self._spaces_by_name: dict[str, Space] = {}
         self._functions_by_name: dict[str, Function] = {}
         self._users_by_name: dict[str, User] = {}
-        self._collations_by_name: dict[str, Collation] = {}
+        self._collations_by_name: dict[str, CollationDef] = {}
 
         self.errinj = ErrorInjections()
         """Set by the node."""
@@ -253,16 +253,16 @@ class Schema:
         for hook in self.on_alter_sequence:
             hook(sequence)
 
-    def collation_by_name(self, name: str) -> Collation | None:
+    def collation_by_name(self, name: str) -> CollationDef | None:
         """The collation with this name, if any."""
         return self._collations_by_name.get(name)
 
-    def add_collation(self, collation: Collation) -> None:
+    def add_collation(self, collation: CollationDef) -> None:
         """Put a collation into the dictionary."""
         self.collations[collation.id] = collation
         self._collations_by_name[collation.name] = collation
 
-    def remove_collation(self, collation: Collation) -> None:
+    def remove_collation(self, collation: CollationDef) -> None:
         """Take a collation out of the dictionary."""
         del self.collations[collation.id]
         del self._collations_by_name[collation.name]

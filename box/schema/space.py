@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from box.data.format import FieldDef, TupleFormat
     from box.index import Index
     from box.schema.sequence import Sequence
-    from box.schema.service import SessionSettings
+    from box.schema.session_settings import SessionSettings
     from box.session import Context
     from box.txn.transaction import Statement, Transaction
 

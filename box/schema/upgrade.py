@@ -48,7 +48,7 @@ class Writer(Protocol):
     async def execute(self, ctx: Context, op: str, space: Space, *args: Any) -> bytes | None: ...
 
 
-class Log(Protocol):
+class UpgradeLog(Protocol):
     """Where it tells what it does."""
 
     def info(self, text: str) -> None: ...
@@ -85,7 +85,7 @@ def version_text(schema: Schema) -> str:
 class SchemaUpgrade:
     """One upgrade, on behalf of the user of `ctx`. `now` gives seconds since the epoch."""
 
-    def __init__(self, schema: Schema, dml: Writer, ctx: Context, log: Log, now: Callable[[], float]) -> None:
+    def __init__(self, schema: Schema, dml: Writer, ctx: Context, log: UpgradeLog, now: Callable[[], float]) -> None:
         self._schema = schema
         self._dml = dml
         self._ctx = ctx

@@ -79,7 +79,7 @@ class Decision(NamedTuple):
     lsn: int
 
 
-class Outcome(NamedTuple):
+class LimboOutcome(NamedTuple):
     """What became of entries: committed oldest first, rolled back newest first."""
 
     committed: list[LimboEntry]
@@ -254,7 +254,7 @@ class Limbo:
 
     # -- outcomes
 
-    def confirm(self, lsn: int) -> Outcome:
+    def confirm(self, lsn: int) -> LimboOutcome:
         """Commit the synchronous entries up to `lsn` and the others between and right after them."""
         committed = []
         while self.entries:
@@ -262,9 +262,9 @@ class Limbo:
             if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):
                 break
             committed.append(self.entries.popleft())
-        return Outcome(committed, [])
+        return LimboOutcome(committed, [])
 
-    def roll_back(self, lsn: int) -> Outcome:
+    def roll_back(self, lsn: int) -> LimboOutcome:
         """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
         oldest = None
         for entry in reversed(self.entries):
@@ -276,20 +276,20 @@ class Limbo:
         while oldest is not None and (not rolled_back or rolled_back[-1] is not oldest):
             rolled_back.append(self.entries.pop())
         self.rollback_count += len(rolled_back)
-        return Outcome([], rolled_back)
+        return LimboOutcome([], rolled_back)
 
-    def process(self, request: SynchroRequest) -> Outcome:
+    def process(self, request: SynchroRequest) -> LimboOutcome:
         """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""
         if request.term > self.replica_term(request.origin_id):
             self._terms[request.origin_id] = request.term
             if request.term > self.greatest_term:
                 self.greatest_term = request.term
             elif request.type == RequestType.PROMOTE:
-                return Outcome([], [])  # somebody else was promoted in a later term
+                return LimboOutcome([], [])  # somebody else was promoted in a later term
         lsn = request.lsn
         if request.replica_id not in (0, self.owner_id):
             if request.type != RequestType.PROMOTE:
-                return Outcome([], [])  # about transactions that are no longer here
+                return LimboOutcome([], [])  # about transactions that are no longer here
             lsn = 0  # the new owner did not have what is queued here
         if request.type == RequestType.CONFIRM:
             return self.confirm(lsn)
@@ -299,7 +299,7 @@ class Limbo:
         rolled_back = self.roll_back(lsn + 1).rolled_back
         self.owner_id = request.origin_id
         self.confirmed_lsn = 0
-        return Outcome(committed, rolled_back)
+        return LimboOutcome(committed, rolled_back)
 
     def __repr__(self) -> str:
         return (

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.storage import Storage
-    from box.txn.synchro import SynchroQueue
+    from box.txn.storage import TupleStorage
+    from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry
 
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
@@ -54,7 +54,9 @@ class JournalSink(Protocol):
 class TransactionManager:
     """One per node. `journal` is exchanged by the node when recovery ends."""
 
-    def __init__(self, journal: JournalSink, storage: Storage, synchro: SynchroQueue, loop: AbstractEventLoop) -> None:
+    def __init__(
+        self, journal: JournalSink, storage: TupleStorage, synchro: LimboDriver, loop: AbstractEventLoop
+    ) -> None:
         self.journal = journal
         self.storage = storage
         self.synchro = synchro

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from box.data.codec import unpack
 from box.index import IteratorType, TreeIndex
-from box.txn.storage import Storage
+from box.txn.storage import TupleStorage
 from box.txn.transaction import TxnState
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ReadSet:
         return any(place.index is index and place.covers(key) for place in self.ranges)
 
 
-class MvccStorage(Storage):
+class MvccStorage(TupleStorage):
     """Indexes with versions."""
 
     allows_yield: ClassVar[bool] = True

@@ -83,7 +83,7 @@ def _quick_written(entry: JournalEntry) -> None:
     entry.finish()
 
 
-class Plan:
+class SpacePlan:
     """What a change needs to know about one layout of a space."""
 
     __slots__ = (
@@ -178,7 +178,7 @@ class QuickWriter(Reader):
         self.is_read_only = False
         """The mode of the instance; whether the limbo allows changes is another question."""
         self._limbo = txns.synchro.limbo
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, SpacePlan] = {}
         self._max_tuple_size = max_tuple_size
         self._has_memory = True
         self._on_quick_written = _quick_written  # one object for all writes
@@ -198,15 +198,15 @@ class QuickWriter(Reader):
         self._has_memory = has_memory
         self._plans.clear()
 
-    def _plan(self, space: Space) -> Plan:
+    def _plan(self, space: Space) -> SpacePlan:
         plan = self._plans.get(space.id)
         if plan is None or plan.indexes is not space.indexes or plan.format is not space.format:
             limit = self._max_tuple_size if self._has_memory else NO_MEMORY
-            plan = Plan(space, limit, quick_allowed=not self._is_versioned)
+            plan = SpacePlan(space, limit, quick_allowed=not self._is_versioned)
             self._plans[space.id] = plan
         return plan
 
-    def quick_plan(self, ctx: Context, space: Space, request_type: int) -> Plan | None:
+    def quick_plan(self, ctx: Context, space: Space, request_type: int) -> SpacePlan | None:
         """The plan, if a request may take the short cut. Makes the checks of every change and counts it.
 
         Without user triggers: who has a plan need not ask for them. READONLY, ACCESS_DENIED, CROSS_ENGINE_TRANSACTION.
@@ -231,7 +231,7 @@ class QuickWriter(Reader):
             self.txns.use_engine(txn, space)
         return plan
 
-    def quick_store(self, ctx: Context, space: Space, plan: Plan, raw: bytes, request_type: int) -> bytes:
+    def quick_store(self, ctx: Context, space: Space, plan: SpacePlan, raw: bytes, request_type: int) -> bytes:
         """Insert or replace, with the plan of the request. Errors as `insert`."""
         fields = plan.validate(raw)
         if len(raw) > plan.max_size:
@@ -248,7 +248,7 @@ class QuickWriter(Reader):
         return raw
 
     def _quick_update(
-        self, ctx: Context, space: Space, plan: Plan, values: list[Any], ops: list[Any], index_base: int
+        self, ctx: Context, space: Space, plan: SpacePlan, values: list[Any], ops: list[Any], index_base: int
     ) -> bytes | None:
         """By the primary key."""
         key = plan.parse(values, True)
@@ -263,7 +263,7 @@ class QuickWriter(Reader):
         return new
 
     def _quick_upsert(
-        self, ctx: Context, space: Space, plan: Plan, raw: bytes, ops: list[Any], index_base: int
+        self, ctx: Context, space: Space, plan: SpacePlan, raw: bytes, ops: list[Any], index_base: int
     ) -> None:
         fields = plan.validate(raw)
         key = plan.key_of(fields)
@@ -284,7 +284,7 @@ class QuickWriter(Reader):
         body = b"%c%b%b\x28%b\x21%b" % (0x84 if base else 0x83, plan.space_pair, base, pack(ops), raw)
         self._record(ctx, space, UPSERT, old, new, body)
 
-    def _exchange(self, plan: Plan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
+    def _exchange(self, plan: SpacePlan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
         """Put `new`, with these fields, in the place of `old` with the primary key `key`.
 
         CANT_UPDATE_PRIMARY_KEY, TUPLE_FOUND, MEMTX_MAX_TUPLE_SIZE.
@@ -298,7 +298,7 @@ class QuickWriter(Reader):
         else:
             plan.exchange_all(space, old, key, new, fields)
 
-    def _quick_delete(self, ctx: Context, space: Space, plan: Plan, values: list[Any]) -> bytes | None:
+    def _quick_delete(self, ctx: Context, space: Space, plan: SpacePlan, values: list[Any]) -> bytes | None:
         """By the primary key."""
         key = plan.parse(values, True)
         old = plan.find(key)

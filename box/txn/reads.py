@@ -117,7 +117,7 @@ class Reader:
         """All tuples in the order of the primary index, for a checkpoint or a join.
 
         What is on its way to the log is in the view, open transactions are not. The caller waits until the log
-        and the limbo have settled (`Journal.sync`, `SynchroQueue.wait_confirm`) before it trusts the view.
+        and the limbo have settled (`Journal.sync`, `LimboDriver.wait_confirm`) before it trusts the view.
         Settings and the values of generated sequences are not stored anywhere, so they are not in it.
         """
         return self._storage.read_view(space) if space.is_plain else []

@@ -1,6 +1,6 @@
 """Changes of a space's indexes, and how to take them back.
 
-`Storage` keeps plain tuples: a change is visible to everybody at once, and undoing it puts the previous tuple back.
+`TupleStorage` keeps plain tuples: a change is visible to everybody at once, undoing it puts the previous tuple back.
 `box.txn.mvcc.MvccStorage` keeps versions instead; it replaces the few methods that look into index entries.
 
 One tuple is in all indexes of its space or in none: every check comes before the first change.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Mode(Enum):
-    """What a tuple with the same primary key means to `Storage.store`."""
+    """What a tuple with the same primary key means to `TupleStorage.store`."""
 
     INSERT = auto()
     """It must not exist."""
@@ -40,7 +40,7 @@ def duplicate(index: Index, space: Space, old: bytes, new: bytes) -> BoxError:
     return client_error(ErrorCode.TUPLE_FOUND, index.name, space.name, tuple_str(old), tuple_str(new))
 
 
-class Storage:
+class TupleStorage:
     """Indexes without versions."""
 
     allows_yield: ClassVar[bool] = False

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.txn.latch import RWLatch
-from box.txn.limbo import NO_LSN, Decision, Limbo, Outcome
+from box.txn.limbo import NO_LSN, Decision, Limbo, LimboOutcome
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry
@@ -40,7 +40,7 @@ def _no_hook(*_: Any) -> None:
     """Until somebody listens."""
 
 
-class SynchroQueue:
+class LimboDriver:
     """One per node. `journal` is exchanged when recovery ends; `limbo.instance_id` is set when it is known."""
 
     def __init__(self, limbo: Limbo, journal: JournalSink, loop: asyncio.AbstractEventLoop) -> None:
@@ -241,7 +241,7 @@ class SynchroQueue:
             self._settle(self.limbo.process(request), timed_out=timed_out)
         self.latch.release_write()
 
-    def _settle(self, outcome: Outcome, *, timed_out: bool = False) -> None:
+    def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
         for entry in outcome.committed:
             txn = entry.txn

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from console.suite.server import Server, ServerError
+from console.suite.server import InstanceProcess, ServerError
 
 _PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 
 
-async def run_app(server: Server, timeout: float, expected: str | None) -> str | None:
+async def run_app(server: InstanceProcess, timeout: float, expected: str | None) -> str | None:
     """Run the script; what is wrong with its output or its end, or None."""
     try:
         code, output, errors = await server.run_to_end(timeout)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from console import streams
 from console.suite.config import SuiteError
-from console.suite.runner import Outcome, Report, Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import Report, RunOutcome, Settings, TestCase, discover, is_debug, run_case
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
@@ -92,7 +92,7 @@ async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:
     except OSError as error:
         print(f"lunabox-test: cannot run {settings.executable[0]}: {error.strerror}", file=sys.stderr)
         return 2
-    counts: Counter[Outcome] = Counter()
+    counts: Counter[RunOutcome] = Counter()
     started = time.monotonic()
     slots = asyncio.Semaphore(jobs)
 
@@ -109,18 +109,18 @@ async def _run_all(cases: list[TestCase], settings: Settings, jobs: int) -> int:
             await run(case)
     await asyncio.gather(*(run(case) for case in parallel))
     print(_summary(counts, time.monotonic() - started))
-    return 1 if counts[Outcome.FAILED] else 0
+    return 1 if counts[RunOutcome.FAILED] else 0
 
 
 def _print_report(case: TestCase, report: Report, seconds: float) -> None:
-    text = f": {report.text}" if report.outcome in (Outcome.SKIPPED, Outcome.NEW) else ""
+    text = f": {report.text}" if report.outcome in (RunOutcome.SKIPPED, RunOutcome.NEW) else ""
     print(f"{case.name}  {report.outcome.value}{text}  ({seconds:.2f} s)", flush=True)
-    if report.outcome is Outcome.FAILED:
+    if report.outcome is RunOutcome.FAILED:
         print(report.text, flush=True)
 
 
-def _summary(counts: Counter[Outcome], seconds: float) -> str:
-    parts = [f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]]
+def _summary(counts: Counter[RunOutcome], seconds: float) -> str:
+    parts = [f"{counts[outcome]} {outcome.value}" for outcome in RunOutcome if counts[outcome]]
     return f"{', '.join(parts)} in {seconds:.1f} s"
 
 

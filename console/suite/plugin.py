@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from console.suite.config import SuiteError
-from console.suite.runner import PYTHON_SUFFIX, SUFFIX, Outcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import PYTHON_SUFFIX, SUFFIX, RunOutcome, Settings, TestCase, discover, is_debug, run_case
 
 
 class SuiteFailure(Exception):
@@ -45,9 +45,9 @@ class SuiteItem(pytest.Item):
 
     def runtest(self) -> None:
         report = asyncio.run(run_case(self._case, _settings(self.config)))
-        if report.outcome is Outcome.SKIPPED:
+        if report.outcome is RunOutcome.SKIPPED:
             pytest.skip(report.text)
-        if report.outcome is Outcome.FAILED:
+        if report.outcome is RunOutcome.FAILED:
             raise SuiteFailure(report.text)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

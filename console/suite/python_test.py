@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 
 from console.suite.filters import Filters
-from console.suite.server import POLL, Server, StartOptions
+from console.suite.server import POLL, InstanceProcess, StartOptions
 from console.suite.wire import Address, ConsoleClient
 
 _Result = TypeVar("_Result")
@@ -38,7 +38,7 @@ class _Loop:
 class Admin:
     """`admin(command)`: sends it, prints it and its reply, and returns the reply."""
 
-    def __init__(self, server: Server, loop: _Loop) -> None:
+    def __init__(self, server: InstanceProcess, loop: _Loop) -> None:
         self._server = server
         self._loop = loop
         self._client: ConsoleClient | None = None
@@ -73,7 +73,7 @@ class Admin:
 class Iproto:
     """The node's binary address, and a connection to it by the package `tarantool` from PyPI."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: InstanceProcess) -> None:
         self._server = server
         self._connection: Any = None
 
@@ -104,7 +104,7 @@ class Iproto:
 class ServerFace:
     """`server` in a script."""
 
-    def __init__(self, server: Server, loop: _Loop) -> None:
+    def __init__(self, server: InstanceProcess, loop: _Loop) -> None:
         self._server = server
         self._loop = loop
         self.admin = Admin(server, loop)
@@ -176,7 +176,7 @@ class _Output(io.StringIO):
         return self.getvalue()
 
 
-async def run_python_test(path: Path, server: Server, timeout: float) -> tuple[str, str | None]:
+async def run_python_test(path: Path, server: InstanceProcess, timeout: float) -> tuple[str, str | None]:
     """(what the script printed, what went wrong or None). The server has been started."""
     loop = _Loop(timeout)
     face = ServerFace(server, loop)

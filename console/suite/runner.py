@@ -18,7 +18,7 @@ from console.suite.config import Params, Suite, SuiteError, load_suite
 from console.suite.inspector import Inspector
 from console.suite.python_test import run_python_test
 from console.suite.script import Run, ScriptReader, result_version
-from console.suite.server import Server, ServerError, StartOptions, Surroundings
+from console.suite.server import InstanceProcess, ServerError, StartOptions, Surroundings
 from console.suite.session import DEFAULT, TestSession
 from console.suite.wire import WireError
 
@@ -29,7 +29,7 @@ DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "suite" / "test_run.lua"
 
 
-class Outcome(Enum):
+class RunOutcome(Enum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -40,7 +40,7 @@ class Outcome(Enum):
 class Report:
     """`text` explains what is not a pass: a diff, a crash, the reason of a skip."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     text: str = ""
 
 
@@ -117,7 +117,7 @@ async def run_case(case: TestCase, settings: Settings) -> Report:
     try:
         reason = _skip_reason(case, settings)
         if reason:
-            return Report(Outcome.SKIPPED, reason)
+            return Report(RunOutcome.SKIPPED, reason)
         _install_libraries(case.suite, directory)
         if case.suite.core == "app":
             return await _run_app(case, settings, directory)
@@ -125,7 +125,7 @@ async def run_case(case: TestCase, settings: Settings) -> Report:
             return await _run_python(case, settings, directory)
         return await _run_script(case, settings, directory)
     except (SuiteError, OSError) as error:
-        return Report(Outcome.FAILED, str(error))
+        return Report(RunOutcome.FAILED, str(error))
     finally:
         if not settings.keep:
             shutil.rmtree(directory, ignore_errors=True)
@@ -173,21 +173,21 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     session = TestSession(around, case.params, ScriptReader(result_version(None)))
     inspector.session = session
     try:
-        problem = await run_app(Server("app", case.path, around), settings.timeout, _read_result(case))
+        problem = await run_app(InstanceProcess("app", case.path, around), settings.timeout, _read_result(case))
     finally:
         failures = session.failures()
         await inspector.close()
         await session.close()
     notes = [note for note in (problem, *failures) if note]
-    return Report(Outcome.FAILED, "\n".join(notes)) if notes else Report(Outcome.PASSED)
+    return Report(RunOutcome.FAILED, "\n".join(notes)) if notes else Report(RunOutcome.PASSED)
 
 
 async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:
     if case.suite.script is None:
-        return Report(Outcome.FAILED, f"{case.suite.path}/suite.ini names no script")
+        return Report(RunOutcome.FAILED, f"{case.suite.path}/suite.ini names no script")
     start_timeout = min(START_TIMEOUT, settings.timeout)
     around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout)
-    server = Server(DEFAULT, case.suite.script, around)
+    server = InstanceProcess(DEFAULT, case.suite.script, around)
     expected = _read_result(case)
     output, problem = "", None
     try:
@@ -224,7 +224,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     try:
         if case.suite.script is None:
             raise ServerError(f"{case.suite.path}/suite.ini names no script")
-        await session.start_default(Server(DEFAULT, case.suite.script, around))
+        await session.start_default(InstanceProcess(DEFAULT, case.suite.script, around))
         await _play(case.path, reader, session, inspector, output, settings.timeout)
     except (ServerError, WireError, OSError) as error:
         problem = str(error)
@@ -280,10 +280,10 @@ def _compare(
     notes = [note for note in (problem, *failures) if note]
     if expected is None and not notes:
         _write(case.result, output)
-        return Report(Outcome.NEW, f"new result: {case.result.name}")
+        return Report(RunOutcome.NEW, f"new result: {case.result.name}")
     if output == expected and not notes:
         case.reject.unlink(missing_ok=True)
-        return Report(Outcome.PASSED)
+        return Report(RunOutcome.PASSED)
     try:
         _write(case.reject, output)
     except SuiteError as error:
@@ -296,7 +296,7 @@ def _compare(
             case.reject.name,
         )
     )
-    return Report(Outcome.FAILED, "\n".join([*notes, difference, logs]))
+    return Report(RunOutcome.FAILED, "\n".join([*notes, difference, logs]))
 
 
 def _write(path: Path, output: str) -> None:

@@ -19,7 +19,7 @@ NEWEST_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class Echo:
     """Put `text` into the result."""
 
     text: str
@@ -32,7 +32,7 @@ class Run:
     command: str
 
 
-Action = Write | Run
+Action = Echo | Run
 
 
 class ScriptReader:
@@ -77,7 +77,7 @@ class ScriptReader:
             self._echo += line + "\n"
             yield from self._flush_echo()
         elif line.strip():
-            yield Write(line + "\n")
+            yield Echo(line + "\n")
         elif self._echo:
             self._echo += line + "\n"
 
@@ -97,7 +97,7 @@ class ScriptReader:
     def _flush_echo(self) -> Iterator[Action]:
         if self._echo:
             echo, self._echo = self._echo, ""
-            yield Write(echo)
+            yield Echo(echo)
 
 
 def result_version(result: str | None) -> int:

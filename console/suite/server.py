@@ -59,7 +59,7 @@ class StartOptions:
     crash_expected: bool = False
 
 
-class Server:
+class InstanceProcess:
     """The process of one instance. It runs in the directory that the instances of a test share; its own files are
     `instance`/ (data), `instance`.log, `instance`.c and `instance`.i there. `name` is how the test calls it.
 
@@ -72,7 +72,7 @@ class Server:
         script: Path,
         around: Surroundings,
         *,
-        master: Server | None = None,
+        master: InstanceProcess | None = None,
         instance: str | None = None,
         data: Path | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class Server:
         self.admin, self.listen = self._addresses()
 
     def __repr__(self) -> str:
-        return f"<Server {self.name} {self.state.value}>"
+        return f"<InstanceProcess {self.name} {self.state.value}>"
 
     @property
     def state(self) -> State:

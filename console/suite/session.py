@@ -17,7 +17,7 @@ from console.suite.config import Params, SuiteError
 from console.suite.filters import Filters
 from console.suite.language import Command, CommandError, Option, parse
 from console.suite.script import ScriptReader
-from console.suite.server import Server, ServerError, StartOptions, State, Surroundings
+from console.suite.server import InstanceProcess, ServerError, StartOptions, State, Surroundings
 from console.suite.wire import Address, ConsoleClient, WireError
 
 DEFAULT = "default"
@@ -39,7 +39,7 @@ class TestSession:
     __test__ = False
 
     def __init__(self, around: Surroundings, params: Params, reader: ScriptReader) -> None:
-        self.servers: dict[str, Server] = {}
+        self.servers: dict[str, InstanceProcess] = {}
         self.filters = Filters()
         self._around = around
         self._params = params
@@ -73,7 +73,7 @@ class TestSession:
 
     # -- for the runner --------------------------------------------------------------------------
 
-    async def start_default(self, server: Server) -> None:
+    async def start_default(self, server: InstanceProcess) -> None:
         """Raises ServerError."""
         self.servers[DEFAULT] = server
         await server.start(StartOptions())
@@ -113,7 +113,7 @@ class TestSession:
 
     # -- connections -----------------------------------------------------------------------------
 
-    async def _connect(self, name: str, server: Server) -> None:
+    async def _connect(self, name: str, server: InstanceProcess) -> None:
         self._connections[name] = await server.reach()
         self._server_of[name] = server.name
 
@@ -178,7 +178,7 @@ class TestSession:
 
     # -- servers -----------------------------------------------------------------------------------
 
-    def _server(self, name: str, purpose: str = "Can't find") -> Server:
+    def _server(self, name: str, purpose: str = "Can't find") -> InstanceProcess:
         if name not in self.servers:
             raise CommandError(f"{purpose} nonexistent server {name!r}")
         return self.servers[name]
@@ -195,7 +195,9 @@ class TestSession:
             raise CommandError(f"no script for server {name}")
         master = self._server(str(options["rpl_master"])) if "rpl_master" in options else None
         data = suite.root / str(options["workdir"]) if "workdir" in options else None
-        server = Server(name, path, self._around, master=master, instance=self._instance_name(name, path), data=data)
+        server = InstanceProcess(
+            name, path, self._around, master=master, instance=self._instance_name(name, path), data=data
+        )
         self.servers[name] = server
         return server.listen_uri if options.get("return_listen_uri") else True
 
@@ -291,7 +293,7 @@ class TestSession:
         await target.evaluate(f"{variable} = {_lua_address(address, server_name == DEFAULT)}")
         return True
 
-    def _note_crash(self, server: Server) -> None:
+    def _note_crash(self, server: InstanceProcess) -> None:
         crash = server.check_crash()
         if crash and crash not in self._failures:
             self._failures.append(crash)

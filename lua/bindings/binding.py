@@ -14,7 +14,7 @@ from box.errors import BoxError
 from lua.boundary import encode_error
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.session import Context
     from box.txn.transaction import Commit
     from lua.runtime import Runtime
@@ -74,7 +74,7 @@ class Binding:
     on_access_denied: Callable[[Context, BoxError], None] | None = None
     """What runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.runtime = runtime
         self.node = node
         for attribute in dir(type(self)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lua.bindings.control import ControlBinding
+from lua.bindings.cfg import CfgBinding
 from lua.bindings.data import DataBinding
-from lua.bindings.faults import FaultBinding
+from lua.bindings.error import ErrorBinding
 from lua.bindings.functions import FunctionBinding
 from lua.bindings.info import InfoBinding
 from lua.bindings.schema import SchemaBinding
@@ -16,7 +16,7 @@ from lua.bindings.triggers import TriggerBinding
 from lua.bindings.txn import TxnBinding
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.session import Context
     from lua.runtime import Runtime
 
@@ -28,14 +28,14 @@ class BoxBindings:
     that Lua sets.
     """
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.data = DataBinding(runtime, node)
         self.sequences = SequenceBinding(runtime, node)
         self.txn = TxnBinding(runtime, node)
         self.session = SessionBinding(runtime, node)
         self.info = InfoBinding(runtime, node)
-        self.faults = FaultBinding(runtime, node)
-        self.control = ControlBinding(runtime, node)
+        self.error = ErrorBinding(runtime, node)
+        self.cfg = CfgBinding(runtime, node)
         self.triggers = TriggerBinding(runtime, node)
         self.functions = FunctionBinding(runtime, node, self.session)
         self.schema = SchemaBinding(runtime, node, self.functions)
@@ -45,7 +45,7 @@ class BoxBindings:
         node.functions = self.functions
         self._connect_sessions(node)
 
-    def _connect_sessions(self, node: Node) -> None:
+    def _connect_sessions(self, node: Instance) -> None:
         triggers = self.triggers
 
         async def on_connect(ctx: Context) -> None:

@@ -27,7 +27,7 @@ from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
 from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.space import Space
     from box.session import Context
     from lua.runtime import Runtime
@@ -111,7 +111,7 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
 class DataBinding(Binding):
     """Data manipulation for Lua."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._cursors: dict[int, ReadAhead | OneByOne] = {}
         self._last_cursor = 0

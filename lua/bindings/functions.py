@@ -14,7 +14,7 @@ from box.schema.access import Privilege, check_universe
 from lua.bindings.binding import Binding, Outcome, guarded, text
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.function import Function
     from box.session import Context
     from lua.bindings.session import SessionBinding
@@ -27,7 +27,7 @@ FunctionEnd = Callable[[bytes | BoxError], None]
 class FunctionBinding(Binding):
     """The node's `functions`."""
 
-    def __init__(self, runtime: Runtime, node: Node, sessions: SessionBinding) -> None:
+    def __init__(self, runtime: Runtime, node: Instance, sessions: SessionBinding) -> None:
         super().__init__(runtime, node)
         self._sessions = sessions
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from box.errors import BoxError
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.replication.applier import Applier
     from box.replication.relay import Relay
     from box.replication.replicaset import Replica
@@ -42,7 +42,7 @@ def _with_error(described: dict[str, Any], error: BoxError | None) -> dict[str, 
 class InfoBinding(Binding):
     """One method a field of `box.info`; `box_info(name)` gives the packed value."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._started = node.loop.time()
         self._fields: dict[str, Callable[[], Any]] = {

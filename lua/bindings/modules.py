@@ -4,33 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lua.bindings.mod_data import DataBinding
-from lua.bindings.mod_decimal import DecimalBinding
-from lua.bindings.mod_digest import DigestBinding
-from lua.bindings.mod_fio import FileBinding
-from lua.bindings.mod_log import LogBinding
-from lua.bindings.mod_netbox import NetBoxBinding
-from lua.bindings.mod_socket import SocketBinding
-from lua.bindings.mod_text import TextBinding
-from lua.bindings.mod_yaml import YamlBinding
+from lua.bindings.decimal import DecimalBinding
+from lua.bindings.digest import DigestBinding
+from lua.bindings.fio import FioBinding
+from lua.bindings.iconv import IconvBinding
+from lua.bindings.key_def import KeyDefBinding
+from lua.bindings.log import LogBinding
+from lua.bindings.net_box import NetBoxBinding
+from lua.bindings.socket import SocketBinding
+from lua.bindings.uri import UriBinding
+from lua.bindings.utf8 import Utf8Binding
+from lua.bindings.uuid import UuidBinding
+from lua.bindings.xlog import XlogBinding
+from lua.bindings.yaml import YamlBinding
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 _BINDINGS = (
     LogBinding,
-    TextBinding,
+    UriBinding,
+    UuidBinding,
+    Utf8Binding,
+    IconvBinding,
     DecimalBinding,
     DigestBinding,
-    FileBinding,
+    FioBinding,
     SocketBinding,
     NetBoxBinding,
-    DataBinding,
+    KeyDefBinding,
+    XlogBinding,
 )
 
 
-def bind_modules(runtime: Runtime, node: Node) -> None:
+def bind_modules(runtime: Runtime, node: Instance) -> None:
     """Bind what the modules below lua/modules call in Python, and extend Lua's own libraries. Once a runtime, before
     any other Lua code runs."""
     for binding in _BINDINGS:

@@ -16,9 +16,9 @@ from lua.bindings.binding import Binding, guarded, waiting
 if TYPE_CHECKING:
     from box.data.keydef import PartDef
     from box.index import IndexDef
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.function import Function
-    from box.schema.schema import Collation, Schema
+    from box.schema.schema import CollationDef, Schema
     from box.schema.sequence import Sequence
     from box.schema.space import Space
     from lua.bindings.functions import FunctionBinding
@@ -29,7 +29,7 @@ Change = tuple[str, int, dict[str, Any] | None]
 """Kind, id, description; None for what was dropped."""
 
 
-def _describe_part(part: PartDef, collations: dict[int, Collation]) -> dict[str, Any]:
+def _describe_part(part: PartDef, collations: dict[int, CollationDef]) -> dict[str, Any]:
     described: dict[str, Any] = {"type": part.type.value, "fieldno": part.fieldno + 1, "is_nullable": part.is_nullable}
     if part.path:
         described["path"] = part.path
@@ -40,7 +40,7 @@ def _describe_part(part: PartDef, collations: dict[int, Collation]) -> dict[str,
     return described
 
 
-def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Collation]) -> dict[str, Any]:
+def _describe_index(definition: IndexDef, space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": definition.iid,
         "name": definition.name,
@@ -61,7 +61,7 @@ def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Co
     return described
 
 
-def describe_space(space: Space, collations: dict[int, Collation]) -> dict[str, Any]:
+def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
     """What `box.space.<name>` shows; `names` are the fields' numbers from 1."""
     return {
         "id": space.id,
@@ -117,7 +117,7 @@ def describe_function(function: Function) -> dict[str, Any]:
 class SchemaBinding(Binding):
     """Keeps Lua's images of the schema in step."""
 
-    def __init__(self, runtime: Runtime, node: Node, functions: FunctionBinding) -> None:
+    def __init__(self, runtime: Runtime, node: Instance, functions: FunctionBinding) -> None:
         super().__init__(runtime, node)
         self._functions = functions
         self._schema: Schema | None = None

@@ -8,11 +8,11 @@ from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import check_session
 from box.schema.ids import SpaceId
-from box.schema.service import DEFAULTS, SessionSettings
+from box.schema.session_settings import DEFAULTS, SessionSettings
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.access import Credentials
     from box.schema.space import Space
     from box.session import Context, Session
@@ -25,7 +25,7 @@ _SETTINGS = SessionSettings()
 class SessionBinding(Binding):
     """The session and the effective user of the running fiber."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._saved: list[tuple[Context, Credentials] | None] = []
 

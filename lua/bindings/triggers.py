@@ -17,7 +17,7 @@ from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.schema.space import Space
     from box.session import Context
     from box.txn.transaction import Statement
@@ -43,7 +43,7 @@ class _SpaceTrigger:
 class TriggerBinding(Binding):
     """Where the lists of Lua meet the core."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._enabled_events: set[str] = set()
         self.shutdown_timeout = 3.0

@@ -8,7 +8,7 @@ from box.errors import ErrorCode, client_error
 from lua.bindings.binding import Binding, Outcome, exported, guarded
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from box.txn.transaction import Savepoint, Transaction
     from lua.runtime import Runtime
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class TxnBinding(Binding):
     """Transactions of the running fiber. Lua refers to a savepoint by its number within the transaction."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._savepoints: dict[int, tuple[Transaction, list[Savepoint]]] = {}
 

@@ -17,9 +17,9 @@ for name, member in pairs(require('box.txn')) do
     box[name] = member
 end
 
-local registry = require('box.registry')
-box.space, box.sequence, box.func = registry.spaces, registry.sequences, registry.functions
-for name, class in pairs(registry.metatables) do
+local schema_objects = require('box.schema_objects')
+box.space, box.sequence, box.func = schema_objects.spaces, schema_objects.sequences, schema_objects.functions
+for name, class in pairs(schema_objects.metatables) do
     box.schema[name] = class
 end
 

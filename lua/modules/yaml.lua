@@ -1,5 +1,5 @@
 -- require('yaml'): encode, decode, new, cfg. Writing is done in internal/yaml_emitter.lua; reading
--- by Python's parser, which hands back a flat list of tokens (lua/bindings/mod_yaml.py).
+-- by Python's parser, which hands back a flat list of tokens (lua/bindings/yaml.py).
 local serializer = require('internal.serializer')
 local emitter = require('internal.yaml_emitter')
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.schema.ids import SpaceId
 
 SPACE = 512
@@ -31,7 +31,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-async def put(node: Node, space_id: int, rows: list[list[Any]]) -> None:
+async def put(node: Instance, space_id: int, rows: list[list[Any]]) -> None:
     ctx = node.new_context()
     space = node.schema.space(space_id)
     node.txns.begin(ctx)
@@ -43,14 +43,14 @@ async def put(node: Node, space_id: int, rows: list[list[Any]]) -> None:
         await commit.wait()
 
 
-async def make_space(node: Node) -> None:
+async def make_space(node: Instance) -> None:
     await put(node, SpaceId.PRIV, [[1, 0, "universe", 0, 0xFFFFFFFF]])
     await put(node, SpaceId.SPACE, [[SPACE, 1, "test", "memtx", 0, {}, []]])
     await put(node, SpaceId.INDEX, [[SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]])
     await put(node, SpaceId.INDEX, [[SPACE, 1, "sk", "tree", {"unique": False}, [[1, "string"]]]])
 
 
-async def write(node: Node, fiber: int) -> None:
+async def write(node: Instance, fiber: int) -> None:
     """Keys of one transaction are told together, so that the reader can check that none is there in part."""
     for number in count():
         keys = [(number * 3 + i) * FIBERS + fiber for i in range(1 + number % 3)]
@@ -58,7 +58,7 @@ async def write(node: Node, fiber: int) -> None:
         say(" ".join(map(str, keys)))
 
 
-async def snapshots(node: Node) -> None:
+async def snapshots(node: Instance) -> None:
     while True:
         try:
             await node.snapshot()
@@ -68,7 +68,7 @@ async def snapshots(node: Node) -> None:
             return
 
 
-async def tell_progress(node: Node) -> None:
+async def tell_progress(node: Instance) -> None:
     told = 0
     while True:
         if node.vclock.signature >= told + 50:
@@ -80,7 +80,7 @@ async def tell_progress(node: Node) -> None:
 async def main() -> None:
     directory, mode = sys.argv[1:3]
     options = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
-    node = Node(directory)
+    node = Instance(directory)
     say("starting")
     await node.configure({"log": "node.log"} | options)
     if mode != "follow" and SPACE not in node.schema.spaces:

@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from box.data.codec import unpack
-from box.embed import Instance
+from box.embed import LuaInstance
 from box.errors import BoxError, ErrorCode
-from box.instance.node import Node as CoreNode
+from box.instance.node import Instance
 from box.journal.storage import AppendFile, MemoryStorage
 from lua.runtime import Runtime
 
@@ -58,14 +58,14 @@ class FullDisk(MemoryStorage):
         return _LimitedFile(self, super().append(path))
 
 
-async def lua(runtime: Runtime, node: CoreNode, source: str) -> list[object]:
+async def lua(runtime: Runtime, node: Instance, source: str) -> list[object]:
     values: list[object] = unpack(await runtime.eval(source.encode(), b"\x90", node.new_context()))
     return values
 
 
 @asynccontextmanager
-async def running(disk: MemoryStorage, **options: object) -> AsyncIterator[Instance]:
-    instance = Instance(node=CoreNode(disk=disk))
+async def running(disk: MemoryStorage, **options: object) -> AsyncIterator[LuaInstance]:
+    instance = LuaInstance(node=Instance(disk=disk))
     try:
         await instance.configure({"log_level": 5, **options})
         yield instance
@@ -77,7 +77,7 @@ CREATE = "box.schema.space.create('t'):create_index('pk')"
 KEYS = "local k = {} for _, t in box.space.t:pairs() do k[#k + 1] = t[1] end return k"
 
 
-async def keys(instance: Instance) -> object:
+async def keys(instance: LuaInstance) -> object:
     (found,) = await lua(instance.runtime, instance.node, KEYS)
     return found
 

@@ -8,10 +8,10 @@ import random
 import msgpack
 import pytest
 
-from box.embed import Instance
+from box.embed import LuaInstance
 from box.errors import BoxError
 from box.index import IteratorType
-from box.instance.node import Node as CoreNode
+from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 
 Files = dict[str, bytes]
@@ -39,7 +39,7 @@ def written() -> Written:
 
     async def run() -> Files:
         disk = MemoryStorage()
-        instance = Instance(node=CoreNode(disk=disk))
+        instance = LuaInstance(node=Instance(disk=disk))
         await instance.configure({"log_level": 0})
         await instance.runtime.eval(FILL, b"\x90", instance.node.new_context())
         await instance.stop()
@@ -52,7 +52,7 @@ def written() -> Written:
 
 async def start(files: Files, *, force_recovery: bool = False) -> list[int] | str:
     """The keys that a node finds, or why it does not start: `type: text`."""
-    node = CoreNode(disk=disk_of(files))
+    node = Instance(disk=disk_of(files))
     try:
         await node.configure({"log_level": 0, "force_recovery": force_recovery})
         space = node.schema.space_by_name("t")
@@ -182,7 +182,7 @@ def test_what_a_killed_snapshot_left_is_removed(written: Written) -> None:
     async def run() -> None:
         files, snapshot, _ = written
         left = snapshot.replace("08", "77") + ".inprogress"
-        node = CoreNode(disk=disk_of({**files, left: b"half"}))
+        node = Instance(disk=disk_of({**files, left: b"half"}))
         await node.configure({"log_level": 0})
         assert not node.disk.exists(left)
         await node.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from box import BoxError, Node
-from box.embed import Instance
+from box.embed import LuaInstance
 from box.errors import ErrorCode
 
 
@@ -152,7 +152,7 @@ def test_rights_end_at_once_and_a_dropped_user_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["wal_dir", "memtx_dir", "work_dir"])
 def test_a_missing_directory_is_named_and_the_next_attempt_may_succeed(tmp_path: Path, option: str) -> None:
     async def run() -> None:
-        again = Instance(tmp_path)
+        again = LuaInstance(tmp_path)
         try:
             with pytest.raises(BoxError) as caught:
                 await again.configure({option: "nowhere", "log": "log.txt"})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from box.data.codec import unpack
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.journal.storage import FileStorage
 from test.unit.replication.cluster import cluster, equal
 
@@ -22,7 +22,7 @@ from .instance import SPACE
 ROOT = Path(__file__).parents[2]
 
 
-class Instance:
+class InstanceProcess:
     """A process that runs `test.crash.instance`; `lines` is what it has said."""
 
     def __init__(self, directory: Path, mode: str, **options: Any) -> None:
@@ -65,7 +65,7 @@ def acknowledged(lines: list[str]) -> list[list[int]]:
 
 async def recovered(directory: Path) -> list[Any]:
     """All rows after a restart; both indexes must agree."""
-    node = Node(directory)
+    node = Instance(directory)
     node.log.open(str(directory / "recovery.log"))
     try:
         await node.configure({})
@@ -92,7 +92,9 @@ def test_killed_while_writing(tmp_path: Path, transactions: int) -> None:
     """Recovery has every acknowledged transaction, and none in part."""
 
     async def main() -> None:
-        lines = await Instance(tmp_path, "write").run_until(lambda lines: len(acknowledged(lines)) >= transactions)
+        lines = await InstanceProcess(tmp_path, "write").run_until(
+            lambda lines: len(acknowledged(lines)) >= transactions
+        )
         rows = await recovered(tmp_path)
         check(rows, acknowledged(lines))
         keys = {row[0] for row in rows}
@@ -110,7 +112,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     async def main() -> None:
         known: list[list[int]] = []
         for _ in range(4):
-            lines = await Instance(tmp_path, "write").run_until(lambda lines: len(acknowledged(lines)) >= 50)
+            lines = await InstanceProcess(tmp_path, "write").run_until(lambda lines: len(acknowledged(lines)) >= 50)
             known += acknowledged(lines)
         check(await recovered(tmp_path), known)
 
@@ -122,7 +124,7 @@ def test_killed_while_a_snapshot_is_written(tmp_path: Path, snapshots: int) -> N
     """A half-written snapshot is no snapshot, and the collector removes no row that is needed."""
 
     async def main() -> None:
-        instance = Instance(tmp_path, "snapshot", checkpoint_count=1, snap_io_rate_limit=1)
+        instance = InstanceProcess(tmp_path, "snapshot", checkpoint_count=1, snap_io_rate_limit=1)
         lines = await instance.run_until(
             lambda lines: lines.count("snapshot") >= snapshots and len(acknowledged(lines)) > 100
         )
@@ -144,7 +146,7 @@ def test_killed_while_joining() -> None:
             proxy = await running.proxy(master, fragment=4096, delay=0.002)
             directory = running.directory / "replica"
             options = {"replication": [proxy.uri], "replication_timeout": 1}
-            instance = Instance(directory, "follow", **options)
+            instance = InstanceProcess(directory, "follow", **options)
             killing = asyncio.ensure_future(instance.run_until(lambda lines: "ready" in lines))
             while proxy.forwarded < 50:
                 assert not killing.done(), instance.log
@@ -153,7 +155,7 @@ def test_killed_while_joining() -> None:
             await asyncio.gather(killing, return_exceptions=True)
             assert not list(directory.glob("*.snap"))
             proxy.delay = 0
-            replica = Node(directory)
+            replica = Instance(directory)
             replica.log.open(str(directory / "again.log"))
             await replica.configure({"replication": [proxy.uri], "replication_timeout": 0.1})
             assert len(replica.schema.space(SPACE).primary or []) == 20_000
@@ -178,7 +180,7 @@ def test_a_replica_killed_while_it_follows() -> None:
 
             filling = asyncio.ensure_future(fill())
             for _ in range(3):
-                instance = Instance(directory, "follow", replication=[master.uri], replication_timeout=0.2)
+                instance = InstanceProcess(directory, "follow", replication=[master.uri], replication_timeout=0.2)
                 await instance.run_until(lambda lines: sum(line.startswith("rows") for line in lines) > 3)
             filling.cancel()
             await asyncio.gather(filling, return_exceptions=True)

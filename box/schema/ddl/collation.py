@@ -10,7 +10,7 @@ from box.schema.fields import Fields
 from box.schema.identifier import check_identifier
 from box.schema.ids import NAME_MAX
 from box.schema.options import ENUM, check_options
-from box.schema.schema import Collation, Schema
+from box.schema.schema import CollationDef, Schema
 
 if TYPE_CHECKING:
     from box.session import Context
@@ -50,11 +50,11 @@ def on_replace_collation(schema: Schema, ctx: Context, txn: Transaction, stmt: S
     stmt.on_rollback.append(lambda: schema.add_collation(collation))
 
 
-def _check_ddl(ctx: Context, privilege: Privilege, collation: Collation) -> None:
+def _check_ddl(ctx: Context, privilege: Privilege, collation: CollationDef) -> None:
     check_ddl(ctx.credentials, privilege, ("collation", collation.id), collation.name, collation.owner)
 
 
-def decode_collation(raw: bytes) -> Collation:
+def decode_collation(raw: bytes) -> CollationDef:
     """Decode and check a `_collation` tuple."""
 
     def wrong(text: str) -> BoxError:
@@ -77,4 +77,4 @@ def decode_collation(raw: bytes) -> Collation:
     for option, values in _OPTIONS.items():
         if options.get(option, "DEFAULT").upper() not in ("DEFAULT", *values):
             raise wrong(f"ICU wrong {option} option setting, expected {' | '.join(values)}")
-    return Collation(collation_id, name, owner, kind, locale, options)
+    return CollationDef(collation_id, name, owner, kind, locale, options)

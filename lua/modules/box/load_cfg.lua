@@ -7,7 +7,7 @@ local finish = require('box.finish')
 local python = require('internal.python')
 local uuid = require('uuid')
 -- Registers with Python what schema_attach() calls.
-require('box.registry')
+require('box.schema_objects')
 
 local M = {}
 

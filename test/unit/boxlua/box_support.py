@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from box.data import codec
-from box.embed import Instance
+from box.embed import LuaInstance
 from box.errors import BoxError
 from box.session import Context
 
@@ -21,7 +21,7 @@ Run = Callable[..., None]
 class Box:
     """A running instance. Chunks run one after another in one session, globals stay."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: LuaInstance) -> None:
         self.instance = instance
         self.ctx: Context = instance.node.new_context()
 

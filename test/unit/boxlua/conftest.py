@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from box.embed import Instance
+from box.embed import LuaInstance
 
 from .box_support import Box, Run
 
@@ -30,7 +30,7 @@ def run(flavour: str) -> Run:
 
     def start(body: Body, directory: Path | None = None, *, configure: bool = True, **options: Any) -> None:
         async def main() -> None:
-            instance = Instance(directory, flavour=flavour)
+            instance = LuaInstance(directory, flavour=flavour)
             instance.node.log.level = 1
             try:
                 box = Box(instance)

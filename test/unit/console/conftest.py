@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from box.embed import Instance
+from box.embed import LuaInstance
 from console.bindings import Consoles
 from console.suite.wire import ConsoleClient
 
 
 @asynccontextmanager
-async def listening(directory: Path) -> AsyncIterator[tuple[Instance, Path]]:
+async def listening(directory: Path) -> AsyncIterator[tuple[LuaInstance, Path]]:
     """An instance in memory whose console listens on the path."""
-    instance = Instance(None)
+    instance = LuaInstance(None)
     Consoles(instance)
     path = directory / "c"
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from box.embed import Instance
+from box.embed import LuaInstance
 from console.bindings import Consoles
 from console.suite.wire import ConsoleClient
 
@@ -158,7 +158,7 @@ def test_connect_to_another_console(short_path: Path) -> None:
 
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):
-            second = Instance(None)
+            second = LuaInstance(None)
             Consoles(second)
             await second.runtime.eval(f"name = 'second' require('console').listen('{path}2')".encode())
             client = await ConsoleClient.connect(path)

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
 
@@ -24,14 +24,14 @@ async def until(condition: Callable[[], Any]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def write(node: Node, name: str) -> None:
+async def write(node: Instance, name: str) -> None:
     ctx = node.new_context()
     node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb([name, "x" * 500]))
     if ctx.pending is not None:
         await ctx.pending.wait()
 
 
-def snapshots(node: Node) -> int:
+def snapshots(node: Instance) -> int:
     return len([name for name in node.disk.names(".") if name.endswith(".snap")])
 
 
@@ -39,7 +39,7 @@ def test_threshold_may_change() -> None:
     """`checkpoint_wal_threshold` is obeyed when it is set on a running node."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 1})
         try:
             await write(node, "a")
@@ -58,7 +58,7 @@ def test_new_interval_leaves_a_checkpoint_alone() -> None:
     """A checkpoint that is being made when `checkpoint_interval` changes is finished."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 1})
         try:
             await write(node, "a")
@@ -79,7 +79,7 @@ def test_close_gives_up_a_checkpoint() -> None:
     """A node that ends does not wait for its snapshot, and leaves no half of it."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 1})
         await write(node, "a")
         node.errinj.set("ERRINJ_SNAP_WRITE_DELAY", True)
@@ -98,7 +98,7 @@ def test_a_rollback_during_the_rotation() -> None:
     """A snapshot would hold what was undone, and the row that tells so would be in no log after it."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 1})
         try:
             node.errinj.set("ERRINJ_WAL_DELAY", True)
@@ -120,7 +120,7 @@ def test_interval() -> None:
     """One checkpoint follows the other."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 1, "checkpoint_interval": 0.001, "checkpoint_count": 100})
         try:
             for count in (2, 3):
@@ -136,7 +136,7 @@ def test_a_checkpoint_ends_with_its_node() -> None:
     """Wherever it is: in the end of its file, in the wait for a synchronous transaction, not even begun."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 0})
         await write(node, "a")
         node.errinj.set("ERRINJ_SNAP_COMMIT_DELAY", True)
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
     """The transaction's fate is open, and the checkpoint cannot tell it."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 0, "replication_synchro_quorum": 2, "replication_synchro_timeout": 1000})
         ctx = node.new_context()
         row = [512, 1, "sync", "memtx", 0, {"is_sync": True}, []]
@@ -177,7 +177,7 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
     """The garbage collector waits for the journal, and the end for the collector."""
 
     async def run() -> None:
-        node = Node(disk=MemoryStorage())
+        node = Instance(disk=MemoryStorage())
         await node.configure({"log_level": 0, "checkpoint_count": 1})
         await write(node, "a")
         collector = node.checkpoints.collector

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.instance.pidfile import PidFile
 
 
@@ -51,10 +51,10 @@ def test_a_node_keeps_its_file_while_it_runs(tmp_path: Path) -> None:
         (tmp_path / "work").mkdir()
         options = {"pid_file": "n.pid", "work_dir": "work"}
         path = tmp_path / "work" / "n.pid"
-        node = Node(tmp_path)
+        node = Instance(tmp_path)
         await node.configure(options)
         assert path.read_text() == str(os.getpid())
-        other = Node(tmp_path)
+        other = Instance(tmp_path)
         with pytest.raises(BoxError, match="the daemon is already running"):
             await other.configure(options)
         await other.close()
@@ -69,7 +69,7 @@ def test_a_failed_start_lets_go(tmp_path: Path) -> None:
     """The next attempt may use the same file."""
 
     async def body() -> None:
-        node = Node(tmp_path)
+        node = Instance(tmp_path)
         with pytest.raises(BoxError):
             await node.configure({"pid_file": "n.pid", "wal_dir": "nowhere"})
         assert not (tmp_path / "n.pid").exists()

@@ -14,12 +14,12 @@ import pytest
 SOURCE = """
 import asyncio, os, sys
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 
 async def main():
     if "as nobody" in sys.argv:
         os.setuid(65534)
-    node = Node(sys.argv[1])
+    node = Instance(sys.argv[1])
     try:
         await node.configure({"username": sys.argv[2], "log": "node.log"})
     except BoxError as error:

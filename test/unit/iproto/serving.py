@@ -12,7 +12,7 @@ import uvloop
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.iproto.server import Server
+from box.iproto.server import IprotoServer
 from box.net.client import IprotoConnection
 from box.wire.constants import GREETING_SIZE, Key
 from box.wire.error import decode_error_body
@@ -48,10 +48,10 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 @asynccontextmanager
-async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode, Server, str]]:
+async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode, IprotoServer, str]]:
     """Yields the node, the server and its address."""
     node = FakeNode(asyncio.get_running_loop())
-    server = Server(node)
+    server = IprotoServer(node)
     await server.listen(address)
     bound = server.bound_address or ""
     try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from box.iproto.server import Server
+from box.iproto.server import IprotoServer
 from box.wire.constants import RequestType
 from box.wire.row import Row
 
@@ -26,7 +26,7 @@ def test_taken_port_and_bad_addresses() -> None:
 
     async def scenario() -> None:
         async with serving() as (node, _, address):
-            other = Server(node)
+            other = IprotoServer(node)
             for bad, text in (
                 (address, "binary: failed to bind, called on fd -1"),
                 ("nowhere", "Incorrect value for option 'listen': expected host:service or /unix.socket"),
@@ -69,7 +69,7 @@ def test_unix_socket(tmp_path: Any) -> None:
                 assert connection.greeting.uuid == INSTANCE_UUID
             assert server.bound_address == "unix/:(socket)"
             with pytest.raises(BoxError, match="bind, called on fd"):
-                await Server(node).listen(str(path))
+                await IprotoServer(node).listen(str(path))
         assert not path.exists()
         with socket.socket(socket.AF_UNIX) as abandoned:
             abandoned.bind(str(path))

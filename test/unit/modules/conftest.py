@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from box.data.codec import pack, unpack
-from box.embed import Instance
+from box.embed import LuaInstance
 
 FLAVOURS = [flavour for flavour in ("luajit20", "luajit21") if find_spec(f"lupa.{flavour}")]
 
@@ -39,7 +39,7 @@ def lua(flavour: str, printed: list[str], tmp_path: Path) -> Lua:
 
     def run(source: str, *args: Any, configure: dict[str, Any] | None = None, directory: bool = False) -> Any:
         async def main() -> Any:
-            instance = Instance(
+            instance = LuaInstance(
                 tmp_path if directory else None, flavour=flavour, write=lambda data: printed.append(data.decode())
             )
             instance.node.log.level = 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.journal.storage import MemoryStorage, Storage
 from box.replication.applier import Applier
 from box.replication.state import ApplierState
@@ -48,12 +48,12 @@ class Member:
         self.options: dict[str, Any] = {}
         self.on_schema_init: list[Any] = []
         """before_replace triggers of `_space` that are there from the beginning."""
-        self._node: Node | None = None
+        self._node: Instance | None = None
 
     # -- life -------------------------------------------------------------------------------------
 
     @property
-    def node(self) -> Node:
+    def node(self) -> Instance:
         assert self._node is not None, f"{self.name} is not running"
         return self._node
 
@@ -66,7 +66,7 @@ class Member:
         self.options |= options
         if sources:
             self.options["replication"] = [uri_of(source) for source in sources]
-        node = self._node = Node(disk=self.disk)
+        node = self._node = Instance(disk=self.disk)
         node.on_schema_init.append(lambda: node.schema.space(SpaceId.SPACE).before_replace.extend(self.on_schema_init))
         node.log.open(str(self.log_path))
         defaults = {

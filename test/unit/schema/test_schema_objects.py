@@ -12,7 +12,7 @@ from box.errors import BoxError
 from box.index import IteratorType
 from box.schema import Privilege, Schema, Sequence, Space, SpaceId, User, fill_sequence
 from box.schema.function import Function
-from box.schema.service import SessionSettings
+from box.schema.session_settings import SessionSettings
 
 from .harness import Dictionary, refusal
 

@@ -14,7 +14,7 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.journal import MemoryStorage
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
@@ -121,7 +121,7 @@ def disk_of(version: tuple[int, int, int]) -> MemoryStorage:
     return disk
 
 
-def rows_of(node: Node, space_id: int) -> list[Any]:
+def rows_of(node: Instance, space_id: int) -> list[Any]:
     if space_id not in node.schema.spaces:
         return []
     return [unpack(raw) for raw in node.schema.read_tuples(node.schema.space(space_id))]
@@ -132,7 +132,7 @@ def named_functions(rows: list[Any]) -> set[str]:
     return {repr(row[1:-2]) for row in rows}
 
 
-def assert_upgraded(node: Node, version: tuple[int, int, int]) -> None:
+def assert_upgraded(node: Instance, version: tuple[int, int, int]) -> None:
     """Everything that a fresh instance has is there, and what the user has made."""
     wanted = present()
     assert ["version", *DICTIONARY_VERSION] in rows_of(node, SpaceId.SCHEMA)
@@ -168,7 +168,7 @@ def test_files_of_an_older_version(version: tuple[int, int, int]) -> None:
         disk = disk_of(version)
         vclock: VClock | None = None
         for _ in range(3):
-            node = Node(disk=disk)
+            node = Instance(disk=disk)
             await node.configure({"log_level": 0})
             assert_upgraded(node, version)
             assert vclock in (None, node.vclock)
@@ -185,7 +185,7 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
     """A member of a replica set, and one with ERRINJ_AUTO_UPGRADE, work as they are until somebody asks for it."""
 
     async def main() -> None:
-        node = Node(disk=disk_of((2, 1, 3)))
+        node = Instance(disk=disk_of((2, 1, 3)))
         node.errinj.set("ERRINJ_AUTO_UPGRADE", True)
         said: list[str] = []
         node.log.warn = said.append  # type: ignore[method-assign]
@@ -218,7 +218,7 @@ def test_a_version_that_is_too_old() -> None:
         disk = MemoryStorage()
         spaces = [SnapshotSpace(space_id, [pack(row) for row in tuples]) for space_id, tuples in rows.items()]
         write_snapshot(disk, ".", VClock(), UUID_1, spaces)
-        node = Node(disk=disk)
+        node = Instance(disk=disk)
         said: list[str] = []
         node.log.warn = said.append  # type: ignore[method-assign]
         await node.configure({"log_level": 0})

@@ -10,7 +10,7 @@ import pytest
 
 from console.suite.app import check_output
 from console.suite.cli import main
-from console.suite.runner import Outcome, Report, Settings, discover, is_debug, run_case
+from console.suite.runner import Report, RunOutcome, Settings, discover, is_debug, run_case
 
 BOX = "box.cfg{listen = os.getenv('LISTEN')}\nrequire('console').listen(os.getenv('ADMIN'))\n"
 NEW = "test_run = require('test_run').new()\n"
@@ -38,22 +38,22 @@ def run(path: Path, timeout: float = 20.0) -> Report:
 def test_new_result_is_written(tmp_path: Path) -> None:
     """Without a result file the output becomes it, in version 2; the second run passes."""
     path = make_suite(tmp_path, "1\n")
-    assert run(path).outcome is Outcome.NEW
+    assert run(path).outcome is RunOutcome.NEW
     assert (path / "t.result").read_text() == "-- test-run result file version 2\n1\n | ---\n | - 1\n | ...\n"
-    assert run(path).outcome is Outcome.PASSED
+    assert run(path).outcome is RunOutcome.PASSED
 
 
 def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
     """The report has a unified diff; the result file stays; a pass removes the reject file."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 2\n...\n")
     report = run(path)
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert "--- t.result\n+++ t.reject\n" in report.text
     assert "\n-- 2\n+- 1\n" in report.text
     assert (path / "t.reject").read_text() == "1\n---\n- 1\n...\n"
     assert (path / "t.result").read_text() == "1\n---\n- 2\n...\n"
     (path / "t.result").write_text("1\n---\n- 1\n...\n")
-    assert run(path).outcome is Outcome.PASSED
+    assert run(path).outcome is RunOutcome.PASSED
     assert not (path / "t.reject").exists()
 
 
@@ -61,7 +61,7 @@ def test_crash_fails_the_test(tmp_path: Path) -> None:
     """An exit with another code than 0 is a crash, unless it is expected."""
     source = NEW + "os.exit(3)\n"
     report = run(make_suite(tmp_path, source))
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert "server default crashed: exit code 3" in report.text
 
 
@@ -75,14 +75,14 @@ def test_expected_crash(tmp_path: Path) -> None:
         "test_run:switch('default')\n"
     )
     report = run(make_suite(tmp_path, source, other__lua=BOX))
-    assert report.outcome is Outcome.NEW, report.text
+    assert report.outcome is RunOutcome.NEW, report.text
     assert "os.exit(3)\n | \n" in (tmp_path / "s" / "t.result").read_text()
 
 
 def test_script_that_does_not_start(tmp_path: Path) -> None:
     """The report shows the end of the log."""
     report = run(make_suite(tmp_path, "1\n", box="error('broken instance')"))
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert "server default did not start: exit code 1" in report.text
     assert "broken instance" in report.text
 
@@ -90,14 +90,14 @@ def test_script_that_does_not_start(tmp_path: Path) -> None:
 def test_command_that_hangs(tmp_path: Path) -> None:
     """No answer in time fails the test and stops the node."""
     report = run(make_suite(tmp_path, "require('fiber').sleep(1000)\n"), timeout=1.5)
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert "no answer within 1.5 s to: require('fiber').sleep(1000)" in report.text
 
 
 def test_failing_commands_are_raised(tmp_path: Path) -> None:
     """An inspector's error is an error of the script."""
     source = NEW + "test_run:cmd('start server nobody')\ntest_run:cmd('pop filter')\n"
-    assert run(make_suite(tmp_path, source)).outcome is Outcome.NEW
+    assert run(make_suite(tmp_path, source)).outcome is RunOutcome.NEW
     result = (tmp_path / "s" / "t.result").read_text()
     assert " | - error: Can't start nonexistent server 'nobody'\n" in result
     assert " | - error: no filter to pop\n" in result
@@ -111,7 +111,7 @@ def test_eval_gives_a_list(tmp_path: Path) -> None:
         "test_run:eval('default', 'error([[no]])')\n"
         "test_run:eval('nobody', '1')\n"
     )
-    assert run(make_suite(tmp_path, source)).outcome is Outcome.NEW
+    assert run(make_suite(tmp_path, source)).outcome is RunOutcome.NEW
     result = (tmp_path / "s" / "t.result").read_text()
     assert "{2}')\n | ---\n | - [1, null, [2]]\n" in result
     assert "'x = 1')\n | ---\n | - []\n" in result
@@ -130,7 +130,7 @@ def test_clusters(tmp_path: Path) -> None:
         "test_run:drop_cluster({'one', 'two'})\n"
         "test_run:cmd('start server two')\n"
     )
-    assert run(make_suite(tmp_path, source, one__lua=BOX, two__lua=BOX)).outcome is Outcome.NEW
+    assert run(make_suite(tmp_path, source, one__lua=BOX, two__lua=BOX)).outcome is RunOutcome.NEW
     result = (tmp_path / "s" / "t.result").read_text()
     assert " | - 2\n | - one.i\n | - two.i\n" in result
     assert " | - error: Attempt to stop already stopped server 'one'\n" in result
@@ -152,7 +152,7 @@ def test_commands_to_several_connections(tmp_path: Path) -> None:
         "address:match('other.i$')\n"
     )
     report = run(make_suite(tmp_path, source, other__lua=BOX))
-    assert report.outcome is Outcome.NEW, report.text
+    assert report.outcome is RunOutcome.NEW, report.text
     result = (tmp_path / "s" / "t.result").read_text()
     assert "os.getenv('TEST_INSTANCE')\n | ---\n | - box\n | ...\n" in result
     assert "'return x')\n | ---\n | - [1]\n" in result
@@ -171,7 +171,7 @@ def test_tcp_sockets(tmp_path: Path) -> None:
     text = (path / "suite.ini").read_text().replace("use_unix_sockets_iproto = 1", "")
     (path / "suite.ini").write_text(text)
     report = run(path)
-    assert report.outcome is Outcome.NEW, report.text
+    assert report.outcome is RunOutcome.NEW, report.text
     assert " | - number\n | - true\n" in (path / "t.result").read_text()
 
 
@@ -186,7 +186,7 @@ def test_tcp_sockets(tmp_path: Path) -> None:
 def test_skips(tmp_path: Path, ini: str, files: dict[str, str], reason: str) -> None:
     """Skipped tests say why."""
     report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
-    assert (report.outcome, report.text) == (Outcome.SKIPPED, reason)
+    assert (report.outcome, report.text) == (RunOutcome.SKIPPED, reason)
 
 
 TAP = "print('TAP version 13') print('1..2') print('ok - one') print('ok - two')"
@@ -195,14 +195,14 @@ TAP = "print('TAP version 13') print('1..2') print('ok - one') print('ok - two')
 @pytest.mark.parametrize(
     ("source", "outcome"),
     [
-        (TAP, Outcome.PASSED),
-        (TAP.replace("ok - two", "not ok - two"), Outcome.FAILED),
-        (TAP.replace("1..2", "1..3"), Outcome.FAILED),
-        (TAP + " os.exit(1)", Outcome.FAILED),
-        ("print('hello')", Outcome.FAILED),
+        (TAP, RunOutcome.PASSED),
+        (TAP.replace("ok - two", "not ok - two"), RunOutcome.FAILED),
+        (TAP.replace("1..2", "1..3"), RunOutcome.FAILED),
+        (TAP + " os.exit(1)", RunOutcome.FAILED),
+        ("print('hello')", RunOutcome.FAILED),
     ],
 )
-def test_app(tmp_path: Path, source: str, outcome: Outcome) -> None:
+def test_app(tmp_path: Path, source: str, outcome: RunOutcome) -> None:
     """`core = app` judges TAP and the exit code."""
     path = make_suite(tmp_path, source)
     (path / "suite.ini").write_text("[default]\ncore = app\n")
@@ -221,7 +221,7 @@ def test_app_with_a_server(tmp_path: Path) -> None:
     path = make_suite(tmp_path, source, other__lua=BOX, t__result="running\n")
     (path / "suite.ini").write_text("[default]\ncore = app\nuse_unix_sockets_iproto = True\n")
     report = run(path)
-    assert report.outcome is Outcome.PASSED, report.text
+    assert report.outcome is RunOutcome.PASSED, report.text
 
 
 def test_python_script(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_python_script(tmp_path: Path) -> None:
         "print(server.get_param('status'), server.get_lsn(9), admin.execute('1').split())\n"
     )
     report = run(path)
-    assert report.outcome is Outcome.NEW, report.text
+    assert report.outcome is RunOutcome.NEW, report.text
     assert (path / "t.result").read_text() == (
         "box.info.status\n---\n- running\n...\nname: <name>\n1 + 1\n---\n- 2\n...\nTrue True\n"
         "running -1 ['---', '-', '1', '...']\n"

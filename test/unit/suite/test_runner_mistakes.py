@@ -13,7 +13,7 @@ import pytest
 
 from console.suite.cli import main
 from console.suite.config import SuiteError
-from console.suite.runner import Outcome, discover
+from console.suite.runner import RunOutcome, discover
 
 from .test_runner import make_suite, run
 
@@ -61,7 +61,7 @@ def test_a_path_without_a_suite(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_test_that_cannot_run(tmp_path: Path, files: dict[str, str], ini: str, message: str) -> None:
     """It fails with the reason; the run goes on with the next."""
     report = run(make_suite(tmp_path, "1\n", ini=ini, **files))
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert re.search(message, report.text), report.text
 
 
@@ -75,7 +75,7 @@ def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "write_text", refuse)
     report = run(path)
     assert (report.outcome, report.text) == (
-        Outcome.FAILED,
+        RunOutcome.FAILED,
         f"cannot write {path / 't.result'}: Permission denied",
     )
     monkeypatch.undo()
@@ -89,7 +89,7 @@ def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_script_without_a_line(tmp_path: Path) -> None:
     """Its result is the header alone."""
     path = make_suite(tmp_path, "")
-    assert run(path).outcome is Outcome.NEW
+    assert run(path).outcome is RunOutcome.NEW
     assert (path / "t.result").read_text() == "-- test-run result file version 2\n"
 
 
@@ -104,8 +104,8 @@ def test_names_with_spaces(tmp_path: Path) -> None:
     """In the suite's directory and in the script's own name."""
     path = make_suite(tmp_path, "1\n").rename(tmp_path / "my suite")
     (path / "t.test.lua").rename(path / "my test.test.lua")
-    assert run(path).outcome is Outcome.NEW
-    assert run(path).outcome is Outcome.PASSED
+    assert run(path).outcome is RunOutcome.NEW
+    assert run(path).outcome is RunOutcome.PASSED
 
 
 def test_a_path_given_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +135,7 @@ def test_a_killed_server_with_a_result(tmp_path: Path) -> None:
     """SIGKILL is no crash, but the rest of the script has no answers."""
     kill = "require('ffi').cdef('int kill(int, int);')\nrequire('ffi').C.kill(require('tarantool').pid(), 9)\n1\n"
     report = run(make_suite(tmp_path, kill, t__result=kill.replace("1\n", "1\n---\n- 1\n...\n")))
-    assert report.outcome is Outcome.FAILED
+    assert report.outcome is RunOutcome.FAILED
     assert "--- t.result" in report.text
 
 

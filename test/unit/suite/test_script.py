@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from console.suite.script import Run, ScriptReader, Write, result_version, wire_command
+from console.suite.script import Echo, Run, ScriptReader, result_version, wire_command
 
 
 def play(source: str, version: int = 2, replies: str = "---\n- ok\n...\n") -> tuple[str, list[str]]:
@@ -20,7 +20,7 @@ def play(source: str, version: int = 2, replies: str = "---\n- ok\n...\n") -> tu
                     reader.delimiter = action.command.split("'")[1]
             else:
                 result += action.text
-    result += "".join(action.text for action in reader.finish() if isinstance(action, Write))
+    result += "".join(action.text for action in reader.finish() if isinstance(action, Echo))
     return result, commands
 
 

@@ -18,8 +18,8 @@ from box.txn.dml import Dml
 from box.txn.limbo import Limbo
 from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
-from box.txn.storage import Storage
-from box.txn.synchro import SynchroQueue
+from box.txn.storage import TupleStorage
+from box.txn.synchro import LimboDriver
 from box.wire.entry import JournalEntry
 from box.wire.vclock import VClock
 
@@ -88,8 +88,8 @@ class World:
         self.journal = FakeJournal()
         self.limbo = Limbo(quorum, timeout)
         self.limbo.instance_id = INSTANCE_ID
-        self.synchro = SynchroQueue(self.limbo, self.journal, self.loop)
-        self.storage: Storage = MvccStorage() if mvcc else Storage()
+        self.synchro = LimboDriver(self.limbo, self.journal, self.loop)
+        self.storage: TupleStorage = MvccStorage() if mvcc else TupleStorage()
         self.txns = TransactionManager(self.journal, self.storage, self.synchro, self.loop)
         self.schema = Schema()
         self.is_read_only = False

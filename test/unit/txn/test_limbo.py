@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError
-from box.txn.limbo import NO_LSN, Decision, Limbo, LimboEntry, LimboState, Outcome
+from box.txn.limbo import NO_LSN, Decision, Limbo, LimboEntry, LimboOutcome, LimboState
 from box.wire.constants import RequestType
 from box.wire.messages import SynchroRequest
 
@@ -35,7 +35,7 @@ def lsns(entries: list[LimboEntry]) -> list[int]:
     return [entry.lsn for entry in entries]
 
 
-def write(limbo: Limbo, decision: Decision | None) -> Outcome:
+def write(limbo: Limbo, decision: Decision | None) -> LimboOutcome:
     """Write the row that the limbo asked for."""
     assert decision is not None
     limbo.begin(decision)
@@ -175,7 +175,7 @@ def test_rollback_row() -> None:
     outcome = limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 11, 0, OTHER))
     assert lsns(outcome.rolled_back) == [12, NO_LSN, 11]
     assert lsns(list(limbo)) == [10, NO_LSN]
-    assert limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 99, 0, OTHER)) == Outcome([], [])
+    assert limbo.process(SynchroRequest(RequestType.ROLLBACK, OTHER, 99, 0, OTHER)) == LimboOutcome([], [])
 
 
 def test_promote_row() -> None:
@@ -194,7 +194,7 @@ def test_promote_of_somebody_who_did_not_have_the_queue() -> None:
     limbo = limbo_of(OTHER, 10)
     assert lsns(limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 50, 5, THIRD)).rolled_back) == [10]
     assert limbo.owner_id == THIRD
-    assert limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 0, 4, OTHER)) == Outcome([], [])
+    assert limbo.process(SynchroRequest(RequestType.PROMOTE, THIRD, 0, 4, OTHER)) == LimboOutcome([], [])
     assert limbo.owner_id == THIRD
 
 

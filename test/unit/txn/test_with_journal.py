@@ -11,7 +11,7 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.instance.node import Node
+from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.space import Space
 from box.session import Context
@@ -20,8 +20,8 @@ from ._world import code
 
 
 @asynccontextmanager
-async def running(disk: MemoryStorage, **options: Any) -> AsyncIterator[Node]:
-    node = Node(disk=disk)
+async def running(disk: MemoryStorage, **options: Any) -> AsyncIterator[Instance]:
+    node = Instance(disk=disk)
     await node.configure({"log_level": 1, "wal_mode": "write", **options})
     try:
         yield node
@@ -36,7 +36,7 @@ async def finish(ctx: Context) -> None:
         await pending.wait()
 
 
-async def create(node: Node, space_id: int, name: str, **opts: Any) -> Space:
+async def create(node: Instance, space_id: int, name: str, **opts: Any) -> Space:
     ctx, schema = node.new_context(), node.schema
     node.dml.insert(ctx, schema.space(280), pack([space_id, 1, name, "memtx", 0, opts, []]))
     await finish(ctx)
@@ -45,12 +45,12 @@ async def create(node: Node, space_id: int, name: str, **opts: Any) -> Space:
     return schema.space(space_id)
 
 
-async def replace(node: Node, ctx: Context, space: Space, *fields: Any) -> None:
+async def replace(node: Instance, ctx: Context, space: Space, *fields: Any) -> None:
     node.dml.replace(ctx, space, pack(list(fields)))
     await finish(ctx)
 
 
-def rows(node: Node, space_id: int) -> list[Any]:
+def rows(node: Instance, space_id: int) -> list[Any]:
     raws = node.dml.select(node.new_context(), node.schema.space(space_id), 0, 2, 0, 100, [])
     return [unpack(raw) for raw in raws]
 

@@ -13,7 +13,7 @@ from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
 from lua.bindings.environment import options_from_environment
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 
@@ -21,10 +21,10 @@ def _pack_values(config: Config) -> bytes:
     return codec.pack({name: value for name, value in config.values.items() if value is not None})
 
 
-class ControlBinding(Binding):
+class CfgBinding(Binding):
     """Configuration and what an administrator asks the instance to do."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._lock = asyncio.Lock()
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data import codec
 from box.net.uri import UNIX_HOST
 from lua.bindings.binding import Binding, exported, text, waiting
-from lua.bindings.mod_poll import READ, WRITE, Poll
+from lua.bindings.poll import READ, WRITE, Poll
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 _DOMAINS: Final = """
@@ -88,7 +88,7 @@ def _protocol_name(sock: socket.socket) -> str | int:
 class SocketBinding(Binding):
     """Python half of lua/modules/socket.lua."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._sockets: dict[int, socket.socket] = {}
         self.poll = Poll(runtime)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from box.errors import BoxError
 
 
-class FaultBinding(Binding):
+class ErrorBinding(Binding):
     """Codes, the last error and injections."""
 
     @exported("error_codes")

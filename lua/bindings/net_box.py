@@ -21,7 +21,7 @@ from box.wire.row import Row
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
@@ -56,7 +56,7 @@ class _Remote:
 
 
 @dataclass(eq=False, slots=True)
-class _Waiter:
+class _RequestWaiter:
     """A fiber that waits for a request; it knows the first `known` pushes."""
 
     token: int
@@ -72,13 +72,13 @@ class _Request:
     pushes: list[bytes] = field(default_factory=list)
     reply: bytes | None = None
     error: BoxError | None = None
-    waiters: list[_Waiter] = field(default_factory=list)
+    waiters: list[_RequestWaiter] = field(default_factory=list)
 
 
 class NetBoxBinding(Binding):
     """Python half of lua/modules/net/box.lua."""
 
-    def __init__(self, runtime: Runtime, node: Node) -> None:
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._remotes: dict[int, _Remote] = {}
         self._requests: dict[int, _Request] = {}
@@ -241,13 +241,13 @@ class NetBoxBinding(Binding):
 
     def _wait(self, request: _Request, known: int, timeout: float | None) -> int:
         token = self.runtime.new_token(lambda: self._give_up(request, waiter))
-        waiter = _Waiter(token, known)
+        waiter = _RequestWaiter(token, known)
         if timeout is not None:
             waiter.timer = self.runtime.loop.call_later(timeout, self._give_up, request, waiter)
         request.waiters.append(waiter)
         return token
 
-    def _give_up(self, request: _Request, waiter: _Waiter) -> None:
+    def _give_up(self, request: _Request, waiter: _RequestWaiter) -> None:
         """The time is over, or the fiber has been cancelled."""
         if waiter in request.waiters:
             request.waiters.remove(waiter)

@@ -61,7 +61,7 @@ def _direct(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Outcome]:
         @wraps(method)
-        def call(self: FileBinding, *args: Any) -> Any:
+        def call(self: FioBinding, *args: Any) -> Any:
             try:
                 return method(self, *args)
             except OSError as error:
@@ -77,7 +77,7 @@ def _threaded(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[.
 
     def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:
         @wraps(method)
-        async def call(self: FileBinding, *args: Any) -> Any:
+        async def call(self: FioBinding, *args: Any) -> Any:
             try:
                 return await method(self, *args)
             except OSError as error:
@@ -104,7 +104,7 @@ def _group_id(group: Any) -> int:
     return -1 if group is None else int(group)
 
 
-class FileBinding(Binding):
+class FioBinding(Binding):
     """Python half of lua/modules/fio.lua. Descriptors are numbers; paths are bytes as they are."""
 
     @exported("fio_constants")

@@ -21,7 +21,7 @@ import msgpack
 import yaml
 
 if TYPE_CHECKING:
-    from box.instance.node import Node
+    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = range(1, 7)
@@ -164,7 +164,7 @@ def _message(error: yaml.YAMLError, documents: int) -> str:
 class YamlBinding:
     """Python half of lua/modules/yaml.lua."""
 
-    def __init__(self, runtime: Runtime, _node: Node | None = None) -> None:
+    def __init__(self, runtime: Runtime, _node: Instance | None = None) -> None:
         runtime.bind("yaml_parse", self._parse)
         runtime.bind("yaml_tag", self._tag)
 

@@ -13,7 +13,7 @@ READ, WRITE = 1, 2
 
 
 @dataclass(eq=False, slots=True)
-class _Waiter:
+class _PollWaiter:
     """One fiber; `mask` is what it waits for."""
 
     token: int
@@ -26,7 +26,7 @@ class Poll:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._waiters: dict[int, list[_Waiter]] = {}
+        self._waiters: dict[int, list[_PollWaiter]] = {}
 
     def ready(self, fd: int, mask: int) -> int:
         """The part of `mask` for which the descriptor is ready now. Errors and the end count as both."""
@@ -48,7 +48,7 @@ class Poll:
         found = self.ready(fd, mask)
         if found or (timeout is not None and timeout <= 0):
             return found
-        waiter = _Waiter(0, mask)
+        waiter = _PollWaiter(0, mask)
         waiter.token = self._runtime.new_token(lambda: self._cancel(fd, waiter))
         if timeout is not None:
             waiter.timer = self._runtime.loop.call_later(timeout, self._end, fd, waiter, 0)
@@ -85,15 +85,15 @@ class Poll:
             if waiter.mask & event:
                 self._end(fd, waiter, self.ready(fd, waiter.mask) or event)
 
-    def _end(self, fd: int, waiter: _Waiter, found: int) -> None:
+    def _end(self, fd: int, waiter: _PollWaiter, found: int) -> None:
         if self._remove(fd, waiter):
             self._runtime.wake(waiter.token, found)
 
-    def _cancel(self, fd: int, waiter: _Waiter) -> None:
+    def _cancel(self, fd: int, waiter: _PollWaiter) -> None:
         if self._remove(fd, waiter):
             self._runtime.fail(waiter.token, fiber_is_cancelled())
 
-    def _remove(self, fd: int, waiter: _Waiter) -> bool:
+    def _remove(self, fd: int, waiter: _PollWaiter) -> bool:
         waiters = self._waiters.get(fd, [])
         if waiter not in waiters:
             return False

@@ -1,40 +1,24 @@
-"""`key_def` and `xlog`: keys of tuples and rows of log files, for Lua."""
+"""`key_def`: keys of tuples, for Lua."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, Final
 
 from box.data import codec
 from box.data.collation import collation_by_id, collation_by_name
 from box.data.json_path import ANY_INDEX, parse_path
 from box.data.keydef import KeyDef, PartDef, SortKey
 from box.data.types import FieldType, checker
-from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
-from box.journal.errors import XlogError
-from box.journal.rows import decode_rows
-from box.journal.xlog import XlogDecoder
-from box.wire.constants import RequestType
-from box.wire.row import Row
-from lua.bindings.binding import Binding, Outcome, guarded, text
+from box.errors import BoxError, ErrorCode, client_error
+from lua.bindings.binding import Binding, Outcome, guarded
 
-if TYPE_CHECKING:
-    from box.instance.node import Node
-    from lua.runtime import Runtime
-
-_READ_SIZE: Final = 1024 * 1024
-_ROW_FILES: Final = frozenset({"XLOG", "SNAP", "RUN", "INDEX", "DATA", "VYLOG"})
 _LESS, _EQUAL, _GREATER = 0, 1, 2
 _UNORDERED: Final = frozenset({FieldType.ANY, FieldType.ARRAY, FieldType.MAP})
-_TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
 
 
 def _wrong(message: str) -> BoxError:
     return BoxError(ErrorCode.ILLEGAL_PARAMS, message, type="IllegalParams")
-
-
-# --- key definitions ---
 
 
 def _part(options: dict[str, Any]) -> PartDef:
@@ -124,69 +108,11 @@ def _three_way(left: SortKey, right: SortKey) -> int:
     return _LESS if left < right else _GREATER if left > right else _EQUAL
 
 
-# --- log files ---
+class KeyDefBinding(Binding):
+    """Python half of lua/modules/key_def.lua.
 
-
-class _LogFile:
-    """The rows of one file, block by block. What is broken is passed over."""
-
-    def __init__(self, path: str) -> None:
-        self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed at the end of the loop over it
-        self._decoder = XlogDecoder()
-
-    def read_meta(self) -> None:
-        """Raises XlogError for what is no log file, UNSUPPORTED for one of a kind that nobody knows."""
-        self._feed()
-        meta = self._decoder.read_meta()
-        if meta is None:
-            raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
-        if meta.file_type not in _ROW_FILES:
-            raise unsupported("xlog reader", f"'{meta.file_type}' file type")
-
-    def _feed(self) -> bool:
-        data = self._file.read(_READ_SIZE)
-        self._decoder.feed(data)
-        return bool(data)
-
-    def next_rows(self) -> list[Row]:
-        """The rows of the next block; none at the end."""
-        while True:
-            try:
-                block = self._decoder.next_block()
-                if block is not None:
-                    return decode_rows(block)
-                if self._decoder.eof or not self._feed():
-                    return []
-            except XlogError:
-                while not self._decoder.skip():
-                    if not self._feed():
-                        return []
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def _row_facts(row: Row) -> list[Any]:
-    kind = _TYPE_NAMES.get(row.type, row.type)
-    return [kind, row.sync, row.lsn, row.replica_id, row.group_id, row.tm, row.tsn, row.is_commit, row.body]
-
-
-class DataBinding(Binding):
-    """Python half of lua/modules/key_def.lua and xlog.lua."""
-
-    def __init__(self, runtime: Runtime, node: Node) -> None:
-        super().__init__(runtime, node)
-        self._files: dict[int, _LogFile] = {}
-        self._last = 0
-        node.on_shutdown.append(self.close_all)
-
-    def close_all(self) -> None:
-        """The node stops."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()
-
-    # Key definitions are named by their parts, packed: a list of maps as `key_def.new` takes it.
+    Key definitions are named by their parts, packed: a list of maps as `key_def.new` takes it.
+    """
 
     @guarded("key_def_parts")
     def parts(self, packed: bytes) -> Outcome:
@@ -225,39 +151,3 @@ class DataBinding(Binding):
         given = key.parse_parts(_fields(values))
         own = key.extract(fields)
         return _three_way((own if len(key) > 1 else (own,))[: len(given)], given)
-
-    # Log files
-
-    @guarded("xlog_open")
-    def xlog_open(self, path: bytes) -> Outcome:
-        """A number for the file. SystemError, XlogError, UNSUPPORTED."""
-        try:
-            file = _LogFile(text(path))
-        except OSError as error:
-            raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
-        try:
-            file.read_meta()
-        except BaseException:
-            file.close()
-            raise
-        self._last += 1
-        self._files[self._last] = file
-        return self._last
-
-    @guarded("xlog_next")
-    def xlog_next(self, number: float) -> Outcome:
-        """Packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body]; None at the end."""
-        file = self._files.get(int(number))
-        rows = [] if file is None else file.next_rows()
-        if not rows:
-            self.xlog_close(number)
-            return None
-        return codec.pack([_row_facts(row) for row in rows])
-
-    @guarded("xlog_close")
-    def xlog_close(self, number: float) -> Outcome:
-        """The loop has ended early."""
-        file = self._files.pop(int(number), None)
-        if file is not None:
-            file.close()
-        return None

@@ -1,0 +1,41 @@
+"""`iconv`: texts in other encodings, for Lua."""
+
+from __future__ import annotations
+
+import codecs
+
+from lua.bindings.binding import Binding, exported, text
+
+
+class IconvBinding(Binding):
+    """Python half of lua/modules/iconv.lua."""
+
+    @exported("iconv_known")
+    def is_encoding(self, name: bytes) -> bool | None:
+        """Whether an encoding of this name exists."""
+        return True if _codec_name(name) is not None else None
+
+    @exported("iconv_convert")
+    def convert(self, target: bytes, source: bytes, value: bytes) -> bytes | int:
+        """`value` in another encoding. 1: a sequence that is not valid, 2: one that is not complete."""
+        try:
+            decoded = codecs.decode(value, _codec_name(source) or "utf-8")
+            return codecs.encode(decoded, _codec_name(target) or "utf-8")
+        except UnicodeDecodeError as error:
+            return 2 if error.end == len(value) and "unexpected end" in error.reason else 1
+        except UnicodeEncodeError:
+            return 1
+
+
+def _codec_name(name: bytes) -> str | None:
+    """The codec behind a name as iconv(3) has it. A text encoding is asked for: not base64 and the like."""
+    plain = text(name).split("//", 1)[0]
+    # Without a byte order in its name, an encoding of wide units has no mark in front: as little endian.
+    plain = {"UTF-16": "UTF-16LE", "UTF-32": "UTF-32LE", "UCS-2": "UTF-16LE", "UCS-4": "UTF-32BE"}.get(
+        plain.upper(), plain
+    )
+    try:
+        found = codecs.lookup(plain)
+    except LookupError:
+        return None
+    return found.name if found._is_text_encoding else None

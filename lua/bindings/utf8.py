@@ -1,0 +1,35 @@
+"""`utf8`: letters, categories and order of code points, for Lua."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from box.data.collation import sort_key
+from lua.bindings.binding import Binding, exported, text
+
+_UNICODE, _UNICODE_CI = 1, 2
+"""Ids of the collations that `utf8.cmp` and `utf8.casecmp` follow."""
+
+
+class Utf8Binding(Binding):
+    """Python half of lua/modules/utf8.lua."""
+
+    @exported("utf8_upper")
+    def upper(self, value: bytes) -> bytes:
+        """In capital letters."""
+        return text(value).upper().encode("utf-8", "surrogateescape")
+
+    @exported("utf8_lower")
+    def lower(self, value: bytes) -> bytes:
+        """In small letters."""
+        return text(value).lower().encode("utf-8", "surrogateescape")
+
+    @exported("utf8_category")
+    def category(self, code: float) -> bytes:
+        """The general category of a code point, two letters."""
+        return unicodedata.category(chr(int(code))).encode()
+
+    @exported("utf8_key")
+    def collation_key(self, value: bytes, ignore_case: bool) -> bytes:
+        """Bytes that compare as the texts do."""
+        return sort_key(_UNICODE_CI if ignore_case else _UNICODE, text(value))

@@ -1,0 +1,117 @@
+"""`xlog`: rows of log files, for Lua."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from box.data import codec
+from box.errors import system_error, unsupported
+from box.journal.errors import XlogError
+from box.journal.rows import decode_rows
+from box.journal.xlog import XlogDecoder
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from lua.bindings.binding import Binding, Outcome, guarded, text
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from lua.runtime import Runtime
+
+_READ_SIZE: Final = 1024 * 1024
+_ROW_FILES: Final = frozenset({"XLOG", "SNAP", "RUN", "INDEX", "DATA", "VYLOG"})
+_TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
+
+
+class _LogFile:
+    """The rows of one file, block by block. What is broken is passed over."""
+
+    def __init__(self, path: str) -> None:
+        self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed at the end of the loop over it
+        self._decoder = XlogDecoder()
+
+    def read_meta(self) -> None:
+        """Raises XlogError for what is no log file, UNSUPPORTED for one of a kind that nobody knows."""
+        self._feed()
+        meta = self._decoder.read_meta()
+        if meta is None:
+            raise XlogError("Unexpected end of file, run with 'force_recovery = true'")
+        if meta.file_type not in _ROW_FILES:
+            raise unsupported("xlog reader", f"'{meta.file_type}' file type")
+
+    def _feed(self) -> bool:
+        data = self._file.read(_READ_SIZE)
+        self._decoder.feed(data)
+        return bool(data)
+
+    def next_rows(self) -> list[Row]:
+        """The rows of the next block; none at the end."""
+        while True:
+            try:
+                block = self._decoder.next_block()
+                if block is not None:
+                    return decode_rows(block)
+                if self._decoder.eof or not self._feed():
+                    return []
+            except XlogError:
+                while not self._decoder.skip():
+                    if not self._feed():
+                        return []
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _row_facts(row: Row) -> list[Any]:
+    kind = _TYPE_NAMES.get(row.type, row.type)
+    return [kind, row.sync, row.lsn, row.replica_id, row.group_id, row.tm, row.tsn, row.is_commit, row.body]
+
+
+class XlogBinding(Binding):
+    """Python half of lua/modules/xlog.lua."""
+
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
+        super().__init__(runtime, node)
+        self._files: dict[int, _LogFile] = {}
+        self._last = 0
+        node.on_shutdown.append(self.close_all)
+
+    def close_all(self) -> None:
+        """The node stops."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+
+    @guarded("xlog_open")
+    def xlog_open(self, path: bytes) -> Outcome:
+        """A number for the file. SystemError, XlogError, UNSUPPORTED."""
+        try:
+            file = _LogFile(text(path))
+        except OSError as error:
+            raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
+        try:
+            file.read_meta()
+        except BaseException:
+            file.close()
+            raise
+        self._last += 1
+        self._files[self._last] = file
+        return self._last
+
+    @guarded("xlog_next")
+    def xlog_next(self, number: float) -> Outcome:
+        """Packed rows [type, sync, lsn, replica id, group id, timestamp, tsn, is_commit, body]; None at the end."""
+        file = self._files.get(int(number))
+        rows = [] if file is None else file.next_rows()
+        if not rows:
+            self.xlog_close(number)
+            return None
+        return codec.pack([_row_facts(row) for row in rows])
+
+    @guarded("xlog_close")
+    def xlog_close(self, number: float) -> Outcome:
+        """The loop has ended early."""
+        file = self._files.pop(int(number), None)
+        if file is not None:
+            file.close()
+        return None
