@@ -124,9 +124,8 @@ class Instance:
         """Set by whoever runs fibers on this node."""
         self.journal: Any = self._startup_journal
         """The Journal; until the node has started, what has only the methods that a start needs."""
-        self._build(TupleStorage())
-        self.replication = Replication(self)
         self.checkpoints = Checkpoints(self)
+        self._build(TupleStorage())
         self._watch_schema()
         self.iproto: IprotoServer | None = None
 
@@ -143,6 +142,21 @@ class Instance:
         self.dml.set_memory(not self.errinj.values["ERRINJ_TUPLE_ALLOC"])
         self.synchro.on_change = self.on_ro_change
         self.synchro.on_write_error = self._log_synchro_failure
+        self.replication = Replication(
+            self.loop,
+            self,
+            self.config,
+            schema=self.schema,
+            txns=self.txns,
+            dml=self.dml,
+            synchro=self.synchro,
+            sessions=self.sessions,
+            collector=self.checkpoints.collector,
+            tuples_of=self.checkpoints.tuples_of,
+            clock=self.clock,
+            log=self.log,
+            errinj=self.errinj,
+        )
 
     def _watch_schema(self) -> None:
         self.schema.on_replicaset_uuid.append(self._set_replicaset_uuid)
@@ -152,11 +166,9 @@ class Instance:
         self.replicaset_uuid = uuid
 
     def _on_cluster_change(self, replica_id: int, uuid: UUID, is_registered: bool) -> None:
+        self.replication.on_cluster_change(replica_id, uuid, is_registered)
         if is_registered:
-            self.replicaset.register(replica_id, uuid)
             self.log.info(f"assigned id {replica_id} to replica {uuid}")
-        else:
-            self.replicaset.unregister(replica_id)
         if uuid == self.instance_uuid:
             self.set_instance_id(replica_id if is_registered else 0)
         self.update_synchro_quorum()
@@ -170,7 +182,7 @@ class Instance:
     def status(self) -> str:
         """See the module's text."""
         if self.is_configured:
-            return "orphan" if self.replication.is_out_of_sync else "running"
+            return "orphan" if self.replication.sources.is_out_of_sync else "running"
         return "loading" if self.is_loading else "unconfigured"
 
     @property
@@ -297,12 +309,12 @@ class Instance:
         self.stats.box.reset()
         self.is_configured = True
         self.on_ro_change()
-        self.replication.follow()
+        self.replication.sources.follow()
         self.log.info("ready to accept requests")
         if is_leader:
-            self.replication.found()
+            self.replication.sources.found()
         else:
-            await self.replication.sync()
+            await self.replication.sources.sync()
         self.checkpoints.start()
         self._log_changed_options()
         await self._upgrade_at_start()
@@ -349,6 +361,7 @@ class Instance:
         self.set_queue_size(config["wal_queue_max_size"])
         self.txns.journal = journal
         self.synchro.journal = journal
+        self.replication.use_journal(journal)
 
     def set_queue_size(self, size: float) -> None:
         """`wal_queue_max_size`: the bytes that may wait for the log's writer before appliers wait; 0 for any."""
@@ -396,7 +409,9 @@ class Instance:
 
     def on_ro_change(self) -> None:
         """Wake those who wait for the instance to become writable or read-only."""
-        self._is_ro = not self.is_configured or bool(self.config.values["read_only"]) or self.replication.is_orphan
+        self._is_ro = (
+            not self.is_configured or bool(self.config.values["read_only"]) or self.replication.sources.is_orphan
+        )
         self.dml.is_read_only = self._is_ro
         self.limbo.refresh_mode()
         is_ro = self.is_ro

@@ -104,10 +104,10 @@ class Reconfiguration:
         self._node.on_ro_change()
 
     async def _set_replication(self, value: list[str] | None) -> None:
-        await self._node.replication.reconfigure()
+        await self._node.replication.sources.reconfigure()
 
     def _set_connect_quorum(self, value: int | None) -> None:
-        self._node.replication.check_sync_quorum()
+        self._node.replication.sources.check_sync_quorum()
 
     def _set_synchro_quorum(self, value: int | str) -> None:
         self._node.update_synchro_quorum()
@@ -150,7 +150,7 @@ class Reconfiguration:
         if value:
             text = "cannot be turned on after bootstrap has finished"
             raise client_error(ErrorCode.CFG, "replication_anon", text)
-        await self._node.replication.register_self()
+        await self._node.replication.sources.register_self()
 
 
 def _masked(sources: list[str] | None) -> list[str] | None:

@@ -97,7 +97,7 @@ class Startup:
         node.journal.vclock = recovery.end_vclock.copy()
         node.checkpoints.collector.vclock = recovery.gc_vclock.copy()
         await node.listen(node.config["listen"])
-        await node.replication.configure(is_bootstrap=False)
+        await node.replication.sources.configure(is_bootstrap=False)
         master = self._rejoin_master()
         if master is not None:
             node.log.crit("replica is too old, initiating rebootstrap")
@@ -173,7 +173,7 @@ class Startup:
         node.instance_uuid = node.new_instance_uuid() if wanted is None else UUID(wanted)
         node.log.info(f"instance uuid {node.instance_uuid}")
         await node.listen(node.config["listen"])
-        await node.replication.configure(is_bootstrap=True)
+        await node.replication.sources.configure(is_bootstrap=True)
         leader = node.replicaset.leader()
         if leader is not None and leader.uuid != node.instance_uuid and leader.applier is not None:
             await self._join(leader.applier)
@@ -201,7 +201,7 @@ class Startup:
         node = self._node
         node.schema.is_joining = True
         try:
-            await node.replication.bootstrap_from(master, self._loader)
+            await node.replication.sources.bootstrap_from(master, self)
         except BoxError as error:
             node.is_join_undone = error.code in _PASSING_ERRORS
             raise
@@ -209,6 +209,15 @@ class Startup:
             node.schema.is_joining = False
         self._finish(node.vclock)
         await node.checkpoints.make()
+
+    def add_rows(self, rows: list[Row]) -> None:
+        """Rows of the peer's snapshot."""
+        self._loader.add_rows(rows)
+
+    def finish(self, vclock: VClock) -> None:
+        """The snapshot is complete, and was taken at `vclock`."""
+        self._loader.finish()
+        self._node.journal.vclock = vclock.copy()
 
     # -- the end of every way -------------------------------------------------------------------
 

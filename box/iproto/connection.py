@@ -379,7 +379,7 @@ class ServerConnection(asyncio.Protocol):
     async def _replicate(self, row: Row) -> None:
         node = self._server.node
         try:
-            await node.replication.handle(self, row)
+            await node.replication.requests.handle(self, row)
         except BoxError as error:
             node.log.error(error.log_text)
             if not self._detached:

@@ -336,7 +336,7 @@ class Dispatcher:
     def _vote(self, connection: ServerConnection, row: Row) -> None:
         self._check_schema(row)
         if row.type == RequestType.VOTE:
-            body = self._node.replication.ballot().encode()
+            body = self._node.replication.requests.ballot().encode()
         else:
             body = bytes((0x81, Key.VCLOCK)) + self._node.vclock.encode()
         connection.reply(reply_body(row.sync, self._schema.version, body))

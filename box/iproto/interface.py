@@ -105,6 +105,13 @@ class FunctionsLike(Protocol):
 
 
 class ReplicationLike(Protocol):
+    """Replication of the node."""
+
+    @property
+    def requests(self) -> ReplicaRequestsLike: ...
+
+
+class ReplicaRequestsLike(Protocol):
     """The server's side of replication."""
 
     def ballot(self) -> Ballot: ...

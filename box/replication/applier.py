@@ -23,6 +23,7 @@ from box.journal.recovery import follow
 from box.log import Log
 from box.net.handshake import Peer, address_of, connect
 from box.net.stream import RowStream, raise_if_error
+from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.state import ApplierState
 from box.wire import messages
 from box.wire.ballot import Ballot
@@ -32,8 +33,6 @@ from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
     from box.errinj import ErrorInjections
-    from box.journal.journal import Journal
-    from box.replication.replicaset import Replica
     from box.session import Context
 
 _LOADING_ERRORS = frozenset(
@@ -72,59 +71,58 @@ _SLOW_ACK = 0.01
 
 
 class ApplierHost(Protocol):
-    """What an applier needs of its node."""
+    """What the appliers of an instance share."""
 
+    loop: asyncio.AbstractEventLoop
+    instance: LocalInstance
+    options: ReplicationOptions
     log: Log
     errinj: ErrorInjections
 
     @property
-    def instance_uuid(self) -> UUID: ...
+    def sink(self) -> TransactionSink: ...
 
     @property
-    def instance_id(self) -> int: ...
-
-    @property
-    def replicaset_uuid(self) -> UUID: ...
-
-    @property
-    def vclock(self) -> VClock: ...
-
-    @property
-    def journal(self) -> Journal: ...
+    def journal(self) -> AppliedJournal | None: ...
 
     @property
     def is_orphan(self) -> bool: ...
 
     @property
-    def is_anonymous(self) -> bool: ...
-
-    @property
-    def replication_timeout(self) -> float: ...
-
-    @property
-    def connect_timeout(self) -> float: ...
-
-    @property
-    def sync_lag(self) -> float: ...
-
-    def now(self) -> float:
+    def now(self) -> Callable[[], float]:
         """Seconds since the epoch."""
 
     def applier_context(self) -> Context: ...
 
     async def close_context(self, ctx: Context) -> None: ...
 
+    def on_applier_connect(self, applier: Applier) -> None: ...
+
+    def on_applier_state(self, applier: Applier) -> None: ...
+
+
+class TransactionSink(Protocol):
+    """Where transactions go."""
+
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 
-    async def registered(self) -> None:
-        """Return when what was applied so far is in the journal."""
 
-    def on_applier_connect(self, applier: Applier) -> None: ...
+class AppliedJournal(Protocol):
+    """The journal as appliers see it: a queue that may be full."""
 
-    def on_applier_state(self, applier: Applier) -> None: ...
+    @property
+    def queue_size(self) -> int: ...
+
+    @property
+    def queue_max_size(self) -> int: ...
+
+    async def wait_for_space(self) -> None: ...
+
+    async def sync(self) -> object:
+        """Return when what was applied so far is written."""
 
 
 @dataclass(slots=True)
@@ -141,21 +139,20 @@ class Bootstrap:
 class Applier:
     """One source of `box.cfg.replication`."""
 
-    def __init__(self, host: ApplierHost, uri: str, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, host: ApplierHost, uri: str) -> None:
         self.host = host
         self.ctx = host.applier_context()
         self.uri = uri
         self.address = address_of(uri)
         """Without user and password, for the log."""
         self.state = ApplierState.OFF
-        self.replica: Replica | None = None
         self.ballot = Ballot()
         self.uuid: UUID | None = None
         self.peer_id = 0
         self.error: BoxError | None = None
         self.lag = math.inf
-        self.last_row_time = loop.time()
-        self._loop = loop
+        self.last_row_time = host.loop.time()
+        self._loop = host.loop
         self._task: asyncio.Task[None] | None = None
         self._stream: RowStream | None = None
         self._peer: Peer | None = None
@@ -222,7 +219,7 @@ class Applier:
     @property
     def is_self(self) -> bool:
         """The source leads to this very instance."""
-        return self.uuid == self.host.instance_uuid
+        return self.uuid == self.host.instance.instance_uuid
 
     @property
     def is_running(self) -> bool:
@@ -258,7 +255,7 @@ class Applier:
                 except BoxError as error:
                     if not self._handle(error):
                         return
-                await asyncio.sleep(self.host.replication_timeout)
+                await asyncio.sleep(self.host.options.timeout)
         except asyncio.CancelledError:
             if self._fatal is None:
                 self._disconnect(ApplierState.OFF)
@@ -311,7 +308,7 @@ class Applier:
             log.info(_WHILE[self.state])
         log.error(error.log_text)
         if error.code in _LOADING_ERRORS | _RECONNECT_ERRORS:
-            log.info(f"will retry every {self.host.replication_timeout:.2f} second")
+            log.info(f"will retry every {self.host.options.timeout:.2f} second")
 
     def _disconnect(self, state: ApplierState) -> None:
         self._connected.clear()
@@ -373,14 +370,20 @@ class Applier:
         return self._stream
 
     @property
+    def _journal(self) -> AppliedJournal:
+        if self.host.journal is None:
+            raise AssertionError("the instance has not started")
+        return self.host.journal
+
+    @property
     def _patience(self) -> float:
         """Seconds that the peer may take for an answer before it sends rows: it may be busy with other things then."""
-        return max(self._silence, self.host.connect_timeout)
+        return max(self._silence, self.host.options.connect_timeout)
 
     @property
     def _silence(self) -> float:
         """Seconds without a row after which the peer counts as gone."""
-        return self.host.replication_timeout * 4
+        return self.host.options.timeout * 4
 
     # -- joining ------------------------------------------------------------------------------------
 
@@ -389,13 +392,13 @@ class Applier:
         bootstrap = self._bootstrap
         if bootstrap is None:
             return
-        if self.host.is_anonymous:
+        if self.host.options.is_anonymous:
             self._connection.write_rows([messages.fetch_snapshot_row()])
             self._set_state(ApplierState.FETCH_SNAPSHOT)
             await self._receive_snapshot(bootstrap)
             self._set_state(ApplierState.FETCHED_SNAPSHOT)
         else:
-            self._connection.write_rows([messages.join_row(self.host.instance_uuid)])
+            self._connection.write_rows([messages.join_row(self.host.instance.instance_uuid)])
             self._set_state(ApplierState.INITIAL_JOIN)
             await self._receive_snapshot(bootstrap)
             self.host.log.info("initial data received")
@@ -428,39 +431,41 @@ class Applier:
 
     async def _register(self) -> None:
         """Ask the peer for a place in `_cluster` when an anonymous replica has become a member of the replica set."""
-        if self.host.instance_id != 0 or self.host.is_anonymous:
+        if self.host.instance.instance_id != 0 or self.host.options.is_anonymous:
             return
-        self._connection.write_rows([messages.register_row(self.host.instance_uuid, self.host.vclock)])
+        self._connection.write_rows(
+            [messages.register_row(self.host.instance.instance_uuid, self.host.instance.vclock)]
+        )
         self._set_state(ApplierState.REGISTER)
         await self._receive_final_rows()
-        await self.host.registered()
+        await self._journal.sync()
         self._set_state(ApplierState.REGISTERED)
         self._set_state(ApplierState.READY)
 
     async def _receive_final_rows(self) -> None:
         transaction: list[Row] = []
-        reached = self.host.vclock.copy()
+        reached = self.host.instance.vclock.copy()
         while True:
             row = await self._connection.read_row()
             self._touch()
-            check_next_row(transaction, row, self.host.replicaset_uuid)
+            check_next_row(transaction, row, self.host.instance.replicaset_uuid)
             if row.type == RequestType.OK:
                 return
             transaction.append(row)
             if row.is_commit:
                 follow(reached, row)
-                await self.host.apply(self.ctx, transaction)
+                await self.host.sink.apply(self.ctx, transaction)
                 transaction = []
 
     # -- following ----------------------------------------------------------------------------------
 
     async def _subscribe(self) -> None:
         host, stream = self.host, self._connection
-        vclock = host.vclock.copy()
+        here, vclock = host.instance, host.instance.vclock.copy()
         # Rows of our own that come back are unwanted once we write ourselves.
-        own_id = frozenset() if host.is_orphan or not host.instance_id else frozenset({host.instance_id})
+        own_id = frozenset() if host.is_orphan or not here.instance_id else frozenset({here.instance_id})
         request = messages.subscribe_row(
-            host.replicaset_uuid, host.instance_uuid, vclock, anon=host.is_anonymous, id_filter=own_id
+            here.replicaset_uuid, here.instance_uuid, vclock, anon=host.options.is_anonymous, id_filter=own_id
         )
         stream.write_rows([request])
         answer = await self._read_row()
@@ -468,8 +473,8 @@ class Applier:
         response = messages.decode_replication(answer)
         cluster_uuid, self._remote_vclock = response.replicaset_uuid, response.vclock or VClock()
         self.peer_id = answer.replica_id
-        if cluster_uuid is not None and cluster_uuid != host.replicaset_uuid:
-            raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, str(cluster_uuid), str(host.replicaset_uuid))
+        if cluster_uuid is not None and cluster_uuid != here.replicaset_uuid:
+            raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, str(cluster_uuid), str(here.replicaset_uuid))
         host.log.info("subscribed")
         host.log.info(f"remote vclock {self._remote_vclock} local vclock {vclock}")
         self._set_state(ApplierState.SYNC)
@@ -495,7 +500,7 @@ class Applier:
     async def _take_rows(self, transaction: list[Row], rows: list[Row]) -> list[Row]:
         """Apply the transactions that `rows` complete; the rows of the last, incomplete one are returned."""
         host, ctx = self.host, self.ctx
-        journal, replicaset_uuid = host.journal, host.replicaset_uuid
+        sink, journal, replicaset_uuid = host.sink, self._journal, host.instance.replicaset_uuid
         for row in rows:
             check_next_row(transaction, row, replicaset_uuid)
             transaction.append(row)
@@ -503,8 +508,8 @@ class Applier:
                 continue
             if row.lsn == 0:
                 self._handle_heartbeat(row)
-            elif not host.apply_now(ctx, transaction):
-                await host.apply(ctx, transaction)
+            elif not sink.apply_now(ctx, transaction):
+                await sink.apply(ctx, transaction)
             if journal.queue_size >= journal.queue_max_size:
                 await journal.wait_for_space()
             transaction = []
@@ -529,7 +534,7 @@ class Applier:
                 return
             self._ack_wanted.clear()
             try:
-                stream.write_rows([messages.vclock_row(self.host.vclock)])
+                stream.write_rows([messages.vclock_row(self.host.instance.vclock)])
                 await stream.drain()
             except BoxError:
                 # The reader finds out about the broken connection and reports it.
@@ -539,9 +544,9 @@ class Applier:
 
     def _check_sync(self) -> None:
         """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
-        if self.state is not ApplierState.SYNC or self.lag > self.host.sync_lag:
+        if self.state is not ApplierState.SYNC or self.lag > self.host.options.sync_lag:
             return
-        if self.host.vclock.covers(self._remote_vclock, ignore_zero=True):
+        if self.host.instance.vclock.covers(self._remote_vclock, ignore_zero=True):
             self._set_state(ApplierState.FOLLOW)
 
 

@@ -12,15 +12,17 @@ The journal gives the rows (files first, then what is written); `RowFilter` deci
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.log import Log
 from box.net.stream import RowStream
+from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.state import RelayState
 from box.wire import messages
 from box.wire.constants import GROUP_LOCAL, RequestType
@@ -29,15 +31,17 @@ from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
     from box.journal.journal import Journal
-    from box.replication.replicaset import Replica
 
 _CHUNK_ROWS = 1000
 """Rows of an initial join that are encoded between two looks at the peer's pace."""
 
 
 class RelayHost(Protocol):
-    """What a relay needs of its node."""
+    """What the relays of an instance share."""
 
+    loop: asyncio.AbstractEventLoop
+    instance: LocalInstance
+    options: ReplicationOptions
     log: Log
     errinj: ErrorInjections
 
@@ -45,18 +49,8 @@ class RelayHost(Protocol):
     def journal(self) -> Journal: ...
 
     @property
-    def instance_id(self) -> int: ...
-
-    @property
-    def vclock(self) -> VClock: ...
-
-    @property
-    def replication_timeout(self) -> float: ...
-
-    def now(self) -> float:
+    def now(self) -> Callable[[], float]:
         """Seconds since the epoch."""
-
-    def on_ack(self, replica: Replica, vclock: VClock) -> None: ...
 
 
 class RowFilter:
@@ -84,18 +78,23 @@ class RowFilter:
 
 
 class Relay:
-    """The subscription of one replica, kept after its end for `box.info`."""
+    """The subscription of one replica, kept after its end for `box.info`.
 
-    def __init__(self, host: RelayHost, loop: asyncio.AbstractEventLoop, replica: Replica) -> None:
+    `replica_id` is 0 for an anonymous one. `on_ack` is called with every position that the replica tells.
+    """
+
+    def __init__(self, host: RelayHost, uuid: UUID, replica_id: int, on_ack: Callable[[VClock], None]) -> None:
         self.host = host
-        self.replica = replica
+        self.uuid = uuid
+        self._replica_id = replica_id
+        self._on_ack = on_ack
         self.state = RelayState.OFF
         self.vclock = VClock()
         """What the replica has acknowledged."""
-        self.last_row_time = loop.time()
+        self.last_row_time = host.loop.time()
         self.error: BoxError | None = None
-        self._loop = loop
-        self._last_sent = loop.time()
+        self._loop = host.loop
+        self._last_sent = host.loop.time()
         self._is_in_transaction = False
         """Some rows of a transaction are sent, others not yet: nothing else may come between."""
 
@@ -104,7 +103,7 @@ class Relay:
         return self.state is RelayState.FOLLOW
 
     def __repr__(self) -> str:
-        return f"<Relay to {self.replica.uuid} {self.state.name}>"
+        return f"<Relay to {self.uuid} {self.state.name}>"
 
     async def subscribe(self, stream: RowStream, vclock: VClock, id_filter: frozenset[int]) -> None:
         """Send rows after `vclock` until the connection breaks or the task is cancelled.
@@ -114,11 +113,11 @@ class Relay:
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
-        row_filter = RowFilter(self.replica.id, self.host.vclock.copy(), id_filter)
+        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter)
         tasks = [
-            self._loop.create_task(self._send_rows(stream, vclock, row_filter), name=f"relay/{self.replica.uuid}"),
-            self._loop.create_task(self._send_heartbeats(stream), name=f"relay-heartbeat/{self.replica.uuid}"),
-            self._loop.create_task(self._read_acks(stream), name=f"relay-reader/{self.replica.uuid}"),
+            self._loop.create_task(self._send_rows(stream, vclock, row_filter), name=f"relay/{self.uuid}"),
+            self._loop.create_task(self._send_heartbeats(stream), name=f"relay-heartbeat/{self.uuid}"),
+            self._loop.create_task(self._read_acks(stream), name=f"relay-reader/{self.uuid}"),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -172,12 +171,12 @@ class Relay:
             await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
 
     def _send_heartbeat(self, stream: RowStream) -> None:
-        stream.write_rows([messages.heartbeat_row(self.host.instance_id, self.host.now())])
+        stream.write_rows([messages.heartbeat_row(self.host.instance.instance_id, self.host.now())])
         self._last_sent = self._loop.time()
 
     async def _send_heartbeats(self, stream: RowStream) -> None:
         while True:
-            left = self._last_sent + self.host.replication_timeout - self._loop.time()
+            left = self._last_sent + self.host.options.timeout - self._loop.time()
             if left > 0:
                 await asyncio.sleep(left)
                 continue
@@ -190,10 +189,10 @@ class Relay:
 
     async def _read_acks(self, stream: RowStream) -> None:
         while True:
-            rows = await stream.read_rows(self.host.replication_timeout * 4)
+            rows = await stream.read_rows(self.host.options.timeout * 4)
             self.last_row_time = self._loop.time()
             self.vclock = messages.decode_vclock(rows[-1])
-            self.host.on_ack(self.replica, self.vclock)
+            self._on_ack(self.vclock)
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:

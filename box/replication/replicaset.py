@@ -59,12 +59,14 @@ class Replica:
 class ReplicaSet:
     """Members by uuid and id, and how many of the configured appliers are connected, loading and synchronized."""
 
-    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self) -> None:
         self.by_uuid: dict[UUID, Replica] = {}
         self.by_id: dict[int, Replica] = {}
         self.unconnected: list[Replica] = []
         self.applier_total = 0
-        self._on_change = on_change
+        self._replica_of: dict[Applier, Replica] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after every change of a member or an applier's state."""
         self._waiters: set[asyncio.Future[None]] = set()
 
     # -- membership -----------------------------------------------------------------------------
@@ -137,6 +139,7 @@ class ReplicaSet:
             replica.sync_state = SyncState.DISCONNECTED
             self.forget(replica)
         self.unconnected = []
+        self._replica_of.clear()
         self.applier_total = 0
         return old
 
@@ -158,7 +161,7 @@ class ReplicaSet:
                 replica = Replica(None)
                 self.unconnected.append(replica)
             replica.applier = applier
-            applier.replica = replica
+            self._replica_of[applier] = replica
         self._changed()
 
     def on_connect(self, applier: Applier) -> None:
@@ -166,7 +169,7 @@ class ReplicaSet:
 
         Raises CFG when that instance has an applier already.
         """
-        replica, uuid = applier.replica, applier.uuid
+        replica, uuid = self._replica_of.get(applier), applier.uuid
         if replica is None or uuid is None:
             return
         if replica.uuid != uuid:
@@ -180,7 +183,8 @@ class ReplicaSet:
         if new.applier is not None:
             raise client_error(ErrorCode.CFG, "replication", "duplicate connection to the same replica")
         new.is_anonymous = new.id == REPLICA_ID_NIL and applier.ballot.is_anon
-        new.applier, applier.replica = applier, new
+        new.applier = applier
+        self._replica_of[applier] = new
         old.applier, old.sync_state = None, SyncState.DISCONNECTED
         if old.uuid is None:
             self.unconnected.remove(old)
@@ -190,8 +194,8 @@ class ReplicaSet:
 
     def on_state(self, applier: Applier) -> None:
         """Count the applier after its state has changed."""
-        replica = applier.replica
-        if replica is None or replica.applier is not applier:
+        replica = self._replica_of.get(applier)
+        if replica is None:
             return
         match applier.state:
             case ApplierState.FOLLOW | ApplierState.OFF:
@@ -217,10 +221,6 @@ class ReplicaSet:
     @property
     def loading(self) -> int:
         return self._count(SyncState.LOADING)
-
-    def quorum(self, connect_quorum: int | None) -> int:
-        """How many appliers must be synchronized before the instance leaves orphan mode; None asks for all."""
-        return self.applier_total if connect_quorum is None else min(connect_quorum, self.applier_total)
 
     # -- choosing whom to join --------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class ReplicaSet:
     # -- waiting ----------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        self._on_change()
+        self.on_change()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)

@@ -9,38 +9,113 @@ several requests one after another (a joining instance subscribes on the same co
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
+from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.journal.gc import Consumer, GarbageCollector
+from box.log import Log
 from box.net.stream import RowStream, error_row
+from box.replication.local import LocalInstance, ReplicationOptions
+from box.replication.registration import Registration
 from box.replication.relay import Relay, injected, send_range, send_read_view
+from box.replication.replicaset import Replica, ReplicaSet
 from box.schema.access import Privilege, check_universe
-from box.schema.ids import SpaceId
+from box.session import Context, Session
 from box.wire import messages
+from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
-    from box.journal.gc import Consumer
-    from box.replication.replicaset import Replica
-    from box.replication.setup import Replication
-    from box.session import Context
+    from box.journal.journal import Journal
+    from box.txn.synchro import LimboDriver
+
+ReadView = list[tuple[bytes, list[bytes]]]
+"""`(body prefix, tuples)` of each replicated space."""
 
 
-class ReplicationService:
-    """Serves one connection at a time through `serve`; one object for the node."""
+class ClientConnection(Protocol):
+    """A connection of the binary server that may be given away."""
 
-    def __init__(self, replication: Replication) -> None:
-        self._replication = replication
-        self._node = replication.node
+    @property
+    def ctx(self) -> Context: ...
+
+    @property
+    def session(self) -> Session: ...
+
+    def detach(self) -> tuple[asyncio.Transport, bytes]:
+        """The transport, and the input that came behind the request."""
+
+
+class ReplicaRequests:
+    """Serves each connection through `handle`; one object for the instance.
+
+    `open_read_view` gives what a joining replica gets, changes on their way to the journal included; it does not
+    switch, so that the view is consistent.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        instance: LocalInstance,
+        options: ReplicationOptions,
+        replicaset: ReplicaSet,
+        registration: Registration,
+        *,
+        open_read_view: Callable[[], ReadView],
+        collector: GarbageCollector,
+        synchro: LimboDriver,
+        clock: Callable[[], float],
+        log: Log,
+        errinj: ErrorInjections,
+    ) -> None:
+        self.loop = loop
+        self.instance = instance
+        self.options = options
+        self.now = clock
+        self.log = log
+        self.errinj = errinj
+        self.open_journal: Journal | None = None
+        """Set when it is open."""
+        self._replicaset = replicaset
+        self._registration = registration
+        self._open_read_view = open_read_view
+        self._collector = collector
+        self._synchro = synchro
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def journal(self) -> Journal:
+        """Where the rows are. LOADING before it is open."""
+        if self.open_journal is None:
+            raise client_error(ErrorCode.LOADING)
+        return self.open_journal
+
+    def ballot(self) -> Ballot:
+        """The answer to VOTE."""
+        return Ballot(
+            is_ro=self.options.is_read_only,
+            is_loading=self.instance.is_ro,
+            is_anon=self.options.is_anonymous,
+            vclock=self.instance.vclock.copy(),
+            gc_vclock=self._collector.vclock.copy(),
+        )
+
+    async def handle(self, connection: ClientConnection, row: Row) -> None:
+        """Take over a connection of the binary server with its JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT request."""
+        transport, received = connection.detach()
+        stream = RowStream(self.loop)
+        stream.take_over(transport, received)
+        await self.serve(connection.ctx, stream, row, connection.session.peer or "")
 
     async def serve(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         """Answer `row` and the requests that follow it until the connection ends."""
         # A task of its own: the binary server starts requests without one.
-        task = self._node.loop.create_task(self._serve(ctx, stream, row, peer), name=f"replication/{peer}")
+        task = self.loop.create_task(self._serve(ctx, stream, row, peer), name=f"replication/{peer}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         await task
@@ -69,7 +144,7 @@ class ReplicationService:
         try:
             match row.type:
                 case RequestType.VOTE:
-                    stream.write_rows([Row(RequestType.OK, sync=row.sync, body=self._replication.ballot().encode())])
+                    stream.write_rows([Row(RequestType.OK, sync=row.sync, body=self.ballot().encode())])
                 case RequestType.PING:
                     stream.write_rows([Row(RequestType.OK, sync=row.sync)])
                 case RequestType.JOIN:
@@ -85,7 +160,7 @@ class ReplicationService:
         except BoxError as error:
             if stream.is_closed:
                 return False
-            self._node.log.error(error.log_text)
+            self.log.error(error.log_text)
             stream.write_rows([error_row(error, row.sync)])
             return row.type != RequestType.SUBSCRIBE
         return True
@@ -93,18 +168,14 @@ class ReplicationService:
     # -- checks -------------------------------------------------------------------------------------
 
     def _check(self, ctx: Context, uuid: UUID | None = None) -> None:
-        if not self._replication.is_configured:
+        if not self.instance.is_configured:
             raise client_error(ErrorCode.LOADING)
-        if uuid is not None and uuid == self._replication.instance_uuid:
+        if uuid is not None and uuid == self.instance.instance_uuid:
             raise client_error(ErrorCode.CONNECTION_TO_SELF)
         check_universe(ctx.credentials, Privilege.R)
 
-    def _check_registration(self, ctx: Context) -> None:
-        self._replication.check_writable()
-        self._node.schema.space(SpaceId.CLUSTER).check_access(ctx.credentials, Privilege.W)
-
     def _check_journal(self) -> None:
-        if self._node.config["wal_mode"] == "none":
+        if not self.options.has_journal:
             raise unsupported("Replication", "wal_mode = 'none'")
 
     # -- requests -----------------------------------------------------------------------------------
@@ -112,22 +183,21 @@ class ReplicationService:
     async def _join(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         uuid = _instance_uuid(messages.decode_replication(row))
         self._check(ctx, uuid)
-        replica = self._replication.replicaset.by_uuid.get(uuid)
+        replica = self._replicaset.by_uuid.get(uuid)
         if replica is None or replica.id == 0:
-            self._check_registration(ctx)
+            self._registration.check(ctx)
         self._check_journal()
-        node = self._node
-        consumer = node.checkpoints.register_consumer(f"replica {uuid}", node.vclock)
+        consumer = self._collector.register_consumer(f"replica {uuid}", self.instance.vclock)
         try:
-            node.log.info(f"joining replica {uuid} at {peer}")
+            self.log.info(f"joining replica {uuid} at {peer}")
             start = await self._send_read_view(stream, row.sync)
-            node.log.info("initial data sent.")
-            await self._replication.register_replica(uuid)
-            await node.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
-            stop = node.vclock.copy()
+            self.log.info("initial data sent.")
+            await self._registration.register(uuid)
+            await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
+            stop = self.instance.vclock.copy()
             stream.write_rows([messages.vclock_row(stop, sync=row.sync)])
             await self._send_final(stream, start, stop)
-            stream.write_rows([messages.vclock_row(node.vclock, sync=row.sync)])
+            stream.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
             consumer.advance(stop)
         except BaseException:
             consumer.close()
@@ -135,56 +205,54 @@ class ReplicationService:
         self._adopt_consumer(uuid, consumer)
 
     async def _send_final(self, stream: RowStream, start: VClock, stop: VClock) -> None:
-        node = self._node
-        await send_range(node.journal, stream, start, stop, node.errinj)
-        node.log.info("final data sent.")
-        injected(node.errinj, "ERRINJ_RELAY_FINAL_JOIN", "relay final join")
-        if node.errinj.values["ERRINJ_RELAY_FINAL_SLEEP"]:
-            while node.vclock == stop:  # noqa: ASYNC110 - an injection
+        await send_range(self.journal, stream, start, stop, self.errinj)
+        self.log.info("final data sent.")
+        injected(self.errinj, "ERRINJ_RELAY_FINAL_JOIN", "relay final join")
+        if self.errinj.values["ERRINJ_RELAY_FINAL_SLEEP"]:
+            while self.instance.vclock == stop:  # noqa: ASYNC110 - an injection
                 await asyncio.sleep(0.001)
 
     def _adopt_consumer(self, uuid: UUID, consumer: Consumer) -> None:
-        replica = self._replication.replicaset.member(uuid)
+        replica = self._replicaset.member(uuid)
         if replica.consumer is not None:
             replica.consumer.close()
         replica.consumer = consumer
 
     async def _send_read_view(self, stream: RowStream, sync: int) -> VClock:
         """A consistent view of all replicated spaces; what it holds is confirmed and in the journal."""
-        spaces = self._replication.open_read_view()
+        spaces = self._open_read_view()
         # Without a switch in between: the vclock covers exactly what the view shows.
-        vclock: VClock = await self._node.journal.sync()
-        await self._node.synchro.wait_confirm()
+        vclock: VClock = await self.journal.sync()
+        await self._synchro.wait_confirm()
         await send_read_view(stream, sync, vclock, spaces)
         return vclock
 
     async def _fetch_snapshot(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         self._check(ctx)
         self._check_journal()
-        self._node.log.info(f"sending current read-view to replica at {peer}")
+        self.log.info(f"sending current read-view to replica at {peer}")
         vclock = await self._send_read_view(stream, row.sync)
-        self._node.log.info("read-view sent.")
+        self.log.info("read-view sent.")
         stream.write_rows([messages.vclock_row(vclock, sync=row.sync)])
 
     async def _register(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         request = messages.decode_replication(row)
         uuid, vclock = _instance_uuid(request), (request.vclock or VClock()).copy()
         self._check(ctx, uuid)
-        replica = self._replication.replicaset.by_uuid.get(uuid)
+        replica = self._replicaset.by_uuid.get(uuid)
         if replica is not None and replica.id != 0:
             raise client_error(ErrorCode.REPLICA_NOT_ANON, str(uuid))
-        self._check_registration(ctx)
+        self._registration.check(ctx)
         self._check_journal()
-        node = self._node
-        vclock.reset(0, node.vclock[0])
-        consumer = node.checkpoints.register_consumer(f"replica {uuid}", vclock)
+        vclock.reset(0, self.instance.vclock[0])
+        consumer = self._collector.register_consumer(f"replica {uuid}", vclock)
         try:
-            node.log.info(f"registering replica {uuid} at {peer}")
-            await self._replication.register_replica(uuid)
-            await node.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
-            stop = node.vclock.copy()
+            self.log.info(f"registering replica {uuid} at {peer}")
+            await self._registration.register(uuid)
+            await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
+            stop = self.instance.vclock.copy()
             await self._send_final(stream, vclock, stop)
-            stream.write_rows([messages.vclock_row(node.vclock, sync=row.sync)])
+            stream.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
             consumer.advance(stop)
         except BaseException:
             consumer.close()
@@ -195,33 +263,32 @@ class ReplicationService:
         request = messages.decode_replication(row)
         uuid = _instance_uuid(request)
         self._check(ctx, uuid)
-        node, replication = self._node, self._replication
-        if node.config["replication_anon"] and not request.anon:
+        if self.options.is_anonymous and not request.anon:
             raise unsupported("Anonymous replica", "non-anonymous followers.")
         replica = self._subscriber(uuid, request)
         self._check_journal()
-        answer = messages.subscribe_response_row(replication.replicaset_uuid, node.vclock, row.sync)
-        answer.replica_id = replication.instance_id
+        here = self.instance
+        answer = messages.subscribe_response_row(here.replicaset_uuid, here.vclock, row.sync)
+        answer.replica_id = here.instance_id
         stream.write_rows([answer])
-        node.log.info(f"subscribed replica {uuid} at {peer}")
-        node.log.info(f"remote vclock {request.vclock} local vclock {node.vclock}")
+        self.log.info(f"subscribed replica {uuid} at {peer}")
+        self.log.info(f"remote vclock {request.vclock} local vclock {here.vclock}")
         start = (request.vclock or VClock()).copy()
-        start.reset(0, node.vclock[0])
+        start.reset(0, here.vclock[0])
         self._keep_rows(replica, start)
         try:
-            await self._run_relay(stream, replica, start, request.id_filter)
+            await self._run_relay(stream, uuid, replica, start, request.id_filter)
         finally:
-            replication.replicaset.forget(replica)
+            self._replicaset.forget(replica)
 
     def _keep_rows(self, replica: Replica, vclock: VClock) -> None:
         """A member that did not join here since the start tells now which rows it needs."""
         if replica.consumer is None and not replica.is_anonymous:
-            checkpoints = self._node.checkpoints
-            replica.consumer = checkpoints.register_consumer(f"replica {replica.uuid}", vclock)
-            checkpoints.collector.delay_unref()
+            replica.consumer = self._collector.register_consumer(f"replica {replica.uuid}", vclock)
+            self._collector.delay_unref()
 
     def _subscriber(self, uuid: UUID, request: messages.ReplicationRequest) -> Replica:
-        replicaset = self._replication.replicaset
+        replicaset = self._replicaset
         replica = replicaset.by_uuid.get(uuid)
         is_registered = replica is not None and replica.id != 0
         if not request.anon and not is_registered:
@@ -237,13 +304,21 @@ class ReplicationService:
             raise client_error(ErrorCode.CFG, "replication", text)
         return replica
 
-    async def _run_relay(self, stream: RowStream, replica: Replica, start: VClock, id_filter: frozenset[int]) -> None:
-        relay = replica.relay = Relay(self._replication, self._node.loop, replica)
+    async def _run_relay(
+        self, stream: RowStream, uuid: UUID, replica: Replica, start: VClock, id_filter: frozenset[int]
+    ) -> None:
+        relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock: self._on_ack(replica, vclock))
         try:
             await relay.subscribe(stream, start, id_filter)
         finally:
             if replica.id:
-                self._node.synchro.forget_follower(replica.id)
+                self._synchro.forget_follower(replica.id)
+
+    def _on_ack(self, replica: Replica, vclock: VClock) -> None:
+        # Of anonymous replicas, too: they share id 0, and so count as one.
+        self._synchro.on_ack(replica.id, vclock)
+        if replica.consumer is not None:
+            replica.consumer.advance(vclock)
 
 
 def _instance_uuid(request: messages.ReplicationRequest) -> UUID:

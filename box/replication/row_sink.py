@@ -16,7 +16,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
+from box.log import Log
+from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
 from box.txn.transaction import Transaction
 from box.wire.change import decode_request, request_text
@@ -25,16 +28,41 @@ from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
-    from box.instance.node import Instance
+    from box.schema.schema import Schema
+    from box.txn.dml import Dml
+    from box.txn.manager import TransactionManager
+    from box.txn.synchro import LimboDriver
+
+
+def _ignore(*_: object) -> None:
+    """Nobody wants to hear of it."""
 
 
 class RowSink:
-    """One for the node. `on_written` is told of every transaction in the journal, `on_failure` of a failed write."""
+    """One for the instance. `on_written` is told of every transaction in the journal, `on_failure` of a failed one."""
 
-    def __init__(self, node: Instance, on_written: Callable[[], None], on_failure: Callable[[BoxError], None]) -> None:
-        self._node = node
-        self._on_written = on_written
-        self._on_failure = on_failure
+    def __init__(
+        self,
+        instance: LocalInstance,
+        options: ReplicationOptions,
+        *,
+        schema: Schema,
+        txns: TransactionManager,
+        dml: Dml,
+        synchro: LimboDriver,
+        log: Log,
+        errinj: ErrorInjections,
+    ) -> None:
+        self._instance = instance
+        self._options = options
+        self._schema = schema
+        self._txns = txns
+        self._dml = dml
+        self._synchro = synchro
+        self._log = log
+        self._errinj = errinj
+        self.on_written: Callable[[], None] = _ignore
+        self.on_failure: Callable[[BoxError], None] = _ignore
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
         self._synchro_tasks: set[asyncio.Task[None]] = set()
         self._failures = 0
@@ -53,8 +81,8 @@ class RowSink:
 
     def _has(self, row: Row) -> bool:
         """Rows that this instance has written itself are known by the journal only."""
-        origin, node = row.replica_id, self._node
-        return row.lsn <= self.applied[origin] or (origin == node.instance_id and row.lsn <= node.vclock[origin])
+        origin, here = row.replica_id, self._instance
+        return row.lsn <= self.applied[origin] or (origin == here.instance_id and row.lsn <= here.vclock[origin])
 
     def _fresh(self, rows: list[Row]) -> list[Row]:
         """The rows of a transaction that are not here yet."""
@@ -72,37 +100,35 @@ class RowSink:
         rows = self._fresh(rows)
         if not rows:
             return True
-        synchro = self._node.synchro
-        if not synchro.try_enter():
+        if not self._synchro.try_enter():
             return False
         try:
             return self._execute_now(ctx, rows)
         finally:
-            synchro.leave()
+            self._synchro.leave()
 
     def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:
-        node = self._node
-        txn = node.txns.begin(ctx)
+        txn = self._txns.begin(ctx)
         try:
             for row in rows:
                 if not self._run_row(ctx, row):
-                    node.txns.rollback_open(ctx, txn)
+                    self._txns.rollback_open(ctx, txn)
                     return False
             self._commit(ctx, txn, rows)
         except BaseException:
             if ctx.txn is txn:
-                node.txns.rollback_open(ctx, txn)
+                self._txns.rollback_open(ctx, txn)
             raise
         return True
 
     def _run_row(self, ctx: Context, row: Row) -> bool:
         """Execute a row; False if a trigger of its space may wait."""
-        dml = self._node.dml
+        dml = self._dml
         if row.type == RequestType.NOP:
             dml.run_nop(ctx, row)
             return True
         request = decode_request(row)
-        space = self._node.schema.space(request.space_id)
+        space = self._schema.space(request.space_id)
         if space.has_triggers:
             return False
         try:
@@ -127,46 +153,45 @@ class RowSink:
                 await self._execute(ctx, rows)
 
     async def _execute(self, ctx: Context, rows: list[Row]) -> None:
-        node = self._node
-        await node.synchro.enter()
+        await self._synchro.enter()
         try:
-            txn = node.txns.begin(ctx)
+            txn = self._txns.begin(ctx)
             try:
                 for row in rows:
                     await self._run_row_waiting(ctx, row)
                 self._commit(ctx, txn, rows)
             except BaseException:
                 if ctx.txn is txn:
-                    node.txns.rollback_open(ctx, txn)
+                    self._txns.rollback_open(ctx, txn)
                 raise
         finally:
-            node.synchro.leave()
+            self._synchro.leave()
 
     async def _run_row_waiting(self, ctx: Context, row: Row) -> None:
         try:
-            await self._node.dml.apply_row(ctx, row)
+            await self._dml.apply_row(ctx, row)
         except BoxError as error:
             self._skip_conflict(ctx, row, error)
 
     def _skip_conflict(self, ctx: Context, row: Row, error: BoxError) -> None:
         """With `replication_skip_conflict`, a row that is here already becomes a NOP; otherwise raise the error."""
-        self._node.log.error(f"error applying row: {request_text(row)}")
-        if error.code != ErrorCode.TUPLE_FOUND or not self._node.config["replication_skip_conflict"]:
+        self._log.error(f"error applying row: {request_text(row)}")
+        if error.code != ErrorCode.TUPLE_FOUND or not self._options.skips_conflicts:
             raise error
         nop = Row(
             RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit, flags=row.flags
         )
-        self._node.dml.run_nop(ctx, nop)
+        self._dml.run_nop(ctx, nop)
 
     def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
         """Hand the transaction over to the journal."""
         if len(txn.statements) != len(rows) and txn.is_distributed:
             raise client_error(ErrorCode.UNSUPPORTED, "Replication", "distributed transactions")
-        if self._node.errinj.values["ERRINJ_TXN_COMMIT_ASYNC"]:
+        if self._errinj.values["ERRINJ_TXN_COMMIT_ASYNC"]:
             raise client_error(ErrorCode.INJECTION, "txn commit async injection")
         txn.on_wal_write.append(self._on_wal_write)
         txn.on_done(self._on_done)
-        self._node.txns.commit_open(ctx, txn, waits=False)
+        self._txns.commit_open(ctx, txn, waits=False)
         self._advance(rows[-1])
 
     def _advance(self, row: Row) -> None:
@@ -174,7 +199,7 @@ class RowSink:
             self.applied.follow(row.replica_id, row.lsn)
 
     def _on_wal_write(self, txn: Transaction) -> None:
-        self._on_written()
+        self.on_written()
 
     def _on_done(self, txn: Transaction) -> None:
         """A rollback that the limbo has decided is no failure of the journal: the rows are written."""
@@ -183,8 +208,8 @@ class RowSink:
 
     def _fail(self, error: BoxError) -> None:
         self._failures += 1
-        self.applied = self._node.vclock.copy()
-        self._on_failure(error)
+        self.applied = self._instance.vclock.copy()
+        self.on_failure(error)
 
     # -- CONFIRM, ROLLBACK, PROMOTE -------------------------------------------------------------------
 
@@ -196,7 +221,7 @@ class RowSink:
         """
         failures = self._failures
         work = self._write_synchro(row, lambda: failures == self._failures)
-        task = self._node.loop.create_task(work, name="applier/synchro")
+        task = asyncio.get_running_loop().create_task(work, name="applier/synchro")
         self._synchro_tasks.add(task)
         task.add_done_callback(self._synchro_done)
         await asyncio.shield(task)
@@ -212,10 +237,10 @@ class RowSink:
             if self._has(row):
                 return
             try:
-                await self._node.synchro.apply(row, is_next)
+                await self._synchro.apply(row, is_next)
             except BoxError as error:
                 if error.code == ErrorCode.WAL_IO:
                     self._fail(error)
                 raise
             self._advance(row)
-            self._on_written()
+            self.on_written()

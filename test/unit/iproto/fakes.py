@@ -187,6 +187,7 @@ class FakeReplication:
     """`handle` fails unless `behaviour` is set."""
 
     def __init__(self) -> None:
+        self.requests = self
         self.behaviour: Callable[[Any, Any], Any] | None = None
 
     def ballot(self) -> Ballot:

@@ -16,6 +16,7 @@ from box.log import Log
 from box.net.handshake import address_of
 from box.net.stream import RowStream, error_row
 from box.replication.applier import Applier, check_next_row
+from box.replication.local import ReplicationOptions
 from box.replication.relay import RowFilter
 from box.replication.replicaset import ReplicaSet
 from box.replication.state import ApplierState, SyncState
@@ -44,7 +45,6 @@ class FakeApplier:
         self.is_self = False
         self.state = ApplierState.CONNECTED if is_connected else ApplierState.DISCONNECTED
         self.ballot = ballot or Ballot()
-        self.replica: Any = None
 
 
 def attach(replicaset: ReplicaSet, *fakes: FakeApplier) -> None:
@@ -87,7 +87,6 @@ def test_counters_follow_the_appliers() -> None:
     fakes = [FakeApplier(0), FakeApplier(1), FakeApplier(2, is_connected=False)]
     attach(replicaset, *fakes)
     assert (replicaset.connected, replicaset.synced, replicaset.loading) == (2, 0, 0)
-    assert (replicaset.quorum(None), replicaset.quorum(2), replicaset.quorum(31)) == (3, 2, 3)
     change(replicaset, fakes[0], ApplierState.FOLLOW)
     change(replicaset, fakes[1], ApplierState.LOADING)
     assert (replicaset.connected, replicaset.synced, replicaset.loading) == (1, 1, 1)
@@ -308,9 +307,19 @@ class Script:
 
 
 class Host:
-    """An instance for one applier; applied transactions are kept."""
+    """An instance for one applier; applied transactions are kept. It plays all parts that the applier asks."""
+
+    is_configured = True
+    is_ro = False
 
     def __init__(self) -> None:
+        self.values = {
+            "replication_timeout": 0.02,
+            "replication_connect_timeout": 5.0,
+            "replication_sync_lag": 10.0,
+            "replication_anon": False,
+        }
+        self.options = ReplicationOptions(self.values)
         self.log = Log(lambda: 0.0)
         self.log.level = -1  # silence
         self.errinj = ErrorInjections()
@@ -319,17 +328,19 @@ class Host:
         self.replicaset_uuid = UUIDS[4]
         self.vclock = VClock()
         self.is_orphan = False
-        self.is_anonymous = False
-        self.replication_timeout = 0.02
-        self.connect_timeout = 5.0
-        self.sync_lag = 10.0
         self.states: list[ApplierState] = []
         self.applied: list[list[int]] = []
         self.queue_size, self.queue_max_size = 0, 1
 
     @property
+    def loop(self) -> Any:
+        return asyncio.get_running_loop()
+
+    @property
     def journal(self) -> Any:
         return self
+
+    instance = sink = journal
 
     def now(self) -> float:
         return 1.0
@@ -348,7 +359,7 @@ class Host:
     async def apply(self, ctx: Context, rows: list[Row]) -> None:
         self.apply_now(ctx, rows)
 
-    async def registered(self) -> None:
+    async def sync(self) -> None:
         self.instance_id = 2
 
     def on_applier_connect(self, applier: Applier) -> None:
@@ -361,7 +372,7 @@ class Host:
 async def follow(tmp_path: Any, answers: list[list[Row]], host: Host, end: ApplierState) -> tuple[Applier, Script]:
     """Run an applier against a script until it is in a state; then stop it."""
     async with Script(f"{tmp_path}/s", answers) as script:
-        applier = Applier(host, f"unix/:{tmp_path}/s", asyncio.get_running_loop())
+        applier = Applier(cast(Any, host), f"unix/:{tmp_path}/s")
         applier.resume()
         await until(lambda: end in host.states, f"{end} after {host.states}")
         error = applier.error
@@ -438,7 +449,7 @@ def test_a_connection_to_itself(tmp_path: Any) -> None:
         host = Host()
         host.instance_uuid = UUIDS[0]
         async with Script(f"{tmp_path}/s", []):
-            applier = Applier(host, f"unix/:{tmp_path}/s", asyncio.get_running_loop())
+            applier = Applier(cast(Any, host), f"unix/:{tmp_path}/s")
             applier.start()
             await applier.wait_connected()
             assert (applier.state, applier.is_connected, applier.is_running) == (ApplierState.OFF, True, False)
@@ -452,7 +463,7 @@ def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
 
     async def main() -> None:
         host = Host()
-        applier = Applier(host, f"unix/:{tmp_path}/nobody", asyncio.get_running_loop())
+        applier = Applier(cast(Any, host), f"unix/:{tmp_path}/nobody")
         applier.start()
         await until(lambda: host.states.count(ApplierState.DISCONNECTED) >= 3)
         assert applier.error is not None
@@ -462,3 +473,12 @@ def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
         assert applier.state is ApplierState.OFF
 
     asyncio.run(main())
+
+
+# -- options ------------------------------------------------------------------------------------------------------
+
+
+def test_quorum_of_sources() -> None:
+    """Nothing asks for all of them, and no number for more than there are."""
+    quorums = [ReplicationOptions({"replication_connect_quorum": value}).connect_quorum(3) for value in (None, 2, 31)]
+    assert quorums == [3, 2, 3]

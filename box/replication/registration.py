@@ -1,0 +1,61 @@
+"""Registration: the id of a replica in `_cluster`, which it gets when it joins."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from box.data.codec import pack
+from box.errors import ErrorCode, client_error
+from box.replication.local import LocalInstance
+from box.replication.replicaset import ReplicaSet
+from box.schema.access import Privilege
+from box.schema.ids import SpaceId
+from box.session import Context, Sessions
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.txn.dml import Dml
+
+
+class Registration:
+    """Writes `_cluster`, one replica after another, so that no two get the same id."""
+
+    def __init__(
+        self, instance: LocalInstance, replicaset: ReplicaSet, *, schema: Schema, dml: Dml, sessions: Sessions
+    ) -> None:
+        self._instance = instance
+        self._replicaset = replicaset
+        self._schema = schema
+        self._dml = dml
+        self._sessions = sessions
+        self._latch = asyncio.Lock()
+
+    def check(self, ctx: Context) -> None:
+        """Raise READONLY unless the instance takes changes, ACCESS_DENIED unless the user may write `_cluster`."""
+        self._check_writable()
+        self._schema.space(SpaceId.CLUSTER).check_access(ctx.credentials, Privilege.W)
+
+    def _check_writable(self) -> None:
+        if self._instance.is_ro:
+            raise client_error(ErrorCode.READONLY)
+
+    async def register(self, uuid: UUID) -> None:
+        """Give the instance an id, unless it has one. READONLY, and what the write raises."""
+        async with self._latch:
+            replica = self._replicaset.by_uuid.get(uuid)
+            if replica is None or not replica.id:
+                self._check_writable()
+                await self._insert(self._replicaset.free_id(), uuid)
+
+    async def _insert(self, replica_id: int, uuid: UUID) -> None:
+        ctx = Context(self._sessions.open("relay", self._schema.admin))
+        try:
+            raw = pack([replica_id, str(uuid)])
+            await self._dml.execute(ctx, "insert", self._schema.space(SpaceId.CLUSTER), raw)
+            pending = ctx.take_pending()
+            if pending is not None:
+                await pending.wait()
+        finally:
+            await self._sessions.close(ctx.session)
