@@ -35,7 +35,7 @@ $(NODE): pyproject.toml
 
 $(DEVELOPMENT): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable '.[dev,spark]'
+	@$(INSTALL) --editable '.[dev,spark,suite]'
 	@touch $(NODE) $@
 
 clean:

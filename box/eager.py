@@ -1,56 +1,145 @@
-"""Coroutines that usually finish at once: run to the first suspension without a task.
+"""Coroutines that usually finish at once: run to the first suspension, or to the end, without a task.
 
-`asyncio` of Python 3.12 has eager tasks for this; 3.11 has not, and a task for each request costs more than most
-requests do.
+```
+start         a task for the rest            before it no task is current: not for `asyncio.timeout` and the like
+first_step    a task for the rest            a stand-in is current meanwhile; 3 us more
+run_at_once   the coroutine is given up      for what must not wait
+```
+
+`asyncio` of Python 3.12 has eager tasks; 3.11 has not, and a task for each request costs more than most requests do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+import sys
+from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class _Resumed:
-    """Awaits a coroutine that has already yielded its first future: yields that future again, then goes on."""
-
-    __slots__ = ("_coroutine", "_first")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], first: Any) -> None:
-        self._coroutine = coroutine
-        self._first = first
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        waited_for = self._first
-        step: Callable[[Any], Any]
-        argument: Any
-        while True:
-            try:
-                value = yield waited_for
-            except BaseException as error:
-                step, argument = self._coroutine.throw, error
-            else:
-                step, argument = self._coroutine.send, value
-            try:
-                waited_for = step(argument)
-            except StopIteration as stop:
-                return stop.value
-
-
-async def _finish(resumed: _Resumed) -> Any:
-    return await resumed
-
-
 def start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T] | None:
     """Run the coroutine now. None if it has finished, else a task that finishes it.
 
-    The coroutine handles its own errors: one that escapes before the first suspension is raised here. Until then
-    there is no current task, so it must not begin with `asyncio.timeout` or the like.
+    The coroutine handles its own errors: one that escapes before the first suspension is raised here.
     """
     try:
-        first = coroutine.send(None)
+        awaited = coroutine.send(None)
     except StopIteration:
         return None
-    return loop.create_task(_finish(_Resumed(coroutine, first)))
+    return loop.create_task(_Rest(coroutine, awaited))
+
+
+def first_step(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]
+) -> tuple[asyncio.Task[T] | None, T | None]:
+    """Run the coroutine now: `(task of the rest, None)`, or `(None, result)` if it has finished. Raises its error."""
+    if sys.version_info >= (3, 12):
+        task: asyncio.Task[T] = asyncio.Task(coroutine, loop=loop, eager_start=True)
+        return (None, task.result()) if task.done() else (task, None)
+    stand_in = _StandIn()
+    with _CurrentTask(loop, stand_in):
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            return None, stop.value
+    rest = loop.create_task(_Rest(coroutine, awaited))
+    stand_in.become(rest)
+    return rest, None
+
+
+class Suspended(Exception):
+    """A coroutine that must not wait has waited."""
+
+
+def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that must not wait. Raises its error, Suspended if it waits; it is closed then."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise Suspended
+
+
+class _Rest(Coroutine[Any, Any, T]):
+    """The rest of a coroutine whose first step has yielded the future `awaited`: yields that again, then goes on.
+
+    Not a coroutine function: one that is cancelled before its first step would never pass that on to the inner one.
+    A future that is yielded bears a mark, which whoever takes it has to remove: others may wait for it too.
+    """
+
+    __slots__ = ("_awaited", "_coroutine", "_is_started")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], awaited: Any) -> None:
+        self._coroutine = coroutine
+        self._awaited = awaited
+        self._is_started = False
+        if awaited is not None:
+            awaited._asyncio_future_blocking = False
+
+    def send(self, value: Any) -> Any:
+        if self._is_started:
+            return self._coroutine.send(value)
+        self._is_started = True
+        if self._awaited is not None:
+            self._awaited._asyncio_future_blocking = True
+        return self._awaited
+
+    def throw(self, *error: Any) -> Any:
+        self._is_started = True
+        return self._coroutine.throw(*error)
+
+    def close(self) -> None:
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return (yield from self._coroutine.__await__())
+
+
+class _StandIn:
+    """The current task during the first step of a coroutine, before Python 3.12 has eager tasks.
+
+    `asyncio.timeout` remembers the current task and cancels it later: by then there is a real one.
+    """
+
+    __slots__ = ("_task",)
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def become(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+
+    def cancel(self, msg: Any = None) -> bool:
+        return self._task is not None and self._task.cancel(msg)
+
+    def cancelling(self) -> int:
+        return 0 if self._task is None else self._task.cancelling()
+
+    def uncancel(self) -> int:
+        return 0 if self._task is None else self._task.uncancel()
+
+
+class _CurrentTask:
+    """Makes `task` the loop's current task for the time of a block."""
+
+    __slots__ = ("_loop", "_previous", "_task")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, task: Any) -> None:
+        self._loop = loop
+        self._task = task
+        self._previous: Any = None
+
+    def __enter__(self) -> None:
+        self._previous = asyncio.current_task(self._loop)
+        if self._previous is not None:
+            asyncio.tasks._leave_task(self._loop, self._previous)
+        asyncio.tasks._enter_task(self._loop, self._task)
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.tasks._leave_task(self._loop, self._task)
+        if self._previous is not None:
+            asyncio.tasks._enter_task(self._loop, self._previous)

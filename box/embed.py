@@ -324,7 +324,7 @@ class Node:
             "uuid": str(node.instance_uuid),
             "cluster": {"uuid": str(node.replicaset_uuid)},
             "status": node.status,
-            "ro": node.is_ro,
+            "ro": node.mode.is_read_only,
             "lsn": node.vclock[node.instance_id],
             "vclock": dict(node.vclock),
             "listen": node.iproto.bound_address if node.iproto is not None else None,

@@ -6,11 +6,11 @@ Every name of the peer's debug build is listed and settable; a subsystem that wo
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from box.errors import ErrorCode, client_error, illegal_params
+from box.waiters import Waiters
 
 Value = bool | int | float
 
@@ -60,13 +60,14 @@ class ErrorInjections:
     learn of go through `set`, in the tx thread. Types never change: bool, int or float as in the defaults.
     """
 
-    __slots__ = ("_listeners", "is_armed", "values")
+    __slots__ = ("_changes", "_listeners", "is_armed", "values")
 
     def __init__(self) -> None:
         self.values = _DEFAULTS.copy()
         self.is_armed = False
         """False means that nothing is injected anywhere: hot paths look at this first."""
         self._listeners: dict[str, list[Callable[[Value], None]]] = {}
+        self._changes = Waiters()
 
     def get(self, name: str) -> Value | str:
         """The value, or the error text for an unknown name (the peer returns it, too, and raises nothing)."""
@@ -84,6 +85,7 @@ class ErrorInjections:
         self.is_armed = any(self.values[key] != default for key, default in _DEFAULTS.items() if key not in _TALLIES)
         for listener in tuple(self._listeners.get(name, ())):
             listener(converted)
+        self._changes.wake()
         return "ok"
 
     def release_journal(self) -> None:
@@ -104,14 +106,7 @@ class ErrorInjections:
 
     async def wait_until_off(self, name: str) -> None:
         """Wait in the tx thread while a boolean switch is on: the delays."""
-        changed = asyncio.Event()
-        forget = self.on_change(name, lambda _: changed.set())
-        try:
-            while self.values[name]:
-                changed.clear()
-                await changed.wait()
-        finally:
-            forget()
+        await self._changes.until(lambda: not self.values[name])
 
     def apply_environment(self, environment: Mapping[str, str]) -> None:
         """Take the initial values from variables named like the switches; raises ILLEGAL_PARAMS for a wrong one."""

@@ -1,30 +1,44 @@
-"""Who waits for the next change of something."""
+"""Waking of the coroutines that wait for the next change of something."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class Waiters:
-    """Coroutines of one loop that look again after a change: `await waiters.next()` ends with the next `wake()`."""
+    """Coroutines of one loop that look again after a change.
+
+    `await waiters.next()` ends with the next `wake()`, `await waiters.until(condition)` with the first after which the
+    condition holds. They are woken in the order in which they began to wait.
+    """
 
     __slots__ = ("_futures",)
 
     def __init__(self) -> None:
-        self._futures: list[asyncio.Future[None]] = []
+        self._futures: dict[asyncio.Future[None], None] = {}
 
     def __bool__(self) -> bool:
         return bool(self._futures)
 
     def next(self) -> asyncio.Future[None]:
-        """What the next `wake` completes. It may be cancelled."""
+        """What the next `wake` completes. It may be cancelled, and is forgotten by the next `wake` only."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._futures.append(future)
+        self._futures[future] = None
         return future
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return when the condition holds, which is looked at now and after each `wake`. Leaves nothing behind."""
+        while not condition():
+            future = self.next()
+            try:
+                await future
+            finally:
+                self._futures.pop(future, None)
 
     def wake(self) -> None:
         """Let everyone who waits now go on."""
-        futures, self._futures = self._futures, []
+        futures, self._futures = self._futures, {}
         for future in futures:
             if not future.done():
                 future.set_result(None)

@@ -11,11 +11,11 @@ token how to give the operation up, or that it cannot be (a WAL write), in which
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from time import perf_counter
 from typing import Any, Final, Protocol
 
+from box.eager import first_step
 from box.errors import BoxError, fiber_is_cancelled
 from box.journal.round import Round
 from lua.boundary import encode_error, error_from_exception
@@ -177,7 +177,7 @@ class Waits:
         """Run a coroutine to its first suspension. Returns its result if it ends there, `(False, error bytes)` if it
         raises, and a token otherwise. A cancellation of the fiber cancels the coroutine."""
         try:
-            task, result = self._first_step(coro)
+            task, result = first_step(self.loop, coro)
         except asyncio.CancelledError:
             return False, encode_error(fiber_is_cancelled())
         except Exception as error:
@@ -186,22 +186,8 @@ class Waits:
 
     def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         """Run a coroutine to its first suspension: the task of the rest, None if it has ended. Raises its error."""
-        task, _ = self._first_step(coro)
+        task, _ = first_step(self.loop, coro)
         return task
-
-    def _first_step(self, coro: Coroutine[Any, Any, Any]) -> tuple[asyncio.Task[Any] | None, Any]:
-        if sys.version_info >= (3, 12):
-            task: asyncio.Task[Any] = asyncio.Task(coro, loop=self.loop, eager_start=True)
-            return (None, task.result()) if task.done() else (task, None)
-        stand_in = _StandIn()
-        with _current_task(self.loop, stand_in):
-            try:
-                future = coro.send(None)
-            except StopIteration as stop:
-                return None, stop.value
-        task = self.loop.create_task(_Continued(coro, future))
-        stand_in.become(task)
-        return task, None
 
     def _token_of(self, task: asyncio.Task[Any]) -> int:
         token = self.new_token(on_cancel=lambda: _cancel_task(task))
@@ -252,75 +238,3 @@ class Waits:
 
 def _cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()
-
-
-class _Continued(Coroutine[Any, Any, Any]):
-    """The rest of a coroutine whose first step yielded `future`.
-
-    Not a coroutine function: one that is cancelled before its first step would never pass that on to the inner one.
-    """
-
-    def __init__(self, coro: Coroutine[Any, Any, Any], future: Any) -> None:
-        self._coro = coro
-        self._future = future
-        self._started = False
-
-    def send(self, value: Any) -> Any:
-        if self._started:
-            return self._coro.send(value)
-        self._started = True
-        return self._future
-
-    def throw(self, *error: Any) -> Any:
-        self._started = True
-        return self._coro.throw(*error)
-
-    def close(self) -> None:
-        self._coro.close()
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return (yield from self._coro.__await__())
-
-
-class _StandIn:
-    """The current task during the first step of a coroutine, before Python 3.12 has eager tasks.
-
-    `asyncio.timeout` remembers the current task and cancels it later: by then there is a real one.
-    """
-
-    def __init__(self) -> None:
-        self._task: asyncio.Task[Any] | None = None
-
-    def become(self, task: asyncio.Task[Any]) -> None:
-        self._task = task
-
-    def cancel(self, msg: Any = None) -> bool:
-        return self._task is not None and self._task.cancel(msg)
-
-    def cancelling(self) -> int:
-        return 0 if self._task is None else self._task.cancelling()
-
-    def uncancel(self) -> int:
-        return 0 if self._task is None else self._task.uncancel()
-
-
-class _current_task:
-    """Make `task` the loop's current task for the time of a block."""
-
-    __slots__ = ("_loop", "_previous", "_task")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, task: Any) -> None:
-        self._loop = loop
-        self._task = task
-        self._previous: Any = None
-
-    def __enter__(self) -> None:
-        self._previous = asyncio.current_task(self._loop)
-        if self._previous is not None:
-            asyncio.tasks._leave_task(self._loop, self._previous)
-        asyncio.tasks._enter_task(self._loop, self._task)
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.tasks._leave_task(self._loop, self._task)
-        if self._previous is not None:
-            asyncio.tasks._enter_task(self._loop, self._previous)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from box import eager
 from box.errors import BoxError, ErrorCode, client_error
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
@@ -93,13 +94,10 @@ def run_at_once(dml: Dml, ctx: Context, space: Space, request: Request) -> None:
     if not space.has_triggers:
         dml.run_unchecked(ctx, space, request)
         return
-    running = dml.run_waiting(ctx, space, request, check_writable=False)
     try:
-        running.send(None)
-    except StopIteration:
-        return
-    running.close()
-    raise client_error(ErrorCode.TRANSACTION_YIELD)
+        eager.run_at_once(dml.run_waiting(ctx, space, request, check_writable=False))
+    except eager.Suspended:
+        raise client_error(ErrorCode.TRANSACTION_YIELD) from None
 
 
 @contextmanager

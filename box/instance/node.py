@@ -29,6 +29,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import OPTIONS, Config
+from box.instance.mode import Mode, ReadOnlyReason
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.quorum import synchro_quorum
@@ -53,6 +54,7 @@ from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
+from box.waiters import Waiters
 from box.wire.vclock import VClock
 
 _NIL_UUID = UUID(int=0)
@@ -94,8 +96,6 @@ class Instance:
         self.sessions = Sessions()
         self.stats = Stats()
         self.is_configured = False
-        self._is_ro = True
-        """Every reason but the limbo: asked at every write, so it is kept up to date by `on_ro_change`."""
         self.is_loading = False
         self.is_closed = False
         self.functions: FunctionsLike | None = None
@@ -105,7 +105,8 @@ class Instance:
         self.is_join_undone = False
         """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
         self.on_shutdown: list[Callable[[], Any]] = []
-        self._mode_waiters: list[tuple[bool, asyncio.Future[None]]] = []
+        self.mode_changes = Waiters()
+        """Woken whenever the instance may have become writable or read-only."""
         self._pid_file: PidFile | None = None
         self._first_uuid: UUID | None = None
         self._make_parts()
@@ -116,6 +117,7 @@ class Instance:
         self.schema: Schema = initial_schema()
         self.schema.errinj = self.errinj
         self.limbo = Limbo()
+        self.mode = Mode(self.limbo, self._mode_changed)
         self.instance_uuid = _NIL_UUID
         self.replicaset_uuid = _NIL_UUID
         self.instance_id = 0
@@ -137,10 +139,10 @@ class Instance:
         self.tuples = tuples
         self.synchro = LimboDriver(self.limbo, self._startup_journal, self.loop)
         self.txns = TransactionManager(self._startup_journal, tuples, self.synchro, self.loop)
-        self.dml = Dml(self.schema, self.txns, check_writable=self.check_writable)
-        self.dml.is_read_only = self._is_ro
+        self.dml = Dml(self.schema, self.txns, check_writable=self.mode.check_writable)
+        self.dml.is_read_only = self.mode.is_held
         self.dml.set_memory(not self.errinj.values["ERRINJ_TUPLE_ALLOC"])
-        self.synchro.on_change = self.on_ro_change
+        self.synchro.on_change = self.mode.look_again
         self.synchro.on_write_error = self._log_synchro_failure
         self.replication = Replication(
             self.loop,
@@ -187,8 +189,7 @@ class Instance:
 
     @property
     def is_ro(self) -> bool:
-        """Whether changes are refused, whatever the reason."""
-        return self._is_ro or self.limbo.is_read_only
+        return self.mode.is_read_only
 
     @property
     def vclock(self) -> VClock:
@@ -204,11 +205,6 @@ class Instance:
     def synchro_quorum(self) -> int:
         """How many instances must have a synchronous transaction now."""
         return synchro_quorum(self.config["replication_synchro_quorum"], max(1, len(self.replicaset.by_id)))
-
-    def check_writable(self) -> None:
-        """Raise READONLY unless the instance takes changes. Called for every write."""
-        if self._is_ro or self.limbo.is_read_only:
-            raise client_error(ErrorCode.READONLY)
 
     def relative(self, path: str) -> str:
         """A path of the configuration, seen from the node's directory: below `work_dir` if there is one."""
@@ -323,7 +319,7 @@ class Instance:
         """Files of an older version: alone, the instance upgrades them; a replica set needs somebody who decides."""
         if not needs_upgrade(self.schema):
             return
-        if not (self.is_ro or self.config["replication"] or self.errinj.values["ERRINJ_AUTO_UPGRADE"]):
+        if not (self.mode.is_read_only or self.config["replication"] or self.errinj.values["ERRINJ_AUTO_UPGRADE"]):
             await self.upgrade_schema(self.new_context())
         if needs_upgrade(self.schema):
             found = version_text(self.schema)
@@ -408,24 +404,14 @@ class Instance:
     # -- modes ----------------------------------------------------------------------------------
 
     def on_ro_change(self) -> None:
-        """Wake those who wait for the instance to become writable or read-only."""
-        self._is_ro = (
-            not self.is_configured or bool(self.config.values["read_only"]) or self.replication.sources.is_orphan
-        )
-        self.dml.is_read_only = self._is_ro
-        self.limbo.refresh_mode()
-        is_ro = self.is_ro
-        for wanted, future in self._mode_waiters:
-            if wanted == is_ro and not future.done():
-                future.set_result(None)
-        self._mode_waiters = [waiter for waiter in self._mode_waiters if not waiter[1].done()]
+        """A reason to take no changes may have come or gone."""
+        self.mode.set(ReadOnlyReason.CONFIG, bool(self.config["read_only"]))
+        self.mode.set(ReadOnlyReason.ORPHAN, self.replication.sources.is_orphan)
+        self.mode.set(ReadOnlyReason.LOADING, not self.is_configured)
 
-    async def wait_mode(self, is_read_only: bool) -> None:
-        """Wait until the instance is read-only, or until it takes changes."""
-        while self.is_ro != is_read_only:
-            future: asyncio.Future[None] = self.loop.create_future()
-            self._mode_waiters.append((is_read_only, future))
-            await future
+    def _mode_changed(self) -> None:
+        self.dml.is_read_only = self.mode.is_held
+        self.mode_changes.wake()
 
     # -- the end --------------------------------------------------------------------------------
 

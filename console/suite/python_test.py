@@ -23,6 +23,8 @@ from console.suite.wire import Address, ConsoleClient
 
 _Result = TypeVar("_Result")
 
+_NO_CLIENT = "the script needs the package `tarantool`: pip install 'lunabox[suite]'"
+
 
 class _Loop:
     """Runs coroutines of the loop from the script's thread."""
@@ -193,6 +195,8 @@ async def run_python_test(path: Path, server: InstanceProcess, timeout: float) -
         try:
             with contextlib.redirect_stdout(output):
                 exec(compile(path.read_text(), str(path), "exec"), scope)
+        except ModuleNotFoundError as error:
+            return _NO_CLIENT if error.name == "tarantool" else traceback.format_exc()
         except Exception:
             return traceback.format_exc()
         return None

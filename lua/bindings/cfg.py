@@ -93,13 +93,14 @@ class CfgBinding(Binding):
         await self._wait_mode(False, timeout)
 
     async def _wait_mode(self, is_read_only: bool, timeout: float | None) -> None:
-        if self.node.is_ro == is_read_only:
+        node = self.node
+        if node.mode.is_read_only == is_read_only:
             return
         if timeout is not None and timeout <= 0:
             raise timed_out()
         try:
             async with asyncio.timeout(timeout):
-                await self.node.wait_mode(is_read_only)
+                await node.mode_changes.until(lambda: node.mode.is_read_only == is_read_only)
         except TimeoutError:
             raise timed_out() from None
 

@@ -53,7 +53,7 @@ class InfoBinding(Binding):
             "lsn": self._lsn,
             "signature": lambda: node.vclock.signature,
             "vclock": lambda: dict(node.vclock),
-            "ro": lambda: node.is_ro,
+            "ro": lambda: node.mode.is_read_only,
             "status": lambda: node.status,
             "uptime": lambda: int(node.loop.time() - self._started) + 1,
             "pid": os.getpid,

@@ -383,7 +383,7 @@ class Campaign:
         nodes = [member.node for member in self.members]
         if any(node.vclock.without_zero() != nodes[0].vclock.without_zero() for node in nodes):
             return False
-        return all(node.limbo.is_empty and not node.is_ro for node in nodes)
+        return all(node.limbo.is_empty and not node.mode.is_read_only for node in nodes)
 
     async def _check(self, when: str) -> None:
         await self._become_equal()
@@ -432,7 +432,7 @@ async def _main(seed: int) -> str:
             await _watched(campaign.run())
         except BaseException as error:
             states = [
-                f"{member.name}: {member.node.status} ro {member.node.is_ro} {member.node.vclock} {member.node.limbo} "
+                f"{member.name}: {member.node.status} {member.node.mode} {member.node.vclock} {member.node.limbo} "
                 f"{member.node.replicaset.appliers} {[a.error for a in member.node.replicaset.appliers]}"
                 for member in running.members
                 if member.is_running

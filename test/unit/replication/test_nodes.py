@@ -408,11 +408,11 @@ def test_orphan_until_the_quorum_is_in_sync() -> None:
             one, other = await running.mesh(2)
             await other.stop()
             await one.restart(replication_connect_timeout=0.2, replication_sync_timeout=0.2)
-            assert (one.node.status, one.node.is_ro) == ("orphan", True)
+            assert (one.node.status, one.node.mode.is_read_only) == ("orphan", True)
             with pytest.raises(Exception, match="read-only"):
                 await one.put([1, "x"])
             await one.node.configure({"replication_connect_quorum": 1})
-            assert (one.node.status, one.node.is_ro) == ("running", False)
+            assert (one.node.status, one.node.mode.is_read_only) == ("running", False)
             await one.put([1, "x"])
             await other.start()
             await equal([one, other])
@@ -433,12 +433,12 @@ def test_status_while_the_instance_gets_in_sync() -> None:
             master.inject("RELAY_SEND_DELAY", True)
             starting = asyncio.ensure_future(replica.start(replication_sync_timeout=0.2))
             await until(lambda: "subscribed" in replica.log.partition("leaving orphan mode")[2])
-            assert (replica.node.status, replica.node.is_ro) == ("running", True)
+            assert (replica.node.status, replica.node.mode.is_read_only) == ("running", True)
             await starting
-            assert (replica.node.status, replica.node.is_ro) == ("orphan", True)
+            assert (replica.node.status, replica.node.mode.is_read_only) == ("orphan", True)
             assert replica.log.count("entering orphan mode") == 1
             master.inject("RELAY_SEND_DELAY", False)
-            await until(lambda: (replica.node.status, replica.node.is_ro) == ("running", False))
+            await until(lambda: (replica.node.status, replica.node.mode.is_read_only) == ("running", False))
             assert replica.log.count("leaving orphan mode") == 2
 
     asyncio.run(main())

@@ -148,16 +148,16 @@ def test_others_are_read_only_while_the_limbo_is_foreign() -> None:
     async def scenario(running: Cluster) -> None:
         one, two = members = await sync_mesh(running, 2, replication_synchro_quorum=3)
         commit = await begin(one, [two], 1)
-        assert two.node.is_ro
+        assert two.node.mode.is_read_only
         with pytest.raises(BoxError, match="read-only"):
             await two.put([2], space=SYNC)
         await set_quorum(one, 2)
         await commit.wait()
-        await until(lambda: not two.node.is_ro)
+        await until(lambda: not two.node.mode.is_read_only)
         await set_quorum(two, 2)
         await two.put([2], space=SYNC)
         assert two.node.limbo.owner_id == two.id
-        await until(lambda: not one.node.is_ro)
+        await until(lambda: not one.node.mode.is_read_only)
         await one.put([3], space=SYNC)
         await settled(members, [1, 2, 3])
 
@@ -398,7 +398,7 @@ def test_restart_of_a_replica_with_unconfirmed_transactions() -> None:
         commit = await begin(one, [two], 1)
         await two.restart()
         assert len(two.node.limbo) == 1
-        assert two.node.is_ro
+        assert two.node.mode.is_read_only
         await set_quorum(one, 2)
         await commit.wait()
         await settled(members, [1])

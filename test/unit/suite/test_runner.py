@@ -248,6 +248,18 @@ def test_python_script(tmp_path: Path) -> None:
     assert "ValueError: broken script" in run(path).text
 
 
+@pytest.mark.parametrize("source", ["import tarantool\n", "iproto.py_con.ping()\n"])
+def test_python_script_without_its_client(tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the client is not installed, the message names the extra that brings it."""
+    monkeypatch.setitem(sys.modules, "tarantool", None)
+    path = make_suite(tmp_path, "")
+    (path / "t.test.lua").unlink()
+    (path / "t.test.py").write_text(source)
+    report = run(path)
+    assert "pip install 'lunabox[suite]'" in report.text
+    assert "Traceback" not in report.text
+
+
 def test_app_with_a_result() -> None:
     """With a result file the output has to be equal."""
     assert check_output("hello\n", "hello\n") is None

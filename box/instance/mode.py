@@ -1,0 +1,90 @@
+"""Whether an instance takes changes, and what keeps it from that. Pure: no loop, no clock.
+
+```
+reason     holds                                                              ends
+loading    from the construction until a start is done, and after a failed    the instance is configured
+synchro    another instance owns the limbo, which has transactions            they are confirmed or rolled back, PROMOTE
+config     `read_only` is set                                                 box.cfg{read_only = false}
+orphan     since a change of `replication`, until in sync with a quorum       enough peers are in sync
+```
+
+Several may hold at once; `reason` gives the first of the table. Elections, when there are any, stand above `synchro`:
+an instance that has not been elected takes no changes. Names and order are those of `box.info.ro_reason` in later
+versions of the peer, `loading` aside, which is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Protocol
+
+from box.errors import ErrorCode, client_error
+
+
+class ReadOnlyReason(StrEnum):
+    """What keeps an instance from taking changes, the one to be told first standing first."""
+
+    LOADING = "loading"
+    SYNCHRO = "synchro"
+    CONFIG = "config"
+    ORPHAN = "orphan"
+
+
+class LimboLike(Protocol):
+    """The limbo: it knows whose transactions it holds."""
+
+    @property
+    def is_read_only(self) -> bool: ...
+
+    def refresh_mode(self) -> None:
+        """The modes of the instance are looked at anew."""
+
+
+class Mode:
+    """The reasons of one instance. `on_change` is called whenever one may have come or gone.
+
+    `is_held` is true with any reason but `synchro`, which the limbo answers itself at each write; see `is_read_only`.
+    """
+
+    __slots__ = ("_limbo", "_on_change", "_reasons", "is_held")
+
+    def __init__(self, limbo: LimboLike, on_change: Callable[[], None]) -> None:
+        self._limbo = limbo
+        self._on_change = on_change
+        self._reasons = {ReadOnlyReason.LOADING}
+        self.is_held = True
+
+    @property
+    def is_read_only(self) -> bool:
+        """`box.info.ro`."""
+        return self.is_held or self._limbo.is_read_only
+
+    @property
+    def reason(self) -> ReadOnlyReason | None:
+        """Why the instance is read-only; None if it takes changes."""
+        return next((reason for reason in ReadOnlyReason if self.holds(reason)), None)
+
+    def holds(self, reason: ReadOnlyReason) -> bool:
+        """Whether the reason holds, be it the first or not."""
+        return self._limbo.is_read_only if reason is ReadOnlyReason.SYNCHRO else reason in self._reasons
+
+    def set(self, reason: ReadOnlyReason, holds: bool) -> None:
+        """A reason has come or gone. `synchro` cannot be set: see `look_again`."""
+        assert reason is not ReadOnlyReason.SYNCHRO
+        (self._reasons.add if holds else self._reasons.discard)(reason)
+        self.is_held = bool(self._reasons)
+        self.look_again()
+
+    def look_again(self) -> None:
+        """The owner of the limbo, whether it holds anything, or the id of this instance has changed."""
+        self._limbo.refresh_mode()
+        self._on_change()
+
+    def check_writable(self) -> None:
+        """Raise READONLY unless the instance takes changes."""
+        if self.is_held or self._limbo.is_read_only:
+            raise client_error(ErrorCode.READONLY)
+
+    def __repr__(self) -> str:
+        return f"<mode {self.reason or 'writable'}>"
