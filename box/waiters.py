@@ -1,4 +1,4 @@
-"""Waking of the coroutines that wait for the next change of something."""
+"""Wakes everything that waits for the next change of a state."""
 
 from __future__ import annotations
 

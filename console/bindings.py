@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from box.net import uri as uris
 from box.session import Context, Session
 from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
+from console.terminal import Terminal
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
@@ -21,16 +22,6 @@ if TYPE_CHECKING:
 
 DIAL_TIMEOUT = 10.0
 _END_OF_REPLY = b"\n...\n"
-
-
-class Terminal(Protocol):
-    """Where an interactive session reads and writes."""
-
-    async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
-        """One statement, or None at the end of the input."""
-
-    def write(self, text: str) -> None:
-        """Show an answer."""
 
 
 class Consoles:

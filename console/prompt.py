@@ -26,8 +26,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from pygments.lexers.scripting import LuaLexer
 
 from console import streams
-from console.bindings import Terminal
 from console.syntax import Syntax
+from console.terminal import Terminal
 
 HISTORY = ".lunabox_history"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:]*$")

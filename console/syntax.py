@@ -1,4 +1,4 @@
-"""Whether a text is a finished Lua statement, told by a Lua compiler that runs nothing."""
+"""Tells a finished Lua statement from one that goes on, by a Lua compiler that runs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where update operations act: a tuple that opens up along the paths they take.
+"""A tuple that opens up along the paths of the update operations that act on it.
 
 The states of a place, and what an operation below it makes of them:
 
@@ -316,7 +316,7 @@ def _put_child(container: Array | Map, node: Bar | Route, depth: int, form: Tupl
 
 
 class _Place:
-    """Where in `source` an operation's path leads, as offsets.
+    """The place in `source` that an operation's path leads to, as offsets.
 
     `parent` is the innermost container on the path, `key` the key's offset in a map, `start` to `end` the value; when
     only the last step is missing and may be created, `found` is false and `start` is where it would be.

@@ -1,4 +1,4 @@
-"""Which class serves an index definition."""
+"""Makes the index that a definition asks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every index offers.
+"""The interface of all indexes.
 
 An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the
 transaction manager's that stands for its versions; the index never looks inside.

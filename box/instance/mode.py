@@ -1,4 +1,4 @@
-"""Whether an instance takes changes, and what keeps it from that. Pure: no loop, no clock.
+"""The reasons why an instance takes no changes. Pure: no loop, no clock.
 
 ```
 reason     holds                                                              ends
@@ -23,7 +23,7 @@ from box.errors import ErrorCode, client_error
 
 
 class ReadOnlyReason(StrEnum):
-    """What keeps an instance from taking changes, the one to be told first standing first."""
+    """Reasons that keep an instance from taking changes, the one to be told first standing first."""
 
     LOADING = "loading"
     SYNCHRO = "synchro"
@@ -41,7 +41,7 @@ class LimboLike(Protocol):
         """The modes of the instance are looked at anew."""
 
 
-class Mode:
+class AccessMode:
     """The reasons of one instance. `on_change` is called whenever one may have come or gone.
 
     `is_held` is true with any reason but `synchro`, which the limbo answers itself at each write; see `is_read_only`.

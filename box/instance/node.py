@@ -29,7 +29,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import OPTIONS, Config
-from box.instance.mode import Mode, ReadOnlyReason
+from box.instance.mode import AccessMode, ReadOnlyReason
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.quorum import synchro_quorum
@@ -49,8 +49,8 @@ from box.schema.system import initial_schema
 from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from box.session import Context, Sessions
 from box.txn.dml import Dml
+from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
-from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
@@ -117,7 +117,7 @@ class Instance:
         self.schema: Schema = initial_schema()
         self.schema.errinj = self.errinj
         self.limbo = Limbo()
-        self.mode = Mode(self.limbo, self._mode_changed)
+        self.mode = AccessMode(self.limbo, self._mode_changed)
         self.instance_uuid = _NIL_UUID
         self.replicaset_uuid = _NIL_UUID
         self.instance_id = 0

@@ -1,4 +1,4 @@
-"""How many instances must have a synchronous transaction: `replication_synchro_quorum`, a number or a formula.
+"""The number of instances that must have a synchronous transaction: `replication_synchro_quorum`, or its formula.
 
 A formula is an expression of Lua over `N`, the number of registered replicas: `N / 2 + 1`. Python reads it, because
 what it may hold is written alike in both, but for `^`.

@@ -21,7 +21,7 @@ Setter = Callable[[Any], Awaitable[None] | None]
 
 
 class Reconfiguration:
-    """What each option does to a node that has it changed."""
+    """Changes of options of a running instance: the effect of each."""
 
     def __init__(self, node: Instance) -> None:
         self._node = node

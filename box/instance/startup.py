@@ -1,4 +1,4 @@
-"""How an instance starts: from its own files, from another instance, or as the first of a new replica set.
+"""The start of an instance: from its own files, from another instance, or as the first of a new replica set.
 
 ```
 a snapshot is there                      recover it and the log after it            -> follow

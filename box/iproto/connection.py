@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Stop(IntFlag):
-    """Why a connection does not read; see the module."""
+    """Reasons why a connection does not read; see the module."""
 
     OUTPUT = 1
     LIMIT = 2

@@ -1,4 +1,4 @@
-"""What a request does: one method for each type. Everything here is the general way; `ServerConnection` has a shortcut
+"""Runs requests: one method for each type. Everything here is the general way; `ServerConnection` has a shortcut
 for requests that look like an earlier one.
 
 Order of checks, as in the peer: the packet, the request's body, schema version, space or user, the operation.

@@ -1,4 +1,4 @@
-"""What the binary server needs of a node: the smallest set of attributes, as protocols.
+"""The needs of the binary server: the smallest set of a node's attributes, as protocols.
 
 The node of `box.instance.node` has all of them; tests serve clients with a few lines of their own.
 """
@@ -94,7 +94,7 @@ class TransactionsLike(Protocol):
 
 
 class FunctionsLike(Protocol):
-    """Where CALL and EVAL go: arguments and results are one encoded array each.
+    """Runs CALL and EVAL: arguments and results are one encoded array each.
 
     `ctx` is of this request alone. A refusal is raised; `ended` is told once of the results or the error, now or later.
     """

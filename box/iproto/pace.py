@@ -1,4 +1,4 @@
-"""When to let a client's requests gather before the next read, as network cards moderate their interrupts.
+"""Lets a client's requests gather before the next read, as network cards moderate their interrupts.
 
 A client that keeps many requests in flight and writes each with a system call of its own wakes the server for each, and
 both spend their time in the kernel. Not reading for a moment, while the client goes on writing, makes one read and
@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Pause(IntEnum):
-    """What to do between two reads of a connection."""
+    """The pause between two reads of a connection."""
 
     NONE = 0
     SHORT = 1

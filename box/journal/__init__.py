@@ -1,6 +1,5 @@
 """The journal: write-ahead log, snapshots, recovery, garbage collection and the file format they share."""
 
-from box.journal.errors import XlogError, XlogGapError
 from box.journal.follow import Follower
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.journal import WAL_MODES, Journal
@@ -9,6 +8,7 @@ from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader, SnapshotSpace, SnapshotWriter, write_snapshot
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.journal.wal import CheckpointStart
+from box.journal.xlog_errors import XlogError, XlogGapError
 from box.wire.entry import JournalEntry
 
 __all__ = [

@@ -13,9 +13,9 @@ from typing import Protocol
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.journal.errors import XlogError
 from box.journal.storage import INPROGRESS, Storage, failed
 from box.journal.xlog import META_SIZE_MAX, Meta
+from box.journal.xlog_errors import XlogError
 from box.wire.vclock import VClock
 
 

@@ -20,8 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from box.journal.errors import XlogGapError
 from box.journal.reader import LogPosition, LogReader
+from box.journal.xlog_errors import XlogGapError
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
 from box.wire.row import Row

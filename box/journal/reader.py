@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 from box.errinj import ErrorInjections
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
-from box.journal.errors import XlogError, XlogGapError
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
 from box.journal.xlog import Meta, XlogDecoder
+from box.journal.xlog_errors import XlogError, XlogGapError
 from box.wire.row import Row
 from box.wire.vclock import VClock
 

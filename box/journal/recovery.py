@@ -1,4 +1,4 @@
-"""What a node reads when it starts: the newest snapshot, then every later row of the WAL."""
+"""Reads the files of a node that starts: the newest snapshot, then every later row of the WAL."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uuid import UUID
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.journal.directory import LogDirectory, LogFile, Logger, LogKind, SilentLog
-from box.journal.errors import XlogError
 from box.journal.reader import BlockReader, LogReader
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage
+from box.journal.xlog_errors import XlogError
 from box.wire.change import request_text
 from box.wire.row import Row
 from box.wire.vclock import VClock

@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Held(Protocol):
-    """What a round does at its end: the journal."""
+    """The journal, as a round sees it that flushes it at its end."""
 
     def flush(self) -> bool:
         """Write now; True if entries have completed by that."""

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from box.journal.errors import XlogError
 from box.journal.xlog import BLOCK_SIZE
+from box.journal.xlog_errors import XlogError
 from box.wire.constants import GROUP_LOCAL, Flag, RequestType
 from box.wire.entry import JournalEntry
 from box.wire.row import Row, encode_uint

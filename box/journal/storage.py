@@ -1,4 +1,4 @@
-"""Where log files live: the only place of the journal that opens files, and the one home of durable writes.
+"""Storage of log files: the only place of the journal that opens files, and the one home of durable writes.
 
 `FileStorage` is the disk, `MemoryStorage` a node without a directory. Both raise plain `OSError`; the callers, who know
 what they were about to do, turn it into the peer's text with `failed`.

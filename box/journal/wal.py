@@ -22,11 +22,11 @@ from typing import NamedTuple
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.journal.directory import LogDirectory, LogFile, Logger
-from box.journal.errors import XlogError
 from box.journal.reader import BlockReader
 from box.journal.rows import BrokenLsn, RowEncoder
 from box.journal.storage import INPROGRESS, AppendFile, failed, remove_quietly, write_all
 from box.journal.xlog import EOF_MARKER, FIXHEADER_SIZE, BlockEncoder, Meta
+from box.journal.xlog_errors import XlogError
 from box.wire.entry import JournalEntry
 from box.wire.vclock import VClock
 

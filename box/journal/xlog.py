@@ -31,7 +31,7 @@ import crc32c
 import msgpack
 import zstandard
 
-from box.journal.errors import XlogError
+from box.journal.xlog_errors import XlogError
 from box.wire.constants import BODY_LEN_MAX, VERSION
 from box.wire.vclock import VClock
 

@@ -71,7 +71,7 @@ _SLOW_ACK = 0.01
 
 
 class ApplierHost(Protocol):
-    """What the appliers of an instance share."""
+    """The part of an instance that its appliers share."""
 
     loop: asyncio.AbstractEventLoop
     instance: LocalInstance
@@ -102,7 +102,7 @@ class ApplierHost(Protocol):
 
 
 class TransactionSink(Protocol):
-    """Where transactions go."""
+    """Takes the transactions that an applier has read."""
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""

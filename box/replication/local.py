@@ -1,4 +1,4 @@
-"""What replication asks of the instance that it runs in, and the options of `box.cfg` that it follows."""
+"""The instance as replication sees it that runs in it, and the options of `box.cfg` that it follows."""
 
 from __future__ import annotations
 

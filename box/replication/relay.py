@@ -37,7 +37,7 @@ _CHUNK_ROWS = 1000
 
 
 class RelayHost(Protocol):
-    """What the relays of an instance share."""
+    """The part of an instance that its relays share."""
 
     loop: asyncio.AbstractEventLoop
     instance: LocalInstance
@@ -54,7 +54,7 @@ class RelayHost(Protocol):
 
 
 class RowFilter:
-    """Which rows of the journal a replica gets, and in what form.
+    """Picks the rows of the journal that a replica gets, and gives them their form.
 
     Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
     replica itself has made are not sent back, except those it has lost: written before it subscribed.

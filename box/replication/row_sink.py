@@ -30,7 +30,7 @@ from box.wire.vclock import VCLOCK_MAX, VClock
 if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.txn.dml import Dml
-    from box.txn.manager import TransactionManager
+    from box.txn.lifecycle import TransactionManager
     from box.txn.synchro import LimboDriver
 
 

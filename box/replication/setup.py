@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.txn.dml import Dml
-    from box.txn.manager import TransactionManager
+    from box.txn.lifecycle import TransactionManager
     from box.txn.synchro import LimboDriver
 
 

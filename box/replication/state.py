@@ -14,7 +14,7 @@ from enum import Enum, auto
 
 
 class ApplierState(Enum):
-    """What an applier does; `box.info.replication[i].upstream.status` is the name in lower case."""
+    """States of an applier; `box.info.replication[i].upstream.status` is the name in lower case."""
 
     OFF = auto()
     CONNECT = auto()
@@ -40,7 +40,7 @@ class ApplierState(Enum):
 
 
 class RelayState(Enum):
-    """What a relay does; `box.info.replication[i].downstream.status`."""
+    """States of a relay; `box.info.replication[i].downstream.status`."""
 
     OFF = auto()
     FOLLOW = auto()
@@ -52,7 +52,7 @@ class RelayState(Enum):
 
 
 class SyncState(Enum):
-    """How a replica's applier counts towards the sync quorum."""
+    """States of a replica's applier as the sync quorum counts them."""
 
     DISCONNECTED = auto()
     LOADING = auto()

@@ -9,7 +9,8 @@ from box.schema.bootstrap import bootstrap_rows
 from box.schema.function import Function
 from box.schema.ids import SpaceId, UserId
 from box.schema.schema import Schema
-from box.schema.sequence import Sequence, fill_sequence
+from box.schema.sequence import Sequence
+from box.schema.sequence_fill import fill_sequence
 from box.schema.space import NOTHING, Space, SpaceDef, Trigger
 from box.schema.system import initial_schema
 

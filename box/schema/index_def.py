@@ -17,7 +17,7 @@ from box.schema.options import BOOLEAN, ENUM, FLOAT, INTEGER, LEGACY, STRING, UN
 from box.schema.space import SpaceDef
 
 if TYPE_CHECKING:
-    from box.schema.schema import CollationDef
+    from box.schema.collation_def import CollationDef
 
 _OPTS_FIELD = 4
 _INDEX_OPTIONS = {

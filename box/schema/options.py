@@ -9,7 +9,7 @@ from box.data.collation import collation_by_id
 from box.errors import BoxError, client_error, unsupported
 
 if TYPE_CHECKING:
-    from box.schema.schema import CollationDef
+    from box.schema.collation_def import CollationDef
 
 Option = tuple[str, Callable[[Any], bool]]
 """The type's name in a message, and the check."""

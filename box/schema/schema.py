@@ -15,6 +15,7 @@ from box.data import codec
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
+from box.schema.collation_def import CollationDef
 from box.schema.function import Function
 from box.schema.ids import UserId
 from box.schema.sequence import Sequence
@@ -28,18 +29,6 @@ class Grant:
 
     grantor: int
     mask: int
-
-
-@dataclass(frozen=True, slots=True)
-class CollationDef:
-    """A decoded `_collation` tuple."""
-
-    id: int
-    name: str
-    owner: int
-    type: str
-    locale: str
-    options: dict[str, Any]
 
 
 def _entries(space: Space) -> Iterable[bytes]:

@@ -8,10 +8,9 @@ sequence is undone with its value). The values of sequences that only auto-incre
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from box.data import codec
-from box.data.json_path import follow, parse_path
+from box.data.json_path import parse_path
 from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_object
@@ -20,7 +19,6 @@ from box.schema.identifier import check_name
 
 if TYPE_CHECKING:
     from box.index import IndexDef
-    from box.schema.space import Space
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -150,62 +148,3 @@ class Sequence:
 
     def __repr__(self) -> str:
         return f"<sequence {self.id} {self.name!r} at {self.value}>"
-
-
-def fill_sequence(space: Space, credentials: Credentials, raw: bytes) -> bytes:
-    """The tuple to insert or replace: nil in the sequence's field becomes the next value.
-
-    A number in the field moves the sequence forward instead, so that a later nil does not collide with it; this
-    is also how recovery restores the value. Anything else is left to the format check.
-    """
-    sequence = space.sequence
-    if sequence is None:
-        return raw
-    if not sequence.is_generated:
-        sequence.check_access(credentials)
-    if space.primary is None:
-        return raw
-    if space.sequence_path is not None:
-        return _fill_by_path(sequence, space.sequence_field, space.sequence_path, raw)
-    start = _field_start(raw, space.sequence_field)
-    if start is None:
-        return raw
-    if raw[start] == 0xC0:
-        return raw[:start] + codec.pack(sequence.next()) + raw[start + 1 :]
-    _take_note(sequence, codec.unpack(raw[start : codec.skip(raw, start)]))
-    return raw
-
-
-def _take_note(sequence: Sequence, value: Any) -> None:
-    if type(value) is int and INT64_MIN <= value <= INT64_MAX:
-        sequence.advance_to(value)
-
-
-def _field_start(raw: bytes, field_no: int) -> int | None:
-    """Where a field (0-based) of a tuple begins; None when the tuple is shorter or no array."""
-    kind, count, position = codec.read_container(raw)
-    if kind != "array" or count <= field_no:
-        return None
-    for _ in range(field_no):
-        position = codec.skip(raw, position)
-    return position
-
-
-def _fill_by_path(sequence: Sequence, field_no: int, path: str, raw: bytes) -> bytes:
-    """The same for a field inside a document: the path leads there from the top-level field."""
-    fields = codec.unpack(raw)
-    if not isinstance(fields, list) or field_no >= len(fields):
-        return raw
-    *outer, last = parse_path(path)
-    holder = follow(fields[field_no], tuple(outer))
-    if isinstance(holder, dict):
-        found = last in holder
-    else:
-        found = isinstance(holder, list) and isinstance(last, int) and last < len(holder)
-    if not found:
-        return raw
-    if holder[last] is not None:
-        _take_note(sequence, holder[last])
-        return raw
-    holder[last] = sequence.next()
-    return codec.pack(fields)

@@ -13,7 +13,6 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.index.base import IteratorType
 
 if TYPE_CHECKING:
-    from box.schema.space import Space
     from box.session import Session
 
 ERROR_MARSHALING = "error_marshaling_enabled"
@@ -77,7 +76,7 @@ class SessionSettings:
             names = [name for name in names if _matches(iterator, name, pivot)]
         return [self._row(session, name) for name in names]
 
-    def update(self, space: Space, session: Session, key: list[Any], new: bytes) -> bytes:
+    def update(self, session: Session, key: list[Any], new: bytes) -> bytes:
         """Take over an updated row (made from `get` by the update operations); returns it.
 
         CANT_UPDATE_PRIMARY_KEY, SESSION_SETTING_INVALID_VALUE, NO_SUCH_ENGINE.
@@ -85,7 +84,7 @@ class SessionSettings:
         name = self._name_of(key)
         fields = codec.unpack(new)
         if fields[0] != name:
-            raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, space.index(0).definition.name, space.name)
+            raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, "primary", "_session_settings")
         self.set(session, name, fields[1] if len(fields) > 1 else None)
         return new
 

@@ -77,7 +77,7 @@ class SpaceDef:
 
 
 class Layout(NamedTuple):
-    """What an alter replaces."""
+    """The part of a space that an alter replaces."""
 
     definition: SpaceDef
     format: TupleFormat

@@ -49,7 +49,7 @@ class Writer(Protocol):
 
 
 class UpgradeLog(Protocol):
-    """Where it tells what it does."""
+    """A log that the upgrade is told in."""
 
     def info(self, text: str) -> None: ...
 

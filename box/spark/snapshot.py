@@ -1,4 +1,4 @@
-"""What a snapshot file holds, found without a node: definitions of its spaces, ranges of blocks, and rows.
+"""The content of a snapshot file, found without a node: definitions of its spaces, ranges of blocks, and rows.
 
 A snapshot is split at block boundaries. The planner walks from fixheader to fixheader (19 bytes a block), so that a
 damaged file is noticed before any data is read, and no block is lost between two ranges.
@@ -18,7 +18,7 @@ import msgpack
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.journal import xlog
-from box.journal.errors import XlogError
+from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key
 
 _SNAPSHOT_NAME: Final = re.compile(r"\d{20}\.snap")

@@ -21,7 +21,7 @@ from box.data.codec import unpack
 from box.data.update import apply_update, apply_upsert, check_operations
 from box.errors import ErrorCode, client_error, unsupported
 from box.schema.access import Privilege
-from box.schema.sequence import fill_sequence
+from box.schema.sequence_fill import fill_sequence
 from box.schema.space import NOTHING, Space
 from box.txn.quick import DELETE, INSERT, REPLACE, UPDATE, UPSERT, WRITE_PRIVILEGES, QuickWriter
 from box.txn.storage import Mode
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from box.index import Index
     from box.schema.schema import Schema
     from box.session import Context
-    from box.txn.manager import TransactionManager
+    from box.txn.lifecycle import TransactionManager
     from box.txn.transaction import Statement, Transaction
 
 
@@ -322,7 +322,7 @@ class Dml(QuickWriter):
         if old is None:
             return None
         new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
-        return service.update(space, ctx.session, request.key, new)
+        return service.update(ctx.session, request.key, new)
 
     # -- user triggers
 

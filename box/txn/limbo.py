@@ -80,7 +80,7 @@ class Decision(NamedTuple):
 
 
 class LimboOutcome(NamedTuple):
-    """What became of entries: committed oldest first, rolled back newest first."""
+    """Entries that left the limbo: committed oldest first, rolled back newest first."""
 
     committed: list[LimboEntry]
     rolled_back: list[LimboEntry]

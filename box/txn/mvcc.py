@@ -48,7 +48,7 @@ _OPEN: Final = (TxnState.INPROGRESS, TxnState.IN_READ_VIEW)
 
 
 class Write:
-    """What one statement leaves in one slot."""
+    """The value that one statement leaves in one slot."""
 
     __slots__ = ("committed", "psn", "slot", "txn", "value")
 
@@ -156,7 +156,7 @@ def _whole(index: Index, key: SortKey) -> tuple[Any, ...]:
 
 
 class ReadSet:
-    """What a transaction has read."""
+    """Everything that a transaction has read."""
 
     __slots__ = ("points", "ranges", "tuples")
 

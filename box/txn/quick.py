@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.manager import TransactionManager
+    from box.txn.lifecycle import TransactionManager
     from box.wire.entry import JournalEntry
 
 TUPLE_OVERHEAD: Final = 14
@@ -84,7 +84,7 @@ def _quick_written(entry: JournalEntry) -> None:
 
 
 class SpacePlan:
-    """What a change needs to know about one layout of a space."""
+    """Facts about one layout of a space that a change needs."""
 
     __slots__ = (
         "find",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.schema.sysview import ViewIndex
     from box.session import Context
-    from box.txn.manager import TransactionManager
+    from box.txn.lifecycle import TransactionManager
 
 _ITERATOR_MAX: Final = 12
 _READ: Final = int(Privilege.R | Privilege.U)

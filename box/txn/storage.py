@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Mode(Enum):
-    """What a tuple with the same primary key means to `TupleStorage.store`."""
+    """The meaning of a tuple with the same primary key to `TupleStorage.store`."""
 
     INSERT = auto()
     """It must not exist."""

@@ -1,4 +1,4 @@
-"""What keeps the limbo moving: journal writes, acknowledgements, timeouts, promotion.
+"""Drives the limbo: journal writes, acknowledgements, timeouts, promotion.
 
 The decisions are `box.txn.limbo`'s. This module writes the rows that it asks for and tells the transactions what
 became of them. A CONFIRM, ROLLBACK or PROMOTE row, our own or another instance's, takes effect when it is in the
@@ -24,11 +24,10 @@ from box.txn.latch import RWLatch
 from box.txn.limbo import NO_LSN, Decision, Limbo, LimboOutcome
 from box.waiters import Waiters
 from box.wire.constants import RequestType
-from box.wire.entry import JournalEntry
+from box.wire.entry import JournalEntry, JournalSink
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
-    from box.txn.manager import JournalSink
     from box.txn.transaction import Transaction
     from box.wire.row import Row
 

@@ -1,8 +1,9 @@
-"""What the transaction side gives to the journal: one transaction."""
+"""One transaction on its way to the journal, and the journal as transactions see it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from box.errors import BoxError
 from box.wire.row import Row
@@ -22,3 +23,21 @@ class JournalEntry:
         self.on_complete = on_complete
         self.error: BoxError | None = None
         self.size = 0
+
+
+class JournalSink(Protocol):
+    """Takes entries: the journal, or the recovery's stand-in that completes them at once."""
+
+    @property
+    def vclock(self) -> Mapping[int, int]:
+        """What is written."""
+
+    @property
+    def is_void(self) -> bool:
+        """Rows only move the vclock; nothing reads them."""
+
+    def pass_row(self) -> None:
+        """One row of this instance, alone in its transaction, is written: for `is_void`. Raises WAL_IO."""
+
+    def submit(self, entry: JournalEntry) -> None:
+        """Queue an entry. Raises WAL_IO when it can not even be queued."""

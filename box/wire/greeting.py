@@ -30,7 +30,7 @@ _FIRST_WITH_UUID: Final = version_id(1, 6, 7)
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a server says first. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
+    """The first words of a server. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
 
     version_id: int
     protocol: str

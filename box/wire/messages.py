@@ -220,7 +220,7 @@ def decode_synchro(row: Row) -> SynchroRequest:
 
 @dataclass(frozen=True, slots=True)
 class RaftRequest:
-    """What an instance tells about elections: `vote` is a replica id, `state` 1 follower, 2 candidate, 3 leader.
+    """An instance's state in elections: `vote` is a replica id, `state` 1 follower, 2 candidate, 3 leader.
     The vclock comes with a candidate's request for votes."""
 
     term: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from console.suite.server import InstanceProcess, ServerError
+from console.suite.instance import InstanceProcess, ServerError
 
 _PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 

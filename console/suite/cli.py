@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from console import streams
-from console.suite.config import SuiteError
 from console.suite.runner import Report, RunOutcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.suite_ini import SuiteError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from console.suite.config import SuiteError
 from console.suite.runner import PYTHON_SUFFIX, SUFFIX, RunOutcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.suite_ini import SuiteError
 
 
 class SuiteFailure(Exception):

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import yaml
 
 from console.suite.filters import Filters
-from console.suite.server import POLL, InstanceProcess, StartOptions
+from console.suite.instance import POLL, InstanceProcess, StartOptions
 from console.suite.wire import Address, ConsoleClient
 
 _Result = TypeVar("_Result")
@@ -150,7 +150,7 @@ class ServerFace:
 
 
 class _Output(io.StringIO):
-    """What the script prints, with `push_filter`, `pop_filter` and `clear_all_filters` as scripts expect."""
+    """Output of the script, with `push_filter`, `pop_filter` and `clear_all_filters` as scripts expect."""
 
     def __init__(self) -> None:
         super().__init__()

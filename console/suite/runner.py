@@ -14,12 +14,12 @@ from types import SimpleNamespace
 
 import lua
 from console.suite.app import run_app
-from console.suite.config import Params, Suite, SuiteError, load_suite
 from console.suite.inspector import Inspector
+from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
 from console.suite.python_test import run_python_test
 from console.suite.script import Run, ScriptReader, result_version
-from console.suite.server import InstanceProcess, ServerError, StartOptions, Surroundings
 from console.suite.session import DEFAULT, TestSession
+from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
 from console.suite.wire import WireError
 
 SUFFIX = ".test.lua"

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
-from console.suite.config import Params, SuiteError
 from console.suite.filters import Filters
+from console.suite.instance import InstanceProcess, ServerError, StartOptions, State, Surroundings
 from console.suite.language import Command, CommandError, Option, parse
 from console.suite.script import ScriptReader
-from console.suite.server import InstanceProcess, ServerError, StartOptions, State, Surroundings
+from console.suite.suite_ini import Params, SuiteError
 from console.suite.wire import Address, ConsoleClient, WireError
 
 DEFAULT = "default"

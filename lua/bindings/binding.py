@@ -1,4 +1,4 @@
-"""What every binding shares: how its methods are bound and how a call ends.
+"""The base of all bindings: binds their methods and ends their calls.
 
 A bound method returns to Lua: bytes, None, True or a number >= 0 as its result; `(False, error bytes)` for an
 error; a negative number, the token of something that Lua has to wait for. Nothing is ever raised across.

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from box.data.keydef import PartDef
     from box.index import IndexDef
     from box.instance.node import Instance
+    from box.schema.collation_def import CollationDef
     from box.schema.function import Function
-    from box.schema.schema import CollationDef, Schema
+    from box.schema.schema import Schema
     from box.schema.sequence import Sequence
     from box.schema.space import Space
     from lua.bindings.functions import FunctionBinding

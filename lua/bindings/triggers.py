@@ -41,7 +41,7 @@ class _SpaceTrigger:
 
 
 class TriggerBinding(Binding):
-    """Where the lists of Lua meet the core."""
+    """Joins the trigger lists of Lua with the core."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)

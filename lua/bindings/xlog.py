@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from box.data import codec
 from box.errors import system_error, unsupported
-from box.journal.errors import XlogError
 from box.journal.rows import decode_rows
 from box.journal.xlog import XlogDecoder
+from box.journal.xlog_errors import XlogError
 from box.wire.constants import RequestType
 from box.wire.row import Row
 from lua.bindings.binding import Binding, Outcome, guarded, text

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_ddl
+from box.schema.collation_def import CollationDef
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier
 from box.schema.ids import NAME_MAX
 from box.schema.options import ENUM, check_options
-from box.schema.schema import CollationDef, Schema
+from box.schema.schema import Schema
 
 if TYPE_CHECKING:
     from box.session import Context

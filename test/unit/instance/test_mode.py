@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 from box.errors import BoxError, ErrorCode
-from box.instance.mode import Mode, ReadOnlyReason
+from box.instance.mode import AccessMode, ReadOnlyReason
 
 SETTABLE = [reason for reason in ReadOnlyReason if reason is not ReadOnlyReason.SYNCHRO]
 
@@ -23,10 +23,10 @@ class Limbo:
         self.is_read_only = self.is_foreign
 
 
-def make() -> tuple[Mode, Limbo, list[str]]:
+def make() -> tuple[AccessMode, Limbo, list[str]]:
     """A mode, its limbo, and the reasons that were seen at each change."""
     limbo, seen = Limbo(), list[str]()
-    mode = Mode(limbo, lambda: seen.append(str(mode.reason)))
+    mode = AccessMode(limbo, lambda: seen.append(str(mode.reason)))
     return mode, limbo, seen
 
 

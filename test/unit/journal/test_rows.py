@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from box.journal.errors import XlogError
 from box.journal.rows import (
     BrokenLsn,
     RowEncoder,
@@ -20,6 +19,7 @@ from box.journal.rows import (
     insert_body_prefix,
 )
 from box.journal.xlog import BLOCK_SIZE
+from box.journal.xlog_errors import XlogError
 from box.wire.entry import JournalEntry
 from box.wire.row import Row, decode_header, encode_row
 from box.wire.vclock import VClock

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from box.journal.errors import XlogError
 from box.journal.xlog import (
     EOF_MARKER,
     FIXHEADER_SIZE,
@@ -22,6 +21,7 @@ from box.journal.xlog import (
     find_blocks,
     fixheader,
 )
+from box.journal.xlog_errors import XlogError
 from box.wire.vclock import VClock
 
 from .helpers import UUID_1

@@ -464,7 +464,7 @@ def test_session_settings(dictionary: Dictionary) -> None:
     assert isinstance(settings, SessionSettings)
     one, two = FakeSession(), FakeSession()
     name = "error_marshaling_enabled"
-    settings.update(space, one, [name], codec.pack([name, True]))
+    settings.update(one, [name], codec.pack([name, True]))
     assert (settings.value(one, name), settings.value(two, name)) == (True, False)
     assert settings.get(one, [name]) == codec.pack([name, True])
     assert settings.get(one, ["x"]) is None
@@ -488,7 +488,7 @@ def test_session_settings(dictionary: Dictionary) -> None:
         ),
         (["sql_default_engine"], ["sql_default_engine", "z"], "Space engine 'z' does not exist"),
     ):
-        assert refusal(settings.update, space, one, key, codec.pack(row)) == text
+        assert refusal(settings.update, one, key, codec.pack(row)) == text
     assert refusal(settings.set, one, "x", 1) == "Session setting x doesn't exist"
     assert settings.values(one)[name] is True
     assert settings.refuse("insert").message == "_session_settings space does not support replace()"

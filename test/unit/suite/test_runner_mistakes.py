@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from console.suite.cli import main
-from console.suite.config import SuiteError
 from console.suite.runner import RunOutcome, discover
+from console.suite.suite_ini import SuiteError
 
 from .test_runner import make_suite, run
 

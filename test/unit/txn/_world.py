@@ -15,8 +15,8 @@ from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef, SpaceOpts
 from box.session import Context, Session
 from box.txn.dml import Dml
+from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
-from box.txn.manager import TransactionManager
 from box.txn.mvcc import MvccStorage
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver

@@ -10,7 +10,7 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.txn.manager import changes_of
+from box.txn.lifecycle import changes_of
 from box.txn.transaction import Statement
 from box.wire.constants import RequestType
 

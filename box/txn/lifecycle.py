@@ -12,8 +12,8 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.txn.transaction import SUB_STMT_MAX, Savepoint, Statement, Transaction, TransactionHook, TxnState
@@ -27,28 +27,10 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.storage import TupleStorage
     from box.txn.synchro import LimboDriver
-    from box.wire.entry import JournalEntry
+    from box.wire.entry import JournalEntry, JournalSink
 
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
 """Engines without transactions: they neither bind a transaction nor forbid it to yield."""
-
-
-class JournalSink(Protocol):
-    """What takes entries: the journal, or the recovery's stand-in that completes them at once."""
-
-    @property
-    def vclock(self) -> Mapping[int, int]:
-        """What is written."""
-
-    @property
-    def is_void(self) -> bool:
-        """Rows only move the vclock; nothing reads them."""
-
-    def pass_row(self) -> None:
-        """One row of this instance, alone in its transaction, is written: for `is_void`. Raises WAL_IO."""
-
-    def submit(self, entry: JournalEntry) -> None:
-        """Queue an entry. Raises WAL_IO when it can not even be queued."""
 
 
 class TransactionManager:

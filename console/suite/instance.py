@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 import lua
-from console.suite.config import Suite
 from console.suite.process import spawn
+from console.suite.suite_ini import Suite
 from console.suite.wire import Address, ConsoleClient, WireError
 
 READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
@@ -40,7 +40,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all nodes of one test share."""
+    """Settings that all nodes of one test share."""
 
     suite: Suite
     executable: tuple[str, ...]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from console.suite.config import SuiteError, load_suite
 from console.suite.runner import discover
+from console.suite.suite_ini import SuiteError, load_suite
 
 
 def suite(directory: Path, ini: str, cfg: str | None = None) -> Path:

@@ -1,0 +1,189 @@
+"""The floors of the product: imports go down.
+
+`FLOORS` is the architecture as these tests enforce it, the roof first. A part may import the floors below its own,
+never its own floor or one above: so packages form no ring. Inside a part modules may import each other, without a ring
+either. What is below `if TYPE_CHECKING:` never runs; where it goes up or closes a ring it stands in a list with its
+reason, and the lists may only shrink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+
+from test.unit.house.source import Import, imports, modules
+
+FLOORS = (
+    ("console", "box"),  # the commands and the suite runner; `from box import Node`
+    ("box.embed",),  # an instance and its Lua runtime
+    ("lua",),  # LuaJIT, fibers, the Lua modules and their Python halves
+    ("box.instance",),  # one instance put together
+    ("box.replication",),  # appliers, relays, joins
+    ("box.iproto",),  # the server of the binary protocol
+    ("box.txn",),  # transactions and the one door for writes
+    ("box.schema", "box.spark"),  # the dictionary and its triggers; the exporter, which knows files only
+    ("box.session",),  # who is connected
+    ("box.index", "box.journal", "box.net"),  # tuples in memory, files, connections
+    ("box.wire",),  # what travels and what is stored, as pure formats
+    ("box.data",),  # values, tuples and keys
+    ("box.errinj", "box.log"),  # asked by everything above
+    ("box.eager", "box.waiters"),  # coroutines run at once, waits for a change
+    ("box.errors",),
+    ("box.error_codes",),
+)
+
+ONLY = {
+    "box.data": {"box.errors"},
+    "box.index": {"box.data", "box.errors"},
+    "box.journal": {"box.errinj", "box.errors", "box.waiters", "box.wire"},
+    "box.spark": {"box.data", "box.errors", "box.journal", "box.wire"},
+    "box.wire": {"box.data", "box.errors"},
+}
+"""Parts that know less than their floor allows."""
+
+UPWARD = {
+    "A DDL trigger is handed the statement and the transaction that fire it, and adds to what their end does.": {
+        "box.schema.ddl -> box.txn.transaction",
+        "box.schema.ddl.access -> box.txn.transaction",
+        "box.schema.ddl.alter -> box.txn.transaction",
+        "box.schema.ddl.cluster -> box.txn.transaction",
+        "box.schema.ddl.collation -> box.txn.transaction",
+        "box.schema.ddl.function -> box.txn.transaction",
+        "box.schema.ddl.index -> box.txn.transaction",
+        "box.schema.ddl.sequence -> box.txn.transaction",
+        "box.schema.ddl.space -> box.txn.transaction",
+        "box.schema.ddl.sql -> box.txn.transaction",
+        "box.schema.space -> box.txn.transaction",
+    },
+    "A session carries what the schema and the transactions put into it; it calls nothing of theirs.": {
+        "box.session -> box.schema.access",
+        "box.session -> box.txn.transaction",
+    },
+}
+"""Imports for annotations that go up, by the reason why they stay."""
+
+RINGS = {
+    "The parts of an instance take the instance until they get what they need one by one.": {
+        "box.instance.checkpoint",
+        "box.instance.loader",
+        "box.instance.node",
+        "box.instance.reconfigure",
+        "box.instance.startup",
+    },
+    "A server, its connections and their requests name each other.": {
+        "box.iproto.connection",
+        "box.iproto.dispatch",
+        "box.iproto.interface",
+        "box.iproto.plans",
+        "box.iproto.server",
+    },
+    "A transaction carries its place in the limbo and its versions, which point back at it.": {
+        "box.txn.limbo",
+        "box.txn.mvcc",
+        "box.txn.storage",
+        "box.txn.transaction",
+    },
+    "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},
+}
+"""Modules of one part that name each other in a circle, some for annotations only, by the reason why they stay."""
+
+_LEVELS = {part: len(FLOORS) - number for number, floor in enumerate(FLOORS) for part in floor}
+
+
+def part_of(module: str) -> str:
+    """The longest part that holds a module; `box` itself holds its facade only."""
+    parts = [part for part in _LEVELS if module == part or (part != "box" and module.startswith(f"{part}."))]
+    assert parts, f"{module} stands on no floor: give it one in FLOORS"
+    return max(parts, key=len)
+
+
+def is_downward(step: Import) -> bool:
+    """Whether an import stays inside its part or goes down to one that it may know."""
+    importer, imported = part_of(step.importer), part_of(step.imported)
+    if importer == imported:
+        return True
+    allowed = ONLY.get(importer)
+    return _LEVELS[imported] < _LEVELS[importer] and (allowed is None or imported in allowed)
+
+
+def place(step: Import) -> str:
+    """`file:line: importer -> imported`."""
+    return f"{modules()[step.importer].path}:{step.line}: {step.importer} -> {step.imported}"
+
+
+def rings(steps: Iterable[Import]) -> Iterator[set[str]]:
+    """Sets of modules of which each reaches all others (Tarjan's strongly connected components of two or more)."""
+    edges: dict[str, set[str]] = {}
+    for step in steps:
+        edges.setdefault(step.importer, set()).add(step.imported)
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+
+    def visit(module: str) -> Iterator[set[str]]:
+        order[module] = lowest[module] = len(order)
+        path.append(module)
+        for target in sorted(edges.get(module, ())):
+            if target not in order:
+                yield from visit(target)
+            if target in path:
+                lowest[module] = min(lowest[module], lowest[target])
+        if lowest[module] == order[module]:
+            ring = set(path[path.index(module) :])
+            del path[path.index(module) :]
+            if len(ring) > 1:
+                yield ring
+
+    for module in sorted(edges):
+        if module not in order:
+            yield from visit(module)
+
+
+def _lines(steps: Iterable[Import], within: Set[str] | None = None) -> str:
+    """The places of all steps, or of those between modules of a set."""
+    return "\n".join(place(step) for step in steps if within is None or {step.importer, step.imported} <= within)
+
+
+def test_every_module_stands_on_a_floor() -> None:
+    """A new part says where it belongs, and a part that is gone leaves the table."""
+    assert {part_of(module) for module in modules()} == set(_LEVELS)
+
+
+def test_imports_go_down_when_the_program_runs() -> None:
+    """Inside functions too. `from box import Node` is the facade, on the roof."""
+    upward = [step for step in imports() if not step.is_annotation and not is_downward(step)]
+    assert not upward, f"upward imports:\n{_lines(upward)}"
+
+
+def test_no_ring_of_modules_when_the_program_runs() -> None:
+    steps = [step for step in imports() if not step.is_annotation]
+    for ring in rings(steps):
+        raise AssertionError(f"a ring:\n{_lines(steps, ring)}")
+
+
+def test_upward_imports_for_annotations_are_those_with_a_reason() -> None:
+    found = {f"{step.importer} -> {step.imported}": step for step in imports() if not is_downward(step)}
+    listed = set().union(*UPWARD.values())
+    new = [step for pair, step in found.items() if pair not in listed]
+    assert not new, f"upward imports without a reason in UPWARD:\n{_lines(new)}"
+    assert listed <= found.keys(), f"gone; take them out of UPWARD: {sorted(listed - found.keys())}"
+
+
+def test_rings_for_annotations_are_those_with_a_reason() -> None:
+    steps = [step for step in imports() if part_of(step.importer) == part_of(step.imported)]
+    found = list(rings(steps))
+    for ring in found:
+        is_listed = any(ring <= listed for listed in RINGS.values())
+        assert is_listed, f"a ring without a reason in RINGS:\n{_lines(steps, ring)}"
+    gone = [sorted(listed - set().union(*found)) for listed in RINGS.values()]
+    assert not any(gone), f"no longer in a ring; take them out of RINGS: {gone}"
+
+
+def test_rings_are_found() -> None:
+    """The search itself: two rings that share nothing, and a line that hangs on one."""
+
+    def steps(*pairs: str) -> list[Import]:
+        return [Import(pair[0], pair[1], 1, False) for pair in pairs]
+
+    assert list(rings(steps("ab", "bc", "cd"))) == []
+    found = list(rings(steps("ab", "bc", "ca", "cd", "ef", "fe", "da", "xa")))
+    assert sorted(map(sorted, found)) == [["a", "b", "c", "d"], ["e", "f"]]
