@@ -12,6 +12,7 @@ import pytest
 
 from box import Node
 from box.data.codec import decode_decimal
+from test.support import until
 
 KEYS = (0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x20, 0x21, 0x22, 0x23, 0x24, 0x26, 0x27, 0x28, 0x40, 0x43)
 TYPES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 30, 40, 41, 64, 65, 66, 67, 68, 69, 70, 76, 77, 128, 1000)
@@ -100,9 +101,8 @@ async def talk(address: str, data: bytes, *, hangs_up: bool = False) -> bytes:
 
 async def until_quiet(node: Node, tasks: int, sessions: int) -> None:
     """Wait until no task and no session is left of what was asked."""
-    async with asyncio.timeout(5):
-        while len(asyncio.all_tasks()) > tasks or len(node.instance.node.sessions.by_id) > sessions:
-            await asyncio.sleep(0.01)
+    open_sessions = node.instance.node.sessions.by_id
+    await until(lambda: len(asyncio.all_tasks()) <= tasks and len(open_sessions) <= sessions)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -17,7 +17,8 @@ from box.errors import BoxError
 from box.net.client import IprotoConnection
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
-from test.unit.replication.cluster import SPACE, Cluster, Member, cluster, until
+from test.support import until
+from test.unit.replication.cluster import SPACE, Cluster, Member, cluster
 
 pytestmark = [
     pytest.mark.peer,
@@ -94,11 +95,14 @@ class Peer:
 
     async def becomes(self, expression: str, value: Any) -> None:
         """Wait until an expression has this value."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + 10
-        while (result := await self.eval(expression)) != [value]:
-            assert loop.time() < deadline, f"{expression}: {result}\n{self.log}"
-            await asyncio.sleep(0.01)
+
+        async def has_value() -> bool:
+            return await self.eval(expression) == [value]
+
+        try:
+            await until(has_value, expression)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {await self.eval(expression)}\n{self.log}") from None
 
     async def vclock(self) -> dict[int, int]:
         (answer,) = await self.eval("return setmetatable(box.info.vclock, {__serialize = 'map'})")

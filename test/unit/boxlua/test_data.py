@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from test.support import until
+
 from .box_support import DEADLINE, Box, Run
 
 CREATE = """
@@ -414,9 +416,7 @@ def test_a_write_ends_although_a_checkpoint_begins_in_the_same_round(run: Run) -
             snapshot = require('fiber').new(box.snapshot)
             snapshot:set_joinable(true)
         """)
-        async with asyncio.timeout(DEADLINE):  # nothing else may call into Lua: that alone would wake the fiber
-            while not written:
-                await asyncio.sleep(0.001)
+        await until(lambda: written)  # nothing else may call into Lua: that alone would wake the fiber
         await box("box.error.injection.set('ERRINJ_SNAP_WRITE_DELAY', false) snapshot:join()")
 
     run(body, wal_mode="write")

@@ -7,12 +7,12 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from console.cli import USAGE_ERROR, Options, UsageError, parse_arguments, strip_shebang
+from test.support import wait_until
 
 COMMAND = [sys.executable, "-m", "console"]
 
@@ -192,12 +192,11 @@ def test_signals_stop_a_server(tmp_path: Path, number: signal.Signals) -> None:
     name = script(tmp_path, "box.cfg{log = 'node.log', listen = 'unix/:./i', pid_file = 'pid'}")
     process = subprocess.Popen([*COMMAND, name], cwd=tmp_path)
     try:
-        deadline = time.monotonic() + 30
         log = tmp_path / "node.log"
-        while not (log.exists() and "entering the event loop" in log.read_text()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_until(
+            lambda: process.poll() is not None or (log.exists() and "entering the event loop" in log.read_text())
+        )
+        assert process.poll() is None
         process.send_signal(number)
         assert process.wait(timeout=30) == 0
     finally:

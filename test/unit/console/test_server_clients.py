@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 from console import server
 from console.suite.wire import ConsoleClient
+from test.support import until
 
 from .conftest import listening
 
 GREETING_SIZE = 128
+
+FIBERS = "local n = 0 for _ in pairs(require('fiber').info()) do n = n + 1 end return n"
+"""The number of fibers, the one that asks included."""
 
 
 async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -30,12 +32,6 @@ async def _silent(path: Path) -> socket.socket:
     await loop.sock_connect(client, str(path))
     await loop.sock_recv(client, GREETING_SIZE)
     return client
-
-
-async def _until(condition: Callable[[], Coroutine[Any, Any, bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():
-            await asyncio.sleep(0.01)
 
 
 def test_a_command_of_many_pieces(short_path: Path) -> None:
@@ -85,8 +81,10 @@ def test_a_client_that_does_not_read(short_path: Path) -> None:
 
     async def run() -> tuple[int, str]:
         async with listening(short_path) as (_, path):
-            client, other = await _silent(path), await ConsoleClient.connect(path)
+            other = await ConsoleClient.connect(path)
             await other.execute("count = 0")
+            fibers = await other.execute(FIBERS)
+            client = await _silent(path)
             command, sent = b"count = count + 1 return ('z'):rep(100000)\n" * 100, 0
             try:
                 while sent < 64 << 20:
@@ -98,12 +96,10 @@ def test_a_client_that_does_not_read(short_path: Path) -> None:
                 pass
             client.close()
 
-            async def has_settled() -> bool:
-                before = await other.execute("count")
-                await asyncio.sleep(0.05)
-                return before == await other.execute("count")
+            async def is_forgotten() -> bool:
+                return await other.execute(FIBERS) == fibers
 
-            await _until(has_settled)
+            await until(is_forgotten, "the end of the client's fibers")
             count = await other.execute("count")
             other.close()
             return sent, count
@@ -124,14 +120,14 @@ def test_pushes_wait_for_the_reader(short_path: Path) -> None:
             async def has_begun() -> bool:
                 return "null" not in await other.execute("pushed")
 
-            await _until(has_begun)
+            await until(has_begun)
             pushed = await other.execute("pushed")
             client.close()
 
             async def has_ended() -> bool:
                 return "1000" in await other.execute("pushed")
 
-            await _until(has_ended)
+            await until(has_ended)
             other.close()
             return pushed, "ended"
 
@@ -188,7 +184,7 @@ def test_clients_that_vanish(short_path: Path) -> None:
             async def are_gone() -> bool:
                 return not any(session.type == "console" for session in instance.node.sessions.by_id.values())
 
-            await _until(are_gone)
+            await until(are_gone)
 
     asyncio.run(run())
 

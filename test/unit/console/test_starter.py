@@ -7,10 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from test.support import wait_until
 
 COMMAND = [sys.executable, "-m", "console"]
 DEADLINE = 30.0
@@ -75,11 +76,11 @@ def ask(path: Path, command: str) -> str:
 
 
 def wait_for_line(path: Path, text: str, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not (path.exists() and text in path.read_text()):
+    def is_there() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return path.exists() and text in path.read_text()
+
+    wait_until(is_there)
 
 
 def test_an_instance_under_a_starter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

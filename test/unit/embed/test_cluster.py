@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from box import Node
+from test.support import until
 
 
 def free_ports(count: int) -> list[int]:
@@ -34,9 +35,10 @@ def descriptors() -> dict[str, str]:
 
 
 async def until_equal(nodes: list[Node], count: int) -> None:
-    async with asyncio.timeout(20):
-        while [await node.space["s"].len() for node in nodes] != [count] * len(nodes):
-            await asyncio.sleep(0.01)
+    async def are_equal() -> bool:
+        return [await node.space["s"].len() for node in nodes] == [count] * len(nodes)
+
+    await until(are_equal)
 
 
 async def replicate_all_ways(root: Path) -> None:
@@ -87,8 +89,6 @@ def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path)
         await replicate_all_ways(tmp_path)
         gc.collect()
         assert set(threading.enumerate()) == threads
-        async with asyncio.timeout(5):
-            while descriptors() != before:
-                await asyncio.sleep(0.01)
+        await until(lambda: descriptors() == before)
 
     asyncio.run(run())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
 
 import msgpack
 import pytest
@@ -13,15 +11,10 @@ from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
+from test.support import until
 
 DEADLINE = 10.0
 """Seconds that something may take on a busy machine."""
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(DEADLINE):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 async def write(node: Instance, name: str) -> None:

@@ -18,6 +18,7 @@ from box.wire.constants import GREETING_SIZE, Key
 from box.wire.error import decode_error_body
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row
+from test.support import until
 
 from .fakes import SPACE_ID, FakeNode
 
@@ -58,14 +59,7 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode,
         yield node, server, address if bound.startswith("unix") else bound
     finally:
         await server.close()
-        await eventually(lambda: not server.connections)
-
-
-async def eventually(condition: Any, timeout: float = 5.0) -> None:
-    """Wait until the condition holds."""
-    async with asyncio.timeout(timeout):
-        while not condition():
-            await asyncio.sleep(0)
+        await until(lambda: not server.connections)
 
 
 @asynccontextmanager

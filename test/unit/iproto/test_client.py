@@ -23,9 +23,10 @@ from box.wire.greeting import encode_greeting
 from box.wire.messages import decode_replication, subscribe_row, vclock_row, vote_row
 from box.wire.row import Row, encode_packet
 from box.wire.vclock import VClock
+from test.support import until
 
 from .fakes import INSTANCE_UUID
-from .serving import client, data_of, eventually, run, serving
+from .serving import client, data_of, run, serving
 
 Handler = Any
 POSITION = encode_packet(vclock_row(VClock()))
@@ -113,7 +114,7 @@ def test_end_of_connection() -> None:
             ends: list[BoxError] = []
             connection.on_close = ends.append
             waiting = connection.send(Row(RequestType.CALL, body=pack({0x22: "wait"})))
-            await eventually(lambda: node.functions.gate is not None)
+            await until(lambda: node.functions.gate is not None)
             (accepted,) = server.connections
             accepted.close()
             with pytest.raises(BoxError, match="unexpected EOF"):

@@ -14,6 +14,7 @@ from box.wire.ballot import Ballot
 from box.wire.constants import Key, RequestType
 from box.wire.messages import decode_vclock, vote_row
 from box.wire.row import Row
+from test.support import until
 
 from .fakes import INSTANCE_UUID
 from .serving import (
@@ -23,7 +24,6 @@ from .serving import (
     client,
     data_of,
     error_of,
-    eventually,
     packet,
     request,
     row,
@@ -45,7 +45,7 @@ def test_greeting_and_session() -> None:
             assert session.peer.startswith("127.0.0.1:")
             assert (server.stats.connections, session.fd > 0) == (1, True)
             await raw.close()
-            await eventually(lambda: not node.sessions.by_id)
+            await until(lambda: not node.sessions.by_id)
             assert server.stats.connections == 0
 
     run(scenario())
@@ -321,13 +321,13 @@ def test_session_hooks() -> None:
             node.sessions.on_connect.append(on_connect)
             node.sessions.on_disconnect.append(on_disconnect)
             connecting = asyncio.create_task(RawClient.connect(address))
-            await eventually(lambda: bool(events))
+            await until(lambda: bool(events))
             assert not connecting.done()
             gate.set_result(None)
             raw = await connecting
             await raw.ask(request(RequestType.PING, 1))
             await raw.close()
-            await eventually(lambda: len(events) == 2 and not node.sessions.by_id)
+            await until(lambda: len(events) == 2 and not node.sessions.by_id)
             assert events == ["connect 1", "disconnect 1"]
             assert node.log.lines[-1] == "ER_PROC_LUA: ignored"
 
@@ -367,7 +367,7 @@ def test_replication_takes_the_connection() -> None:
             assert await raw.reader.read() == b"hello"
             assert taken == [b"more"]
             await raw.close()
-            await eventually(lambda: not server.connections and not node.sessions.by_id)
+            await until(lambda: not server.connections and not node.sessions.by_id)
 
             node.replication.behaviour = None
             raw = await RawClient.connect(address)

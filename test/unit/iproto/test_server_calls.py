@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.connection import Stop
 from box.schema.access import ALL_PRIVILEGES
 from box.wire.constants import RequestType
 from box.wire.row import Row
+from test.support import until
 
 from .serving import (
     SELECT_1,
@@ -19,7 +20,6 @@ from .serving import (
     body,
     client,
     data_of,
-    eventually,
     request,
     row,
     run,
@@ -101,7 +101,7 @@ def test_a_function_whose_end_fails_leaves_once(monkeypatch: pytest.MonkeyPatch)
                 await connection.request(call("begin"))
             assert server.in_flight == 0
             waiting = connection.send(call("wait"))
-            await eventually(lambda: node.functions.gate is not None)
+            await until(lambda: node.functions.gate is not None)
             node.functions.contexts[-1].txn = object()
             node.functions.gate.set_result(None)
             with pytest.raises(BoxError, match="ZeroDivisionError: a failed rollback"):
@@ -118,14 +118,14 @@ def test_client_leaves_a_waiting_function() -> None:
         async with serving() as (node, server, address):
             async with client(address) as connection:
                 connection.send(call("wait"))
-                await eventually(lambda: node.functions.gate is not None)
-            await eventually(lambda: not server.connections)
+                await until(lambda: node.functions.gate is not None)
+            await until(lambda: not server.connections)
             session = node.functions.contexts[0].session
             with pytest.raises(BoxError, match="Session is closed"):
                 session.push(b"\x01", 1)
             assert node.functions.gate is not None
             node.functions.gate.set_result(None)
-            await eventually(lambda: server.in_flight == 0)
+            await until(lambda: server.in_flight == 0)
 
     run(scenario())
 
@@ -145,7 +145,7 @@ def test_commits_answer_when_complete() -> None:
                     row(RequestType.DELETE, key=[9]),
                 )
             ]
-            await eventually(lambda: len(node.dml.waiting) == 4)
+            await until(lambda: len(node.dml.waiting) == 4)
             assert (server.in_flight, any(write.done() for write in writes)) == (4, False)
             first, second, third, fourth = node.dml.waiting
             for commit in (fourth, first, second):
@@ -171,7 +171,7 @@ def test_triggers_run_in_a_task() -> None:
             assert data_of(await connection.request(row(RequestType.DELETE, key=[1]))) == [[1]]
             node.dml.is_slow = True
             slow = connection.send(row(RequestType.REPLACE, tuple=[3]))
-            await eventually(lambda: bool(node.dml.waiting))
+            await until(lambda: bool(node.dml.waiting))
             node.dml.waiting[0].complete()
             assert data_of(await slow) == [[3]]
 
@@ -186,12 +186,12 @@ def test_net_msg_max() -> None:
             server.set_limit(4)
             node.dml.is_slow = True
             writes = [connection.send(row(RequestType.REPLACE, tuple=[key])) for key in range(20)]
-            await eventually(lambda: len(node.dml.waiting) == 5)
-            await asyncio.sleep(0.01)
+            await until(lambda: len(node.dml.waiting) == 5)
+            assert all(one._stopped & Stop.LIMIT for one in server.connections)
             assert (server.in_flight, len(node.dml.waiting)) == (5, 5)
             assert "net_msg_max limit is reached" in node.log.lines[-1]
             for done in range(20):
-                await eventually(lambda done=done: len(node.dml.waiting) > done)
+                await until(lambda done=done: len(node.dml.waiting) > done)
                 node.dml.waiting[done].complete()
             assert [data_of(await write) for write in writes] == [[[key]] for key in range(20)]
 
@@ -209,7 +209,7 @@ def test_delayed_requests() -> None:
                 connection.send(row(RequestType.SELECT, **SELECT_1)).add_done_callback(
                     lambda reply: order.append(reply.result().sync)
                 )
-            await eventually(lambda: len(order) == 100)
+            await until(lambda: len(order) == 100)
             assert order != sorted(order)
             assert sorted(order) == list(range(1, 101))
 
@@ -228,7 +228,7 @@ def test_slow_reader_is_not_read() -> None:
             for _ in range(200):
                 raw.send(request(RequestType.SELECT, 2, body(limit=1, key=[1])) * 10)
             (connection,) = server.connections
-            await eventually(lambda: bool(connection._stopped))
+            await until(lambda: bool(connection._stopped))
             raw.writer.transport.resume_reading()
             for _ in range(2000):
                 await raw.read_row()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
@@ -46,15 +46,6 @@ def replace_row(key: int, *, space_id: int = 512, filler: str = "x", **header: A
 
 def key_of(row: Row) -> int:
     return int(msgpack.unpackb(row.body, strict_map_key=False)[0x21][0])
-
-
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Let the loop run until the condition holds; fails after the deadline."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not condition():
-        assert loop.time() < deadline, "the condition did not come true"
-        await asyncio.sleep(0.0005)
 
 
 def write(journal: Journal, *rows: Row) -> asyncio.Future[BoxError | None]:

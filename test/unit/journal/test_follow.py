@@ -12,8 +12,9 @@ from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
 from box.wire.vclock import VClock
+from test.support import until
 
-from .helpers import key_of, replace_row, running_journal, until, write
+from .helpers import key_of, replace_row, running_journal, write
 
 
 async def take(follower: Follower, count: int) -> list[int]:
@@ -75,7 +76,7 @@ def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
             errinj.set("ERRINJ_WAL_DELAY", True)
             done = write(journal, replace_row(2))
             waiting = asyncio.create_task(take(follower, 1))
-            await asyncio.sleep(0.01)
+            await until(lambda: not journal._delay_over.is_set(), "the delay of the writer")
             assert not waiting.done()
             errinj.set("ERRINJ_WAL_WRITE", True)
             errinj.set("ERRINJ_WAL_DELAY", False)
@@ -162,7 +163,7 @@ def test_stop_ends_followers() -> None:
             first, second = journal.follow(VClock()), journal.follow(VClock())
             await take(first, 1)
             waiting = asyncio.create_task(anext(first, "ended"))
-            await asyncio.sleep(0.01)
+            await until(lambda: bool(journal._tail._waiters), "the wait for a row")
         assert await waiting == "ended"
         assert await anext(second, "ended") == "ended"
 

@@ -12,8 +12,9 @@ from box.errors import BoxError
 from box.journal import GarbageCollector, Journal, MemoryStorage, SnapshotReader, SnapshotSpace, SnapshotWriter
 from box.journal.directory import LogDirectory, LogKind
 from box.wire.vclock import VClock
+from test.support import until
 
-from .helpers import UUID_1, RecordingLog, replace_row, running_journal, until, write
+from .helpers import UUID_1, RecordingLog, replace_row, running_journal, write
 
 
 class Node:

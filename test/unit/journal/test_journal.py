@@ -12,9 +12,10 @@ from box.errors import BoxError
 from box.journal import Journal, JournalEntry, MemoryStorage
 from box.journal.storage import AppendFile
 from box.wire.vclock import VClock
+from test.support import until
 
 from .faulty import FaultyStorage
-from .helpers import UUID_1, recover, replace_row, running_journal, until, write
+from .helpers import UUID_1, recover, replace_row, running_journal, write
 
 
 def test_rows_get_their_place_and_are_on_disk() -> None:

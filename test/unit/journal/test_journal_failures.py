@@ -12,9 +12,10 @@ from box.errors import BoxError, ErrorCode
 from box.journal import JournalEntry, MemoryStorage
 from box.wire.row import Row
 from box.wire.vclock import VClock
+from test.support import until
 
 from .faulty import FaultyStorage, failing, void
-from .helpers import RecordingLog, recover, replace_row, running_journal, until, write
+from .helpers import RecordingLog, recover, replace_row, running_journal, write
 
 
 @pytest.mark.parametrize("switch", ["ERRINJ_WAL_WRITE", "ERRINJ_WAL_WRITE_DISK", "ERRINJ_WAL_ROTATE"])
@@ -108,7 +109,7 @@ def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
             errinj.set("ERRINJ_WAL_DELAY", True)
             written = write(journal, replace_row(1))
             synced = asyncio.create_task(journal.sync())
-            await asyncio.sleep(0.01)
+            await until(lambda: not journal._delay_over.is_set(), "the delay of the writer")
             assert not written.done()
             assert not synced.done()
             assert storage.names(".") == []

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -48,10 +47,3 @@ async def open_lua(flavour: str, **options: Any) -> AsyncIterator[Lua]:
         yield lua
     finally:
         await lua.runtime.close()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Wait for a condition, with a deadline."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0)

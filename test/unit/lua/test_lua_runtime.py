@@ -13,8 +13,9 @@ import pytest
 
 from box.errors import BoxError, ErrorCode
 from lua.runtime import Runtime, decode_error, encode_error
+from test.support import until
 
-from .support import Lua, open_lua, until
+from .support import Lua, open_lua
 
 Run = Callable[..., Any]
 Evaluate = Callable[..., list[Any]]
@@ -249,7 +250,7 @@ def test_cancelling_the_caller_cancels_the_fiber(run: Run) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asyncio.sleep(0.01)
+        await until(lambda: lua.value("return ok ~= nil"), "the end of the wait")
         assert await lua.eval("return ok, problem.type") == [False, "FiberIsCancelled"]
 
     run(test)
@@ -312,7 +313,7 @@ def test_print_and_exit_are_injected(run: Run) -> None:
         assert lua.printed == b"a\t1\tnil\ttrue\n\n"
         task = asyncio.ensure_future(lua.eval("os.exit(3) print('never')"))
         await until(lambda: bool(lua.exits))
-        await asyncio.sleep(0.005)
+        await lua.eval("for _ = 1, 10 do require('fiber').yield() end")  # whoever could go on has gone on
         assert lua.exits == [3]
         assert not task.done()
         assert b"never" not in lua.printed

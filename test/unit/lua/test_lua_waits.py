@@ -12,8 +12,9 @@ import pytest
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
 from lua.fiber import WOKEN_MAX, Waits
+from test.support import until
 
-from .support import Lua, until
+from .support import Lua
 
 Run = Callable[..., Any]
 Evaluate = Callable[..., list[Any]]

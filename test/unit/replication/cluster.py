@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -19,21 +19,13 @@ from box.replication.state import ApplierState
 from box.schema.ids import SpaceId
 from box.session import Context
 from box.txn.transaction import Commit
+from test.support import until
 
 TIMEOUT = 0.1
 """replication_timeout of these nodes, seconds: how soon an applier tries again, a quarter of the tolerated silence."""
 
 SPACE = 512
 TREE_PK = [SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
-
-
-async def until(condition: Callable[[], object], what: str = "the condition", seconds: float = 10) -> None:
-    """Let the loop run until the condition holds; fails after the deadline."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not condition():
-        assert loop.time() < deadline, f"{what} did not come true"
-        await asyncio.sleep(0.001)
 
 
 class Member:

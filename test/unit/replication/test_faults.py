@@ -11,8 +11,9 @@ import warnings
 from box.errors import ErrorCode
 from box.journal.storage import MemoryStorage
 from box.replication.state import ApplierState, RelayState
+from test.support import until
 
-from .cluster import SPACE, TIMEOUT, Cluster, Member, cluster, equal, fails, until
+from .cluster import SPACE, TIMEOUT, Cluster, Member, cluster, equal, fails
 
 
 def test_a_broken_connection_is_made_again() -> None:
@@ -214,8 +215,7 @@ def test_a_full_queue_of_the_journal_holds_the_applier() -> None:
             replica.inject("WAL_DELAY", True)
             for key in range(100):
                 await master.put([key, "x" * 100])
-            await until(lambda: replica.node.journal.queue_size >= 1000)
-            await asyncio.sleep(0.02)
+            await until(lambda: bool(replica.node.journal._space_waiters), "the wait for room in the queue")
             assert 0 < len(replica.keys()) < 20
             replica.inject("WAL_DELAY", False)
             await equal([master, replica])
@@ -351,7 +351,7 @@ def test_delays_of_the_relay() -> None:
             await until(lambda: replica.follows(master))
             master.inject("RELAY_SEND_DELAY", True)
             await master.put([1, "x"])
-            await asyncio.sleep(0.02)
+            await until(lambda: bool(master.node.errinj._changes), "the delay of the relay")
             assert replica.keys() == []
             master.inject("RELAY_SEND_DELAY", False)
             await until(lambda: replica.keys() == [1])

@@ -14,8 +14,9 @@ from box.errors import BoxError, ErrorCode
 from box.replication.state import ApplierState
 from box.schema.ids import SpaceId
 from lua.bindings.info import InfoBinding, peer_name
+from test.support import until
 
-from .cluster import SPACE, cluster, equal, until
+from .cluster import SPACE, cluster, equal
 
 
 class Trigger:

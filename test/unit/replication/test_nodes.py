@@ -11,8 +11,9 @@ import pytest
 from box.errors import ErrorCode
 from box.replication.state import ApplierState, SyncState
 from box.schema.ids import SpaceId
+from test.support import until
 
-from .cluster import SPACE, Member, cluster, equal, fails, until
+from .cluster import SPACE, Member, cluster, equal, fails
 
 
 def test_join_brings_data_and_follows() -> None:
@@ -151,8 +152,9 @@ def test_rows_in_flight_are_not_applied_twice() -> None:
             await replica.node.configure({"replication_sync_timeout": 0.05})
             await replica.replicate()
             await replica.replicate(master)
-            await until(lambda: replica.only_applier().state is ApplierState.SYNC)
-            await asyncio.sleep(0.05)
+            await master.put([3, "x"])
+            await until(lambda: len(replica.keys()) == 3, "the row behind those that came again")
+            assert replica.only_applier().state is ApplierState.SYNC
             replica.inject("WAL_DELAY", False)
             await equal([master, replica])
             await until(lambda: replica.follows(master))

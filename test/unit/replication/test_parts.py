@@ -27,8 +27,9 @@ from box.wire.greeting import encode_greeting
 from box.wire.messages import heartbeat_row, subscribe_response_row
 from box.wire.row import Row, decode_row, encode_packet
 from box.wire.vclock import VClock
+from test.support import until
 
-from .cluster import fails, until
+from .cluster import fails
 
 UUIDS = [UUID(int=n) for n in range(1, 6)]
 

@@ -15,8 +15,9 @@ import pytest
 from box.errors import BoxError, ErrorCode
 from box.replication.state import ApplierState
 from box.txn.transaction import Commit
+from test.support import until
 
-from .cluster import Cluster, Member, cluster, equal, fails, until
+from .cluster import Cluster, Member, cluster, equal, fails
 
 SYNC = 600
 ROUNDS, BUSY_ROUNDS = 20, 5

@@ -6,26 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from console.suite.cli import INTERRUPTED
+from test.support import wait_until
 
 DEADLINE = 30.0
 INI = "[default]\ncore = {core}\nscript = box.lua\nuse_unix_sockets_iproto = 1\n"
 NOTE_PID = "local file = io.open({path!r}, 'w') file:write(require('tarantool').pid()) file:close()\n"
 LISTEN = "require('console').listen(os.getenv('ADMIN')) box.cfg{}\n"
 HANG = "require('fiber').sleep(1000)\n"
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -57,11 +49,11 @@ def test_nodes_end_with_the_runner(tmp_path: Path, core: str, number: signal.Sig
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
         pid = int((tmp_path / "pid").read_text())
         runner.send_signal(number)
         assert runner.wait(DEADLINE) == code
-        wait_for(lambda: not is_alive(pid))
+        wait_until(lambda: not is_alive(pid))
     finally:
         runner.kill()
         runner.wait()
