@@ -24,9 +24,8 @@ from box.wire.messages import decode_replication, subscribe_row, vclock_row, vot
 from box.wire.row import Row, encode_packet
 from box.wire.vclock import VClock
 from test.support import until
-
-from .fakes import INSTANCE_UUID
-from .serving import client, data_of, run, serving
+from test.unit.iproto.fakes import INSTANCE_UUID
+from test.unit.iproto.serving import client, data_of, run, serving
 
 Handler = Any
 POSITION = encode_packet(vclock_row(VClock()))

@@ -18,8 +18,7 @@ from box.wire.greeting import decode_greeting, encode_greeting
 from box.wire.packet import packet_bounds
 from box.wire.reply import reply_array, reply_chunk, reply_error, reply_ok, reply_tuples
 from box.wire.row import decode_row
-
-from .fakes import INSTANCE_UUID
+from test.unit.iproto.fakes import INSTANCE_UUID
 
 SALT = bytes(range(32))
 
