@@ -320,14 +320,14 @@ class Node:
         """Status, ids, vclock and read-only mode, as in `box.info`."""
         node = self.instance.node
         return {
-            "id": node.instance_id,
-            "uuid": str(node.instance_uuid),
-            "cluster": {"uuid": str(node.replicaset_uuid)},
+            "id": node.state.instance_id,
+            "uuid": str(node.state.instance_uuid),
+            "cluster": {"uuid": str(node.state.replicaset_uuid)},
             "status": node.status,
             "ro": node.mode.is_read_only,
-            "lsn": node.vclock[node.instance_id],
-            "vclock": dict(node.vclock),
-            "listen": node.iproto.bound_address if node.iproto is not None else None,
+            "lsn": node.state.vclock[node.state.instance_id],
+            "vclock": dict(node.state.vclock),
+            "listen": node.iproto.bound_address,
         }
 
 

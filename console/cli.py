@@ -264,7 +264,7 @@ class Program:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
 
     async def _stays_up(self) -> bool:
-        if self._instance.node.is_configured or self._consoles.is_serving:
+        if self._instance.node.state.is_configured or self._consoles.is_serving:
             return True
         fibers = (await self._call("fibers"))[0]
         return isinstance(fibers, (int, float)) and fibers > 0
@@ -289,17 +289,17 @@ class Program:
 
     async def _snapshot(self) -> None:
         node = self._instance.node
-        if not node.is_configured:
+        if not node.state.is_configured:
             node.log.warn("snapshot: the node is not configured")
             return
         try:
-            await node.snapshot()
+            await node.checkpoints.make()
         except BoxError as error:
             node.log.error(f"snapshot: {error.message}")
 
     def _say(self, level: Level, text: str) -> None:
         """To the log; before box.cfg a bare line on standard error, as the peer does."""
-        if self._instance.node.is_configured:
+        if self._instance.node.state.is_configured:
             self._instance.node.log.say(level, text, fiber="main")
         else:
             print(text, file=sys.stderr, flush=True)

@@ -13,7 +13,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.instance.instance_state import InstanceState
+from box.instance.resources import Resources
 from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
@@ -21,17 +23,38 @@ from box.schema.ids import SpaceId
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
-    from box.instance.node import Instance
+    from box.journal.journal import Journal
     from box.journal.storage import DirectoryLock
+    from box.schema.schema import Schema
     from box.schema.space import Space
+    from box.txn.storage import TupleStorage
+    from box.txn.synchro import LimboDriver
 
 
 class Checkpoints:
-    """The snapshots of one node, its garbage collector and the lock of its log directory."""
+    """The snapshots of one instance, its garbage collector and the lock of its log directory."""
 
-    def __init__(self, node: Instance) -> None:
-        self._node = node
-        self.collector = GarbageCollector(self._remove, log=node.log)
+    def __init__(
+        self,
+        resources: Resources,
+        state: InstanceState,
+        schema: Schema,
+        tuples: TupleStorage,
+        synchro: LimboDriver,
+    ) -> None:
+        self._loop = resources.loop
+        self._random = resources.random
+        self._disk = resources.disk
+        self._paths = resources.paths
+        self._config = resources.config
+        self._log = resources.log
+        self._errinj = resources.errinj
+        self._state = state
+        self._schema = schema
+        self._tuples = tuples
+        self._synchro = synchro
+        self._open_journal: Journal | None = None
+        self.collector = GarbageCollector(self._remove, log=resources.log)
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
         self._writer: SnapshotWriter | None = None
@@ -41,25 +64,25 @@ class Checkpoints:
         self._due: float | None = None
         """When the daemon makes the next checkpoint, by the loop's clock."""
 
+    @property
+    def _journal(self) -> Journal:
+        assert self._open_journal is not None, "checkpoints are made of a log that is open"
+        return self._open_journal
+
+    def use_journal(self, journal: Journal) -> None:
+        """The log is open."""
+        self._open_journal = journal
+
     # -- directories ----------------------------------------------------------------------------
-
-    @property
-    def wal_dir(self) -> str:
-        return self._node.relative(self._node.config["wal_dir"])
-
-    @property
-    def memtx_dir(self) -> str:
-        return self._node.relative(self._node.config["memtx_dir"])
 
     def lock(self) -> None:
         """Take the log directory for this instance. ALREADY_RUNNING, SystemError for a missing directory."""
         try:
-            self._lock = self._node.disk.lock(self.wal_dir)
+            self._lock = self._disk.lock(self._paths.wal_dir)
         except OSError as error:
-            text = f"Can't open path: {self.wal_dir}"
-            raise BoxError(ErrorCode.SYSTEM, text, type="SystemError", errno=error.errno or 0) from error
+            raise system_error(f"Can't open path: {self._paths.wal_dir}", error.errno or 0) from error
         if self._lock is None:
-            raise client_error(ErrorCode.ALREADY_RUNNING, self._node.config["wal_dir"])
+            raise client_error(ErrorCode.ALREADY_RUNNING, self._config["wal_dir"])
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -68,13 +91,16 @@ class Checkpoints:
 
     def scan(self) -> LogFile | None:
         """Find the snapshots of the directory and return the newest."""
-        node = self._node
         self._directory = LogDirectory(
-            node.disk, self.memtx_dir, LogKind.SNAP, force_recovery=node.config["force_recovery"], log=node.log
+            self._disk,
+            self._paths.memtx_dir,
+            LogKind.SNAP,
+            force_recovery=self._config["force_recovery"],
+            log=self._log,
         )
         self._directory.scan()
         self._directory.remove_inprogress()
-        self.collector.checkpoint_count = node.config["checkpoint_count"]
+        self.collector.checkpoint_count = self._config["checkpoint_count"]
         for file in self._directory.files:
             self.collector.add_checkpoint(file.vclock)
         return self._directory.files[-1] if self._directory.files else None
@@ -93,36 +119,35 @@ class Checkpoints:
             collector.checkpoint_is_in_progress = False
 
     async def _make(self) -> None:
-        node = self._node
         spaces = [
             SnapshotSpace(space.id, self.tuples_of(space), space.definition.opts.group_id)
-            for space in node.schema.snapshot_spaces()
+            for space in self._schema.snapshot_spaces()
         ]
-        rollback_count = node.limbo.rollback_count
-        start = await node.journal.begin_checkpoint()
-        if node.limbo.rollback_count != rollback_count:
+        rollback_count = self._synchro.limbo.rollback_count
+        start = await self._journal.begin_checkpoint()
+        if self._synchro.limbo.rollback_count != rollback_count:
             # The views show what was undone meanwhile, and the row that tells so comes after the checkpoint.
             raise client_error(ErrorCode.SYNC_ROLLBACK)
-        await node.synchro.wait_confirm()
+        await self._synchro.wait_confirm()
         self._writer = writer = SnapshotWriter(
-            node.disk,
-            self.memtx_dir,
+            self._disk,
+            self._paths.memtx_dir,
             start.vclock,
-            node.instance_uuid,
-            rate_limit=(node.config["snap_io_rate_limit"] or 0) * 1024 * 1024,
-            errinj=node.errinj,
-            log=node.log.of_cord("snapshot/101/main"),
+            self._state.instance_uuid,
+            rate_limit=(self._config["snap_io_rate_limit"] or 0) * 1024 * 1024,
+            errinj=self._errinj,
+            log=self._log.of_cord("snapshot/101/main"),
         )
         try:
-            await node.journal.in_thread(writer.write, spaces)
+            await self._journal.in_thread(writer.write, spaces)
             await self._inject_commit()
-            await node.journal.in_thread(writer.commit)
+            await self._journal.in_thread(writer.commit)
         except BaseException:
             writer.abort()
             raise
         finally:
             self._writer = None
-        await node.journal.commit_checkpoint(start)
+        await self._journal.commit_checkpoint(start)
         self.collector.add_checkpoint(start.vclock)
         if not self.collector.is_paused:
             await self.collector.wait()
@@ -130,15 +155,15 @@ class Checkpoints:
     def tuples_of(self, space: Space) -> list[bytes]:
         """All tuples of a space. The values of sequences are written to their space only now."""
         if space.id == SpaceId.SEQUENCE_DATA:
-            return list(self._node.schema.sequence_data())
-        return self._node.tuples.read_view(space)
+            return list(self._schema.sequence_data())
+        return self._tuples.read_view(space)
 
     async def _inject_commit(self) -> None:
-        values = self._node.errinj.values
+        values = self._errinj.values
         if values["ERRINJ_SNAP_COMMIT_FAIL"]:
             raise client_error(ErrorCode.INJECTION, "snapshot commit")
         if values["ERRINJ_SNAP_COMMIT_DELAY"]:
-            await self._node.errinj.wait_until_off("ERRINJ_SNAP_COMMIT_DELAY")
+            await self._errinj.wait_until_off("ERRINJ_SNAP_COMMIT_DELAY")
 
     # -- garbage --------------------------------------------------------------------------------
 
@@ -152,13 +177,12 @@ class Checkpoints:
         return self.collector.register_consumer(name, vclock)
 
     async def _remove(self, snapshots: VClock | None, rows: VClock | None) -> None:
-        node = self._node
         if snapshots is not None and self._directory is not None:
             directory = self._directory
             directory.scan()
-            await node.journal.in_thread(directory.remove_before, snapshots.signature)
+            await self._journal.in_thread(directory.remove_before, snapshots.signature)
         if rows is not None:
-            await node.journal.collect_garbage(rows)
+            await self._journal.collect_garbage(rows)
 
     def set_count(self, count: int) -> None:
         """`checkpoint_count` has changed."""
@@ -172,7 +196,7 @@ class Checkpoints:
         vclock = self.collector.backup_start(index)
         if self._directory is None:
             raise client_error(ErrorCode.MISSING_SNAPSHOT)
-        return [self._node.resolve(self._directory.filename(vclock.signature))]
+        return [self._paths.resolve(self._directory.filename(vclock.signature))]
 
     def backup_stop(self) -> None:
         self.collector.backup_stop()
@@ -181,17 +205,16 @@ class Checkpoints:
 
     def start(self) -> None:
         """The node has started: collect garbage and make checkpoints from now on."""
-        node = self._node
-        node.journal.on_checkpoint_threshold = self._request
-        node.journal.on_files_removed = self.collector.files_were_removed
-        self.set_threshold(node.config["checkpoint_wal_threshold"])
-        self.collector.start(0 if node.config["replication_anon"] else node.config["wal_cleanup_delay"])
-        self._daemon = node.loop.create_task(self._run(), name="checkpoint_daemon")
+        self._journal.on_checkpoint_threshold = self._request
+        self._journal.on_files_removed = self.collector.files_were_removed
+        self.set_threshold(self._config["checkpoint_wal_threshold"])
+        self.collector.start(0 if self._config["replication_anon"] else self._config["wal_cleanup_delay"])
+        self._daemon = self._loop.create_task(self._run(), name="checkpoint_daemon")
         self.reschedule()
 
     def set_threshold(self, size: float) -> None:
         """`checkpoint_wal_threshold`: a checkpoint after so many bytes of the log."""
-        self._node.journal.checkpoint_threshold = int(min(size, 2.0**63))
+        self._journal.checkpoint_threshold = int(min(size, 2.0**63))
 
     def _request(self) -> None:
         """So many bytes are written: the daemon makes a checkpoint now."""
@@ -200,10 +223,10 @@ class Checkpoints:
 
     def reschedule(self) -> None:
         """Begin a new `checkpoint_interval`. A checkpoint that is being made goes on."""
-        interval = self._node.config["checkpoint_interval"]
+        interval = self._config["checkpoint_interval"]
         # Instances that were started together do not write their snapshots together.
-        jitter = 1 + self._node.random.random() / 10
-        self._due = self._node.loop.time() + interval * jitter if interval else None
+        jitter = 1 + self._random.random() / 10
+        self._due = self._loop.time() + interval * jitter if interval else None
         self._wakeup.set()
 
     async def _run(self) -> None:
@@ -213,7 +236,7 @@ class Checkpoints:
             try:
                 await self.make()
             except BoxError as error:
-                self._node.log.error(f"checkpoint failed: {error.message}")
+                self._log.error(f"checkpoint failed: {error.message}")
             self.reschedule()
 
     async def _wait_until_due(self) -> None:

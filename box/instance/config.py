@@ -1,8 +1,8 @@
 """The option registry of `box.cfg`: name, type, default, whether it changes at run time, and its check.
 
 Two steps, both free of side effects: `prepare` checks names and types and gives the new values; `check` checks ranges
-and combinations over the whole set. `Node` applies the result. Names, defaults, order of checks and texts were observed
-on the peer (2.8.1).
+and combinations over the whole set. `box.instance.reconfigure` applies the result. Names, defaults, order of checks and
+texts were observed on the peer (2.8.1).
 """
 
 from __future__ import annotations
@@ -385,6 +385,10 @@ class Config:
     """Current values by attribute-like lookup: `config["listen"]`."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Every option has its default, as before the first `box.cfg`."""
         self.values: Values = {name: option.default for name, option in OPTIONS.items()}
         self.is_loaded = False
 

@@ -1,4 +1,4 @@
-"""Taking in the rows of a snapshot, from a file or from another instance.
+"""Taking in rows that are on disk somewhere: of a snapshot, be it a file's or another instance's, and of the log.
 
 Rows of system spaces go through their triggers one by one, because they define what comes after them. Tuples of the
 other spaces are collected and put into the indexes in bulk: a snapshot is in the order of the primary key. Secondary
@@ -17,27 +17,32 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.storage import duplicate
-from box.wire.change import Request
-from box.wire.constants import RequestType
+from box.wire.change import Request, decode_request
+from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
 from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.index import Index
-    from box.instance.node import Instance
+    from box.log import Log
+    from box.schema.schema import Schema
     from box.schema.space import Space
     from box.session import Context
     from box.txn.dml import Dml
+    from box.txn.lifecycle import TransactionManager
+    from box.txn.synchro import LimboDriver
 
 
 _INSERT_HEADER = bytes((0x81, 0x00, RequestType.INSERT))
 
 
 class SnapshotLoader:
-    """Feed it runs of tuples in the order of the file, then call `finish`."""
+    """Feed it runs of tuples in the order of the file, then call `finish`. `ctx` is of the user admin."""
 
-    def __init__(self, node: Instance) -> None:
-        self._node = node
-        self._ctx = node.new_context()
+    def __init__(self, schema: Schema, dml: Dml, ctx: Context, log: Log) -> None:
+        self._schema = schema
+        self._dml = dml
+        self._ctx = ctx
+        self._log = log
         self._space: Space | None = None
         self._tuples: list[bytes] = []
 
@@ -45,13 +50,13 @@ class SnapshotLoader:
         """Tuples of one space. NO_SUCH_SPACE, and what the space's format or its trigger raises."""
         if is_system_id(space_id):
             self._flush()
-            space = self._node.schema.space(space_id)
+            space = self._schema.space(space_id)
             for raw in tuples:
-                run_at_once(self._node.dml, self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
+                run_at_once(self._dml, self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
             return
         if self._space is None or self._space.id != space_id:
             self._flush()
-            self._space = self._node.schema.space(space_id)
+            self._space = self._schema.space(space_id)
         self._tuples += tuples
 
     def add_run(self, run: TupleRun, *, force: bool = False) -> None:
@@ -63,19 +68,27 @@ class SnapshotLoader:
 
     def _add_one_by_one(self, run: TupleRun) -> None:
         """Slow, with all indexes enabled: finds every wrong tuple and every repeated key."""
-        node = self._node
         for raw in run.tuples:
             try:
-                space = node.schema.space(run.space_id)
-                run_at_once(node.dml, self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
+                space = self._schema.space(run.space_id)
+                run_at_once(self._dml, self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
             except BoxError as error:
-                node.log.error(f"can't apply row: {error.message}")
+                self._log.error(f"can't apply row: {error.message}")
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Rows as another instance sends them."""
         block = b"".join([_INSERT_HEADER + row.body for row in rows if row.type == RequestType.INSERT])
         for run in decode_tuples(block)[0]:
             self.add_run(run)
+
+    @contextmanager
+    def joining(self) -> Iterator[None]:
+        """While rows come from another instance, the own record in `_cluster` may still change."""
+        self._schema.is_joining = True
+        try:
+            yield
+        finally:
+            self._schema.is_joining = False
 
     def finish(self) -> None:
         """Everything has been added."""
@@ -86,6 +99,39 @@ class SnapshotLoader:
         tuples, self._tuples = self._tuples, []
         if space is not None and tuples and space.is_plain:
             load_space(space, tuples)
+
+
+class LogLoader:
+    """Executes the transactions of the log. Their changes are on disk, so each is complete at once, unless it waits in
+    the limbo. `ctx` is of the user admin."""
+
+    def __init__(self, schema: Schema, dml: Dml, txns: TransactionManager, synchro: LimboDriver, ctx: Context) -> None:
+        self._schema = schema
+        self._dml = dml
+        self._txns = txns
+        self._synchro = synchro
+        self._ctx = ctx
+
+    def add(self, rows: list[Row]) -> None:
+        """One transaction. Raises what its requests raise; then nothing of it is left."""
+        if rows[0].type in SYNCHRO_TYPES:
+            self._synchro.recover(rows[0])
+            return
+        txn = self._txns.begin(self._ctx)
+        try:
+            for row in rows:
+                self._run(row)
+        except BoxError:
+            self._txns.rollback_open(self._ctx, txn)
+            raise
+        self._txns.commit_open(self._ctx, txn, waits=False)
+
+    def _run(self, row: Row) -> None:
+        if row.type == RequestType.NOP:
+            self._dml.run_nop(self._ctx, row)
+        elif row.type in DML_TYPES:
+            request = decode_request(row)
+            run_at_once(self._dml, self._ctx, self._schema.space(request.space_id), request)
 
 
 def run_at_once(dml: Dml, ctx: Context, space: Space, request: Request) -> None:

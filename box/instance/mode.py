@@ -5,7 +5,7 @@ reason     holds                                                              en
 loading    from the construction until a start is done, and after a failed    the instance is configured
 synchro    another instance owns the limbo, which has transactions            they are confirmed or rolled back, PROMOTE
 config     `read_only` is set                                                 box.cfg{read_only = false}
-orphan     since a change of `replication`, until in sync with a quorum       enough peers are in sync
+orphan     from the construction, and from a change of `replication` on       it is in sync with a quorum, or founds
 ```
 
 Several may hold at once; `reason` gives the first of the table. Elections, when there are any, stand above `synchro`:
@@ -52,7 +52,7 @@ class AccessMode:
     def __init__(self, limbo: LimboLike, on_change: Callable[[], None]) -> None:
         self._limbo = limbo
         self._on_change = on_change
-        self._reasons = {ReadOnlyReason.LOADING}
+        self._reasons = {ReadOnlyReason.LOADING, ReadOnlyReason.ORPHAN}
         self.is_held = True
 
     @property

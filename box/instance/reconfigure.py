@@ -9,48 +9,125 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from box.errors import ErrorCode, client_error, unsupported
-from box.log import log_level
-
-if TYPE_CHECKING:
-    from box.instance.node import Instance
+from box.instance.checkpoint import Checkpoints
+from box.instance.config import OPTIONS
+from box.instance.instance_state import InstanceState
+from box.instance.journal_opening import JournalOpening
+from box.instance.membership import Membership
+from box.instance.mode import ReadOnlyReason
+from box.instance.resources import Resources
+from box.iproto.server import IprotoServer
+from box.log import Log, log_level
+from box.replication.sources import Sources
+from box.txn.dml import Dml
+from box.txn.synchro import LimboDriver
 
 Setter = Callable[[Any], Awaitable[None] | None]
+"""What an option does to the part that it is about. One that may be set at any time is called before the start, too."""
+
+AT_START = (
+    "election_mode",
+    "hot_standby",
+    "background",
+    "read_only",
+    "net_msg_max",
+    "memtx_max_tuple_size",
+    "replication_synchro_quorum",
+    "replication_synchro_timeout",
+)
+"""What the parts have to know before the start begins; the others are read when they count."""
+
+
+def make_setters(
+    log: Log,
+    state: InstanceState,
+    *,
+    dml: Dml,
+    synchro: LimboDriver,
+    journal: JournalOpening,
+    checkpoints: Checkpoints,
+    sources: Sources,
+    iproto: IprotoServer,
+    membership: Membership,
+) -> dict[str, Setter]:
+    """The options that reach a part when they are set; the parts ask for the others themselves."""
+
+    def set_read_only(value: bool) -> None:
+        state.mode.set(ReadOnlyReason.CONFIG, value)
+
+    def set_max_tuple_size(value: float) -> None:
+        dml.max_tuple_size = int(min(value, sys.maxsize))
+
+    def set_log_level(value: int | str) -> None:
+        log.level = log_level(value)
+
+    def set_log_format(value: str) -> None:
+        log.format = value
+
+    def set_instance_uuid(value: str | None) -> None:
+        if value is not None and value != str(state.instance_uuid):
+            raise client_error(ErrorCode.RELOAD_CFG, "instance_uuid")
+
+    def set_replicaset_uuid(value: str | None) -> None:
+        if value is not None and value != str(state.replicaset_uuid):
+            raise client_error(ErrorCode.RELOAD_CFG, "replicaset_uuid")
+
+    async def set_replication_anon(value: bool) -> None:
+        if value:
+            text = "cannot be turned on after bootstrap has finished"
+            raise client_error(ErrorCode.CFG, "replication_anon", text)
+        await sources.register_self()
+
+    return {
+        "background": _unsupported("background mode", False),
+        "checkpoint_count": lambda count: checkpoints.set_count(int(count)),
+        "checkpoint_interval": lambda _: checkpoints.reschedule(),
+        "checkpoint_wal_threshold": checkpoints.set_threshold,
+        "election_mode": _unsupported("automatic leader election", "off"),
+        "hot_standby": _unsupported("hot standby", False),
+        "instance_uuid": set_instance_uuid,
+        "listen": iproto.listen,
+        "log_format": set_log_format,
+        "log_level": set_log_level,
+        "memtx_max_tuple_size": set_max_tuple_size,
+        "net_msg_max": iproto.set_limit,
+        "read_only": set_read_only,
+        "replicaset_uuid": set_replicaset_uuid,
+        "replication": lambda _: sources.reconfigure(),
+        "replication_anon": set_replication_anon,
+        "replication_connect_quorum": lambda _: sources.check_sync_quorum(),
+        "replication_synchro_quorum": lambda _: membership.update_quorum(),
+        "replication_synchro_timeout": lambda seconds: synchro.set_timeout(float(seconds)),
+        "wal_cleanup_delay": lambda seconds: checkpoints.collector.set_cleanup_delay(float(seconds)),
+        "wal_queue_max_size": journal.set_queue_size,
+    }
+
+
+def _unsupported(feature: str, only_value: object) -> Setter:
+    """UNSUPPORTED for any value but one."""
+
+    def check(value: object) -> None:
+        if value != only_value:
+            raise unsupported("Lunabox", feature)
+
+    return check
 
 
 class Reconfiguration:
-    """Changes of options of a running instance: the effect of each."""
+    """Applies `box.cfg` by the setters of the parts."""
 
-    def __init__(self, node: Instance) -> None:
-        self._node = node
-        self._setters: dict[str, Setter] = {
-            "checkpoint_count": self._set_checkpoint_count,
-            "checkpoint_interval": self._set_checkpoint_interval,
-            "checkpoint_wal_threshold": self._set_checkpoint_threshold,
-            "election_mode": self._set_election_mode,
-            "listen": self._set_listen,
-            "log_format": self._set_log_format,
-            "log_level": self._set_log_level,
-            "memtx_max_tuple_size": self._set_max_tuple_size,
-            "net_msg_max": self._set_net_msg_max,
-            "read_only": self._set_read_only,
-            "replication": self._set_replication,
-            "replication_connect_quorum": self._set_connect_quorum,
-            "replication_synchro_quorum": self._set_synchro_quorum,
-            "replication_synchro_timeout": self._set_synchro_timeout,
-            "instance_uuid": self._set_instance_uuid,
-            "replicaset_uuid": self._set_replicaset_uuid,
-            "replication_anon": self._set_replication_anon,
-            "wal_cleanup_delay": self._set_cleanup_delay,
-            "wal_queue_max_size": self._set_queue_size,
-        }
+    def __init__(self, resources: Resources, setters: Mapping[str, Setter]) -> None:
+        self._config = resources.config
+        self._log = resources.log
+        self._setters = setters
 
     async def change(self, options: Mapping[str, Any]) -> None:
-        """`box.cfg` on a running node. CFG, RELOAD_CFG."""
-        config = self._node.config
-        for name, value in config.changes(options, self._node.log.warn):
+        """`box.cfg` on a running instance. CFG, RELOAD_CFG."""
+        config = self._config
+        for name, value in config.changes(options, self._log.warn):
             config.check_change(name, value)
             old = config.values[name]
             config.values[name] = value
@@ -59,7 +136,7 @@ class Reconfiguration:
             except BaseException:
                 config.values[name] = old
                 raise
-            self.log_option(name, value)
+            self._log_option(name, value)
 
     async def _apply(self, name: str, value: Any) -> None:
         setter = self._setters.get(name)
@@ -69,88 +146,20 @@ class Reconfiguration:
         if outcome is not None:
             await outcome
 
-    def apply_initial(self) -> None:
+    async def apply_initial(self) -> None:
         """Before the start: what the start itself needs. UNSUPPORTED for what this node does not do."""
-        values = self._node.config.values
-        self._set_election_mode(values["election_mode"])
-        for name, text in (("hot_standby", "hot standby"), ("background", "background mode")):
-            if values[name]:
-                raise unsupported("Lunabox", text)
-        self._set_synchro_timeout(values["replication_synchro_timeout"])
-        self._set_max_tuple_size(values["memtx_max_tuple_size"])
+        for name in AT_START:
+            await self._apply(name, self._config[name])
 
-    def log_option(self, name: str, value: Any) -> None:
-        text = json.dumps(value, separators=(",", ":")) if name != "replication" else json.dumps(_masked(value))
-        self._node.log.info(f"set '{name}' configuration option to {text}")
+    def log_initial(self) -> None:
+        """After the start: which options are not as they are without a word of the user."""
+        for name, value in sorted(self._config.values.items()):
+            if value != OPTIONS[name].default:
+                self._log_option(name, value)
 
-    # -- one option each ------------------------------------------------------------------------
-
-    async def _set_listen(self, value: str | None) -> None:
-        await self._node.listen(value)
-
-    def _set_log_level(self, value: int | str) -> None:
-        self._node.log.level = log_level(value)
-
-    def _set_log_format(self, value: str) -> None:
-        self._node.log.format = value
-
-    def _set_net_msg_max(self, value: int) -> None:
-        if value < 2:
-            raise client_error(ErrorCode.CFG, "net_msg_max", "minimal value is 2")
-        if self._node.iproto is not None:
-            self._node.iproto.set_limit(value)
-
-    def _set_read_only(self, value: bool) -> None:
-        self._node.on_ro_change()
-
-    async def _set_replication(self, value: list[str] | None) -> None:
-        await self._node.replication.sources.reconfigure()
-
-    def _set_connect_quorum(self, value: int | None) -> None:
-        self._node.replication.sources.check_sync_quorum()
-
-    def _set_synchro_quorum(self, value: int | str) -> None:
-        self._node.update_synchro_quorum()
-
-    def _set_synchro_timeout(self, value: float) -> None:
-        self._node.synchro.set_timeout(float(value))
-
-    def _set_max_tuple_size(self, value: float) -> None:
-        self._node.dml.max_tuple_size = int(min(value, sys.maxsize))
-
-    def _set_checkpoint_count(self, value: int) -> None:
-        self._node.checkpoints.set_count(int(value))
-
-    def _set_checkpoint_interval(self, value: float) -> None:
-        self._node.checkpoints.reschedule()
-
-    def _set_checkpoint_threshold(self, value: float) -> None:
-        self._node.checkpoints.set_threshold(value)
-
-    def _set_cleanup_delay(self, value: float) -> None:
-        self._node.checkpoints.collector.set_cleanup_delay(float(value))
-
-    def _set_queue_size(self, value: float) -> None:
-        self._node.set_queue_size(value)
-
-    @staticmethod
-    def _set_election_mode(value: str) -> None:
-        if value != "off":
-            raise unsupported("Lunabox", "automatic leader election")
-
-    def _set_instance_uuid(self, value: str | None) -> None:
-        if value is not None and value != str(self._node.instance_uuid):
-            raise client_error(ErrorCode.RELOAD_CFG, "instance_uuid")
-
-    def _set_replicaset_uuid(self, value: str | None) -> None:
-        if value is not None and value != str(self._node.replicaset_uuid):
-            raise client_error(ErrorCode.RELOAD_CFG, "replicaset_uuid")
-
-    async def _set_replication_anon(self, value: bool) -> None:
-        if value:
-            text = "cannot be turned on after bootstrap has finished"
-            raise client_error(ErrorCode.CFG, "replication_anon", text)
-        await self._node.replication.sources.register_self()
+    def _log_option(self, name: str, value: Any) -> None:
+        text = json.dumps(_masked(value)) if name == "replication" else json.dumps(value, separators=(",", ":"))
+        self._log.info(f"set '{name}' configuration option to {text}")
 
 
 def _masked(sources: list[str] | None) -> list[str] | None:

@@ -6,159 +6,122 @@ no snapshot, somebody else leads         JOIN: snapshot, then the rows since the
 no snapshot, nobody else, or we lead     bootstrap the system spaces                -> checkpoint
 ```
 
-Until the journal is open, changes go to `StartupJournal`, which completes them at once.
+Until the log is open, changes go to `box.instance.journal_opening.StartupJournal`, which completes them at once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.instance.loader import SnapshotLoader, paused_collector, run_at_once
-from box.journal.recovery import Recovery
-from box.journal.snapshot import SnapshotReader
+from box.instance.checkpoint import Checkpoints
+from box.instance.instance_state import InstanceState
+from box.instance.journal_opening import JournalOpening
+from box.instance.loader import LogLoader, SnapshotLoader
+from box.instance.local_recovery import LocalRecovery
+from box.instance.resources import Resources
+from box.journal.directory import LogFile
 from box.replication.applier import Applier
+from box.replication.setup import Replication
 from box.schema.bootstrap import bootstrap_rows
-from box.schema.ids import is_system_id
-from box.session import Context
-from box.wire.change import decode_request
-from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
-from box.wire.entry import JournalEntry
 from box.wire.row import Row
 from box.wire.vclock import VClock
-
-if TYPE_CHECKING:
-    from box.instance.node import Instance
-
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
 """What ends a join halfway and may not come again: the connection was lost, or the master has undone the registration
 because a synchronous transaction was part of it."""
 
 
-class StartupJournal:
-    """Takes the place of the journal during recovery, bootstrap and join: what it is given is on disk already, or
-    will be in the first checkpoint."""
-
-    is_void = False
-
-    def __init__(self) -> None:
-        self.vclock = VClock()
-
-    def pass_row(self) -> None:
-        raise AssertionError("not a void journal")
-
-    def submit(self, entry: JournalEntry) -> None:
-        for row in entry.rows:
-            if row.lsn > self.vclock[row.replica_id]:
-                self.vclock.follow(row.replica_id, row.lsn)
-        entry.on_complete(entry)
-
-
 class Startup:
-    """One start of one node."""
+    """One start of one instance. `listen` serves the binary protocol at an address of `box.cfg.listen`, `first_uuid` is
+    the UUID of an instance without files."""
 
-    def __init__(self, node: Instance) -> None:
-        self._node = node
-        self._loader = SnapshotLoader(node)
+    def __init__(
+        self,
+        resources: Resources,
+        state: InstanceState,
+        snapshot_loader: SnapshotLoader,
+        log_loader: LogLoader,
+        checkpoints: Checkpoints,
+        replication: Replication,
+        journal: JournalOpening,
+        listen: Callable[[str | None], Awaitable[None]],
+        first_uuid: UUID,
+    ) -> None:
+        self._resources = resources
+        self._config = resources.config
+        self._log = resources.log
+        self._state = state
+        self._loader = snapshot_loader
+        self._log_loader = log_loader
+        self._checkpoints = checkpoints
+        self._replicaset = replication.replicaset
+        self._sources = replication.sources
+        self._journal = journal
+        self._listen = listen
+        self._first_uuid = first_uuid
+        self.is_join_undone = False
+        """It failed while it joined somebody, for a reason that passes: another may begin."""
 
     async def run(self) -> bool:
         """Start; True if this instance has just founded its replica set."""
-        node = self._node
-        node.checkpoints.lock()
-        snapshot = node.checkpoints.scan()
+        self._checkpoints.lock()
+        snapshot = self._checkpoints.scan()
         if snapshot is not None:
-            await self._recover(snapshot.path, snapshot.vclock, snapshot.meta.instance_uuid)
+            await self._recover(snapshot)
             return False
         return await self._bootstrap()
 
     # -- recovery -------------------------------------------------------------------------------
 
-    async def _recover(self, path: str, vclock: VClock, instance_uuid: UUID) -> None:
-        node = self._node
-        wanted = node.config["instance_uuid"]
-        if wanted is not None and UUID(wanted) != instance_uuid:
-            raise client_error(ErrorCode.INSTANCE_UUID_MISMATCH, wanted, str(instance_uuid))
-        node.instance_uuid = instance_uuid
-        node.log.info(f"instance uuid {instance_uuid}")
-        force = bool(node.config["force_recovery"])
-        recovery = Recovery(
-            node.disk,
-            node.checkpoints.wal_dir,
-            vclock,
-            instance_uuid=instance_uuid,
-            force_recovery=force,
-            log=node.log,
-            errinj=node.errinj,
-        )
+    async def _recover(self, snapshot: LogFile) -> None:
+        uuid = snapshot.meta.instance_uuid
+        wanted = self._config["instance_uuid"]
+        if wanted is not None and UUID(wanted) != uuid:
+            raise client_error(ErrorCode.INSTANCE_UUID_MISMATCH, wanted, str(uuid))
+        self._set_instance_uuid(uuid)
+        recovery = LocalRecovery(self._resources, self._state, snapshot, self._loader, self._log_loader)
         recovery.scan()
-        node.log.info(f"instance vclock {recovery.end_vclock}")
-        node.journal.vclock = recovery.end_vclock.copy()
-        node.checkpoints.collector.vclock = recovery.gc_vclock.copy()
-        await node.listen(node.config["listen"])
-        await node.replication.sources.configure(is_bootstrap=False)
+        self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
+        await self._listen(self._config["listen"])
+        await self._sources.configure(is_bootstrap=False)
         master = self._rejoin_master()
         if master is not None:
-            node.log.crit("replica is too old, initiating rebootstrap")
+            self._log.crit("replica is too old, initiating rebootstrap")
             await self._join(master)
             return
-        self._read_snapshot(path, force)
-        node.journal.vclock = vclock.copy()
-        self._read_log(recovery, force)
-        node.journal.vclock = recovery.vclock.copy()
+        recovery.read()
         self._check_replicaset_uuid()
-        self._finish(recovery.vclock)
+        self._finish()
 
-    def _read_snapshot(self, path: str, force: bool) -> None:
-        node = self._node
-        node.log.info(f"recovering from `{path}'")
-        snapshot = SnapshotReader(node.disk, path, force_recovery=force, log=node.log, errinj=node.errinj)
-        with paused_collector(), snapshot as reader:
-            # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
-            reader.skip_broken(False)
-            for runs, others in reader.tuples():
-                for run in runs:
-                    self._loader.add_run(run, force=force)
-                reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
-                for row in others:
-                    node.log.verbose(f"skipping a row of type {row.type}")
-            self._loader.finish()
-
-    def _read_log(self, recovery: Recovery, force: bool) -> None:
-        node = self._node
-        ctx = node.new_context()
-        for rows in recovery.transactions():
-            try:
-                apply_recovered(node, ctx, rows)
-            except BoxError as error:
-                if not force:
-                    raise
-                node.log.error(f"skipping row {{{rows[0].replica_id}: {rows[0].lsn}}}: {error.message}")
+    def _set_instance_uuid(self, uuid: UUID) -> None:
+        self._state.instance_uuid = uuid
+        self._log.info(f"instance uuid {uuid}")
 
     def _check_replicaset_uuid(self) -> None:
-        wanted = self._node.config["replicaset_uuid"]
-        actual = self._node.replicaset_uuid
+        wanted = self._config["replicaset_uuid"]
+        actual = self._state.replicaset_uuid
         if wanted is not None and UUID(wanted) != actual:
             raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, wanted, str(actual))
 
     def _rejoin_master(self) -> Applier | None:
         """The peer to join anew, if none has kept the rows that this instance lacks."""
-        node = self._node
+        vclock = self._state.vclock
         best: Applier | None = None
-        for applier in node.replicaset.appliers:
+        for applier in self._replicaset.appliers:
             if not applier.is_connected or applier.is_self:
                 continue
             ballot = applier.ballot
-            if node.vclock.covers(ballot.gc_vclock, ignore_zero=True):
+            if vclock.covers(ballot.gc_vclock, ignore_zero=True):
                 return None
-            node.log.info(
-                f"can't follow {applier.uuid} at {applier.address}: required {node.vclock} available {ballot.gc_vclock}"
+            self._log.info(
+                f"can't follow {applier.uuid} at {applier.address}: required {vclock} available {ballot.gc_vclock}"
             )
-            if not ballot.vclock.covers(node.vclock, ignore_zero=True):
-                node.log.info(
+            if not ballot.vclock.covers(vclock, ignore_zero=True):
+                self._log.info(
                     f"can't rebootstrap from {applier.uuid} at {applier.address}: "
-                    f"replica has local rows: local {node.vclock} remote {ballot.vclock}"
+                    f"replica has local rows: local {vclock} remote {ballot.vclock}"
                 )
                 continue
             if best is None or ballot.vclock.signature > best.ballot.vclock.signature:
@@ -168,14 +131,12 @@ class Startup:
     # -- bootstrap ------------------------------------------------------------------------------
 
     async def _bootstrap(self) -> bool:
-        node = self._node
-        wanted = node.config["instance_uuid"]
-        node.instance_uuid = node.new_instance_uuid() if wanted is None else UUID(wanted)
-        node.log.info(f"instance uuid {node.instance_uuid}")
-        await node.listen(node.config["listen"])
-        await node.replication.sources.configure(is_bootstrap=True)
-        leader = node.replicaset.leader()
-        if leader is not None and leader.uuid != node.instance_uuid and leader.applier is not None:
+        wanted = self._config["instance_uuid"]
+        self._set_instance_uuid(self._first_uuid if wanted is None else UUID(wanted))
+        await self._listen(self._config["listen"])
+        await self._sources.configure(is_bootstrap=True)
+        leader = self._replicaset.leader()
+        if leader is not None and leader.uuid != self._state.instance_uuid and leader.applier is not None:
             await self._join(leader.applier)
             self._check_replicaset_uuid()
             return False
@@ -184,31 +145,27 @@ class Startup:
 
     async def _found(self) -> None:
         """Make the system spaces of a new replica set, with this instance as its first member."""
-        node = self._node
-        if node.config["read_only"]:
+        if self._config["read_only"]:
             raise client_error(ErrorCode.BOOTSTRAP_READONLY)
-        node.log.info("initializing an empty data directory")
-        wanted = node.config["replicaset_uuid"]
-        replicaset_uuid = node.random_uuid() if wanted is None else UUID(wanted)
-        for space_id, raw in bootstrap_rows(node.instance_uuid, replicaset_uuid):
+        self._log.info("initializing an empty data directory")
+        wanted = self._config["replicaset_uuid"]
+        replicaset_uuid = self._resources.random_uuid() if wanted is None else UUID(wanted)
+        for space_id, raw in bootstrap_rows(self._state.instance_uuid, replicaset_uuid):
             self._loader.add(space_id, [raw])
         self._loader.finish()
-        node.log.info(f"cluster uuid {node.replicaset_uuid}")
-        self._finish(VClock())
-        await node.checkpoints.make()
+        self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
+        self._finish()
+        await self._checkpoints.make()
 
     async def _join(self, master: Applier) -> None:
-        node = self._node
-        node.schema.is_joining = True
         try:
-            await node.replication.sources.bootstrap_from(master, self)
+            with self._loader.joining():
+                await self._sources.bootstrap_from(master, self)
         except BoxError as error:
-            node.is_join_undone = error.code in _PASSING_ERRORS
+            self.is_join_undone = error.code in _PASSING_ERRORS
             raise
-        finally:
-            node.schema.is_joining = False
-        self._finish(node.vclock)
-        await node.checkpoints.make()
+        self._finish()
+        await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:
         """Rows of the peer's snapshot."""
@@ -217,33 +174,14 @@ class Startup:
     def finish(self, vclock: VClock) -> None:
         """The snapshot is complete, and was taken at `vclock`."""
         self._loader.finish()
-        self._node.journal.vclock = vclock.copy()
+        self._state.move(vclock)
 
     # -- the end of every way -------------------------------------------------------------------
 
-    def _finish(self, vclock: VClock) -> None:
-        node = self._node
-        member = node.replicaset.by_uuid.get(node.instance_uuid)
-        if not node.config["replication_anon"] and (member is None or not member.id):
-            raise client_error(ErrorCode.UNKNOWN_REPLICA, str(node.instance_uuid), str(node.replicaset_uuid))
-        node.set_instance_id(member.id if member is not None else 0)
-        node.open_journal(vclock)
-
-
-def apply_recovered(node: Instance, ctx: Context, rows: list[Row]) -> None:
-    """One transaction of the log. Its changes are on disk, so it is complete at once, unless it waits in the limbo."""
-    if rows[0].type in SYNCHRO_TYPES:
-        node.synchro.recover(rows[0])
-        return
-    txn = node.txns.begin(ctx)
-    try:
-        for row in rows:
-            if row.type == RequestType.NOP:
-                node.dml.run_nop(ctx, row)
-            elif row.type in DML_TYPES:
-                request = decode_request(row)
-                run_at_once(node.dml, ctx, node.schema.space(request.space_id), request)
-    except BoxError:
-        node.txns.rollback_open(ctx, txn)
-        raise
-    node.txns.commit_open(ctx, txn, waits=False)
+    def _finish(self) -> None:
+        state = self._state
+        member = self._replicaset.by_uuid.get(state.instance_uuid)
+        if not self._config["replication_anon"] and (member is None or not member.id):
+            raise client_error(ErrorCode.UNKNOWN_REPLICA, str(state.instance_uuid), str(state.replicaset_uuid))
+        state.set_instance_id(member.id if member is not None else 0)
+        self._journal.open()

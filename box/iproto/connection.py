@@ -110,7 +110,7 @@ class ServerConnection(asyncio.Protocol):
         server.stats.connections += 1
         server.stats.net.totals[Net.CONNECTIONS] += 1
         self.salt = server.make_salt()
-        self._out.append(encode_greeting(server.node.instance_uuid, self.salt))
+        self._out.append(encode_greeting(server.node.state.instance_uuid, self.salt))
         if server.node.sessions.on_connect:
             self._stop(Stop.BUSY)
             server.spawn(self._greet())

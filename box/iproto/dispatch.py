@@ -128,7 +128,7 @@ class Dispatcher:
     def _check(self, row: Row) -> None:
         """The checks of data requests and functions: the schema version the client knows, and that there is one."""
         self._check_schema(row)
-        if not self._node.is_configured:
+        if not self._node.state.is_configured:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
@@ -338,7 +338,7 @@ class Dispatcher:
         if row.type == RequestType.VOTE:
             body = self._node.replication.requests.ballot().encode()
         else:
-            body = bytes((0x81, Key.VCLOCK)) + self._node.vclock.encode()
+            body = bytes((0x81, Key.VCLOCK)) + self._node.state.vclock.encode()
         connection.reply(reply_body(row.sync, self._schema.version, body))
 
     def _replicate(self, connection: ServerConnection, row: Row) -> None:

@@ -140,8 +140,21 @@ class LogLike(Protocol):
     def info(self, text: str) -> None: ...
 
 
+class StateLike(Protocol):
+    """The identity and the position of the instance. `is_configured` becomes true when `box.cfg` has finished."""
+
+    @property
+    def is_configured(self) -> bool: ...
+
+    @property
+    def instance_uuid(self) -> UUID: ...
+
+    @property
+    def vclock(self) -> VClock: ...
+
+
 class NodeLike(Protocol):
-    """The node. `is_configured` becomes true when `box.cfg` has finished and stays so."""
+    """The node."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
@@ -181,10 +194,4 @@ class NodeLike(Protocol):
     def stats(self) -> Stats: ...
 
     @property
-    def is_configured(self) -> bool: ...
-
-    @property
-    def instance_uuid(self) -> UUID: ...
-
-    @property
-    def vclock(self) -> VClock: ...
+    def state(self) -> StateLike: ...

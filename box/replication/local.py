@@ -30,10 +30,10 @@ class LocalInstance(Protocol):
         """It has started and serves."""
 
     @property
-    def is_ro(self) -> bool:
+    def is_read_only(self) -> bool:
         """Changes are refused, whatever the reason."""
 
-    def on_ro_change(self) -> None:
+    def set_orphan(self, is_orphan: bool) -> None:
         """Being an orphan has begun or ended."""
 
 

@@ -38,7 +38,7 @@ class Registration:
         self._schema.space(SpaceId.CLUSTER).check_access(ctx.credentials, Privilege.W)
 
     def _check_writable(self) -> None:
-        if self._instance.is_ro:
+        if self._instance.is_read_only:
             raise client_error(ErrorCode.READONLY)
 
     async def register(self, uuid: UUID) -> None:

@@ -99,7 +99,7 @@ class ReplicaRequests:
         """The answer to VOTE."""
         return Ballot(
             is_ro=self.options.is_read_only,
-            is_loading=self.instance.is_ro,
+            is_loading=self.instance.is_read_only,
             is_anon=self.options.is_anonymous,
             vclock=self.instance.vclock.copy(),
             gc_vclock=self._collector.vclock.copy(),

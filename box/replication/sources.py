@@ -119,7 +119,7 @@ class Sources:
         self.log.info(f"connecting to {len(appliers)} replicas")
         if not is_bootstrap:
             self.is_orphan = True
-            self.instance.on_ro_change()
+            self.instance.set_orphan(self.is_orphan)
         try:
             await self._connect(appliers, is_bootstrap)
             self.replicaset.check_unique(appliers)
@@ -213,12 +213,12 @@ class Sources:
         elif self.is_orphan:
             self.log.crit("leaving orphan mode")
         self.is_orphan = self.is_out_of_sync = is_orphan
-        self.instance.on_ro_change()
+        self.instance.set_orphan(self.is_orphan)
 
     def found(self) -> None:
         """This instance is the first of a new replica set: there is nobody to be in sync with."""
         self.is_orphan = False
-        self.instance.on_ro_change()
+        self.instance.set_orphan(self.is_orphan)
 
     async def reconfigure(self) -> None:
         """A change of `box.cfg.replication` at run time."""

@@ -40,7 +40,7 @@ class CfgBinding(Binding):
         """`box.cfg{...}`. One at a time."""
         async with self._lock:
             node = self.node
-            given = codec.unpack(options) if node.is_configured else self._with_environment(options)
+            given = codec.unpack(options) if node.state.is_configured else self._with_environment(options)
             # Lua begins a join anew itself: its triggers of on_schema_init come first each time.
             await node.configure(given, joins_again=False)
 
@@ -63,7 +63,7 @@ class CfgBinding(Binding):
     @waiting("box_snapshot")
     async def snapshot(self) -> bytes:
         """'ok'. ER_CHECKPOINT_IN_PROGRESS, ER_CHECKPOINT_ROLLBACK and what writing raises."""
-        await self.node.snapshot()
+        await self.node.checkpoints.make()
         return b"ok"
 
     @guarded("backup_start")
@@ -80,7 +80,7 @@ class CfgBinding(Binding):
     @waiting("ctl_promote")
     async def promote(self) -> None:
         """Take over the limbo."""
-        await self.node.promote()
+        await self.node.synchro.promote()
 
     @waiting("ctl_wait_ro")
     async def wait_ro(self, timeout: float | None = None) -> None:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.instance.node import PACKAGE_VERSION
+from box.instance.version import PACKAGE_VERSION
 from box.net.handshake import address_of
 from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
@@ -49,18 +49,18 @@ class InfoBinding(Binding):
             "version": lambda: PACKAGE_VERSION,
             "package": lambda: _PACKAGE,
             "id": self._id,
-            "uuid": lambda: str(node.instance_uuid) if node.instance_uuid is not None else None,
+            "uuid": lambda: str(node.state.instance_uuid),
             "lsn": self._lsn,
-            "signature": lambda: node.vclock.signature,
-            "vclock": lambda: dict(node.vclock),
+            "signature": lambda: node.state.vclock.signature,
+            "vclock": lambda: dict(node.state.vclock),
             "ro": lambda: node.mode.is_read_only,
             "status": lambda: node.status,
             "uptime": lambda: int(node.loop.time() - self._started) + 1,
             "pid": os.getpid,
-            "cluster": lambda: {"uuid": str(node.replicaset_uuid) if node.replicaset_uuid is not None else None},
+            "cluster": lambda: {"uuid": str(node.state.replicaset_uuid)},
             "replication": self._replication,
             "replication_anon": self._anonymous,
-            "anonymous_count": lambda: node.replicaset.anonymous_count,
+            "anonymous_count": lambda: node.replication.replicaset.anonymous_count,
             "listen": self._listen,
             "election": self._election,
             "synchro": self._synchro,
@@ -75,31 +75,31 @@ class InfoBinding(Binding):
 
     def _id(self) -> int | None:
         """0 for an anonymous replica, None for an instance that has no id yet."""
-        node = self.node
-        return node.instance_id if node.instance_id or node.config["replication_anon"] else None
+        return self.node.state.instance_id or (0 if self.node.config["replication_anon"] else None)
 
     def _lsn(self) -> int:
         """Of the instance's own rows; those of an anonymous replica are the local ones."""
         instance_id = self._id()
-        return -1 if instance_id is None else self.node.vclock[instance_id]
+        return -1 if instance_id is None else self.node.state.vclock[instance_id]
 
     def _listen(self) -> str | None:
-        return self.node.iproto.bound_address if self.node.iproto is not None else None
+        return self.node.iproto.bound_address
 
     # Replication
 
     def _replication(self) -> dict[int, Any]:
-        return {replica.id: self._replica(replica) for replica in self.node.replicaset.registered}
+        replicaset = self.node.replication.replicaset
+        return {replica.id: self._replica(replica) for replica in replicaset.registered}
 
     def _anonymous(self) -> dict[str, Any]:
-        anonymous = (replica for replica in self.node.replicaset if replica.is_anonymous)
+        anonymous = (replica for replica in self.node.replication.replicaset if replica.is_anonymous)
         return {str(replica.uuid): self._replica(replica) for replica in anonymous}
 
     def _replica(self, replica: Replica) -> dict[str, Any]:
         described: dict[str, Any] = {
             "id": replica.id,
             "uuid": str(replica.uuid),
-            "lsn": self.node.vclock[replica.id],
+            "lsn": self.node.state.vclock[replica.id],
         }
         if replica.applier is not None and replica.applier.state is not ApplierState.OFF:
             described["upstream"] = self._upstream(replica.applier)
@@ -125,7 +125,7 @@ class InfoBinding(Binding):
         return {"state": "follower", "term": 1, "vote": 0, "leader": 0}
 
     def _synchro(self) -> dict[str, Any]:
-        return {"quorum": self.node.synchro_quorum, "queue": {"len": len(self.node.limbo)}}
+        return self.node.synchro.info()
 
     # Storage
 

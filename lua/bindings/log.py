@@ -53,7 +53,7 @@ class LogBinding(Binding):
         if name == "log":
             if log.path is not None or config["log"]:
                 raise client_error(ErrorCode.CFG, "log", "can't be set dynamically")
-            log.open(setting, self.node.resolve)
+            log.open(setting, self.node.paths.resolve)
         elif name == "level":
             log.level = int(setting)
         elif name == "format":

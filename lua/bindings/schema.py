@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.schema.access import password_hash
-from box.schema.upgrade import needs_upgrade, version_text
+from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from lua.bindings.binding import Binding, guarded, waiting
 
 if TYPE_CHECKING:
@@ -168,7 +168,8 @@ class SchemaBinding(Binding):
     @waiting("schema_upgrade")
     async def upgrade(self) -> None:
         """`box.schema.upgrade()`."""
-        await self.node.upgrade_schema(self.ctx)
+        node = self.node
+        await SchemaUpgrade(node.schema, node.dml, self.ctx, node.log, node.clock).run()
 
     @guarded("schema_dictionary")
     def dictionary(self) -> bytes:

@@ -11,4 +11,4 @@ class UuidBinding(Binding):
     @exported("uuid_random")
     def random(self) -> bytes:
         """16 bytes of a new version 4 UUID."""
-        return self.node.random_uuid().bytes
+        return self.node.resources.random_uuid().bytes

@@ -61,7 +61,7 @@ async def write(node: Instance, fiber: int) -> None:
 async def snapshots(node: Instance) -> None:
     while True:
         try:
-            await node.snapshot()
+            await node.checkpoints.make()
             say("snapshot")
         except BoxError as error:
             say(f"error {error.message}")
@@ -71,8 +71,8 @@ async def snapshots(node: Instance) -> None:
 async def tell_progress(node: Instance) -> None:
     told = 0
     while True:
-        if node.vclock.signature >= told + 50:
-            told = node.vclock.signature
+        if node.state.vclock.signature >= told + 50:
+            told = node.state.vclock.signature
             say(f"rows {told}")
         await asyncio.sleep(0.001)
 

@@ -152,11 +152,11 @@ def test_no_space_for_a_snapshot() -> None:
             # The new log has its header, the snapshot has no space.
             disk.space = 1000
             with pytest.raises(BoxError, match=r"No space left|failed to write|Failed to write"):
-                await instance.node.snapshot()
+                await instance.node.checkpoints.make()
             assert not [name for name in disk.names(".") if name.endswith(".inprogress")]
             disk.space = 1 << 30
             await lua(instance.runtime, instance.node, "box.space.t:insert{2}")
-            await instance.node.snapshot()
+            await instance.node.checkpoints.make()
             await lua(instance.runtime, instance.node, "box.space.t:insert{3}")
         async with running(disk) as instance:
             assert await keys(instance) == [1, 2, 3]

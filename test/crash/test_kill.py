@@ -159,7 +159,7 @@ def test_killed_while_joining() -> None:
             replica.log.open(str(directory / "again.log"))
             await replica.configure({"replication": [proxy.uri], "replication_timeout": 0.1})
             assert len(replica.schema.space(SPACE).primary or []) == 20_000
-            assert replica.vclock.without_zero() == master.node.vclock
+            assert replica.state.vclock.without_zero() == master.node.state.vclock
             await replica.close()
 
     asyncio.run(main())

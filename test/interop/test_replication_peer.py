@@ -132,9 +132,9 @@ async def _same(peer: Peer, *members: Member) -> None:
     deadline = loop.time() + 15
     while True:
         clock = await peer.vclock()
-        if all(member.node.vclock.without_zero() == clock for member in members):
+        if all(member.node.state.vclock.without_zero() == clock for member in members):
             break
-        clocks = [str(member.node.vclock) for member in members]
+        clocks = [str(member.node.state.vclock) for member in members]
         assert loop.time() < deadline, f"peer {clock}, members {clocks}\n{peer.log}\n{members[0].log}"
         await asyncio.sleep(0.01)
     (rows,) = await peer.eval("return box.space[...]:select()", SPACE)
@@ -215,7 +215,7 @@ def test_the_peer_joins_us_and_follows() -> None:
             await _same(peer, master)
             await peer.stop()
             await master.put([2001, "while it was down"])
-            await master.node.snapshot()
+            await master.node.checkpoints.make()
             await peer.start(address)
             await _same(peer, master)
             await peer.becomes("return box.info.status", "running")

@@ -62,13 +62,6 @@ UPWARD = {
 """Imports for annotations that go up, by the reason why they stay."""
 
 RINGS = {
-    "The parts of an instance take the instance until they get what they need one by one.": {
-        "box.instance.checkpoint",
-        "box.instance.loader",
-        "box.instance.node",
-        "box.instance.reconfigure",
-        "box.instance.startup",
-    },
     "A server, its connections and their requests name each other.": {
         "box.iproto.connection",
         "box.iproto.dispatch",

@@ -76,7 +76,7 @@ def test_close_gives_up_a_checkpoint() -> None:
         await node.configure({"log_level": 1})
         await write(node, "a")
         node.errinj.set("ERRINJ_SNAP_WRITE_DELAY", True)
-        making = asyncio.create_task(node.snapshot())
+        making = asyncio.create_task(node.checkpoints.make())
         await until(lambda: any(name.endswith(".snap.inprogress") for name in node.disk.names(".")))
         async with asyncio.timeout(DEADLINE):
             await node.close()
@@ -95,7 +95,7 @@ def test_a_rollback_during_the_rotation() -> None:
         await node.configure({"log_level": 1})
         try:
             node.errinj.set("ERRINJ_WAL_DELAY", True)
-            making = asyncio.create_task(node.snapshot())
+            making = asyncio.create_task(node.checkpoints.make())
             await until(lambda: node.checkpoints.collector.checkpoint_is_in_progress)
             node.limbo.rollback_count += 1
             node.errinj.set("ERRINJ_WAL_DELAY", False)
@@ -133,11 +133,11 @@ def test_a_checkpoint_ends_with_its_node() -> None:
         await node.configure({"log_level": 0})
         await write(node, "a")
         node.errinj.set("ERRINJ_SNAP_COMMIT_DELAY", True)
-        late = asyncio.ensure_future(node.snapshot())
+        late = asyncio.ensure_future(node.checkpoints.make())
         await until(lambda: any(name.endswith(".inprogress") for name in node.disk.names(".")))
         await node.close()
         node.errinj.set("ERRINJ_SNAP_COMMIT_DELAY", False)
-        for checkpoint in (late, node.snapshot()):
+        for checkpoint in (late, node.checkpoints.make()):
             with pytest.raises(BoxError) as caught:
                 await asyncio.wait_for(checkpoint, DEADLINE)
             assert caught.value.code == ErrorCode.WAL_IO
@@ -157,7 +157,7 @@ def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
         index = [512, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
         node.dml.insert(ctx, node.schema.space(SpaceId.INDEX), msgpack.packb(index))
         node.dml.insert(ctx, node.schema.space(512), msgpack.packb([1]))
-        waiting = asyncio.ensure_future(node.snapshot())
+        waiting = asyncio.ensure_future(node.checkpoints.make())
         await until(lambda: node.synchro._waiters)
         await node.close()
         with pytest.raises(BoxError, match="fiber is cancelled"):
@@ -174,9 +174,9 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
         await node.configure({"log_level": 0, "checkpoint_count": 1})
         await write(node, "a")
         collector = node.checkpoints.collector
-        consumer = node.checkpoints.register_consumer("somebody", node.vclock.copy())
+        consumer = node.checkpoints.register_consumer("somebody", node.state.vclock.copy())
         await write(node, "b")
-        await node.snapshot()
+        await node.checkpoints.make()
         node.errinj.set("ERRINJ_WAL_DELAY", True)
         ctx = node.new_context()
         node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb(["c", "d"]))

@@ -31,12 +31,14 @@ def make() -> tuple[AccessMode, Limbo, list[str]]:
 
 
 def test_a_new_instance_is_loading() -> None:
-    """Until its start is done it takes no changes."""
+    """Until its start is done and it is in sync it takes no changes."""
     mode, _, seen = make()
     assert (mode.is_read_only, mode.reason, repr(mode)) == (True, ReadOnlyReason.LOADING, "<mode loading>")
     mode.set(ReadOnlyReason.LOADING, False)
+    assert (mode.is_read_only, mode.reason, repr(mode)) == (True, ReadOnlyReason.ORPHAN, "<mode orphan>")
+    mode.set(ReadOnlyReason.ORPHAN, False)
     assert (mode.is_read_only, mode.reason, repr(mode)) == (False, None, "<mode writable>")
-    assert seen == ["None"]
+    assert seen == ["orphan", "None"]
 
 
 @pytest.mark.parametrize("count", range(5))
@@ -71,9 +73,10 @@ def test_a_write_is_refused_for_any_reason() -> None:
 def test_the_limbo_counts_once_it_is_looked_at() -> None:
     """Its owner may change at any time; the mode follows when it is told, and tells others."""
     mode, limbo, seen = make()
+    mode.set(ReadOnlyReason.ORPHAN, False)
     mode.set(ReadOnlyReason.LOADING, False)
     limbo.is_foreign = True
     assert not mode.is_read_only
     mode.look_again()
     assert mode.is_read_only
-    assert seen == ["None", "synchro"]
+    assert seen == ["loading", "None", "synchro"]

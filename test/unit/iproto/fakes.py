@@ -209,6 +209,13 @@ class FakeLog:
     warn = info = error
 
 
+class FakeState:
+    def __init__(self) -> None:
+        self.is_configured = True
+        self.instance_uuid = INSTANCE_UUID
+        self.vclock = VClock({0: 3, 1: 12})
+
+
 class FakeNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -223,9 +230,7 @@ class FakeNode:
         self.replication = FakeReplication()
         self.sessions = Sessions()
         self.stats = Stats()
-        self.is_configured = True
-        self.instance_uuid = INSTANCE_UUID
-        self.vclock = VClock({0: 3, 1: 12})
+        self.state = FakeState()
 
     @property
     def space(self) -> FakeSpace:

@@ -237,7 +237,7 @@ def test_not_configured() -> None:
 
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
-            node.is_configured = False
+            node.state.is_configured = False
             for refused in (
                 row(RequestType.SELECT, **SELECT_1),
                 Row(RequestType.CALL, body=pack({0x22: "echo"})),

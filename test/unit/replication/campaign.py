@@ -299,7 +299,7 @@ class Campaign:
 
         async def make() -> None:
             try:
-                await node.snapshot()
+                await node.checkpoints.make()
             except BoxError as error:
                 self.note(f"checkpoint {one}: {error.message}")
 
@@ -365,7 +365,9 @@ class Campaign:
                 continue
             resumed = now
             for one, member in enumerate(self.members[:MEMBERS]):
-                if any(applier.state is ApplierState.STOPPED for applier in member.node.replicaset.appliers):
+                if any(
+                    applier.state is ApplierState.STOPPED for applier in member.node.replication.replicaset.appliers
+                ):
                     await self._follow_again(one)
 
     async def _follow_again(self, one: int) -> None:
@@ -377,11 +379,11 @@ class Campaign:
         if not all(
             applier.is_self or applier.state in (ApplierState.SYNC, ApplierState.FOLLOW)
             for member in self.members
-            for applier in member.node.replicaset.appliers
+            for applier in member.node.replication.replicaset.appliers
         ):
             return False
         nodes = [member.node for member in self.members]
-        if any(node.vclock.without_zero() != nodes[0].vclock.without_zero() for node in nodes):
+        if any(node.state.vclock.without_zero() != nodes[0].state.vclock.without_zero() for node in nodes):
             return False
         return all(node.limbo.is_empty and not node.mode.is_read_only for node in nodes)
 
@@ -402,7 +404,7 @@ class Campaign:
         """As one does it: with nothing under way."""
         self.owner = self.random.randrange(MEMBERS)
         self.note(f"owner {self.owner}")
-        await self.members[self.owner].node.promote()
+        await self.members[self.owner].node.synchro.promote()
         await self._become_equal()
 
     async def _restart_all(self) -> None:
@@ -432,10 +434,10 @@ async def _main(seed: int) -> str:
             await _watched(campaign.run())
         except BaseException as error:
             states = [
-                f"{member.name}: {member.node.status} {member.node.mode} {member.node.vclock} {member.node.limbo} "
-                f"{member.node.replicaset.appliers} {[a.error for a in member.node.replicaset.appliers]}"
+                f"{member.name}: {node.status} {node.mode} {node.state.vclock} {node.limbo} "
+                f"{[(applier, applier.error) for applier in node.replication.replicaset.appliers]}"
                 for member in running.members
-                if member.is_running
+                if member.is_running and (node := member.node)
             ]
             text = "\n".join([f"seed {seed}", *campaign.trace[-80:], *states, *map(_where, asyncio.all_tasks())])
             raise AssertionError(text) from error

@@ -143,24 +143,26 @@ class Member:
 
     @property
     def id(self) -> int:
-        return self.node.instance_id
+        return self.node.state.instance_id
 
     def applier(self, source: Member) -> Applier:
         """The applier that follows another member."""
-        found = next((a for a in self.node.replicaset.appliers if a.uuid == source.node.instance_uuid), None)
+        found = next(
+            (a for a in self.node.replication.replicaset.appliers if a.uuid == source.node.state.instance_uuid), None
+        )
         assert found is not None, f"{self.name} has no applier for {source.name}"
         return found
 
     def only_applier(self) -> Applier:
-        (applier,) = self.node.replicaset.appliers
+        (applier,) = self.node.replication.replicaset.appliers
         return applier
 
     def follows(self, source: Member) -> bool:
-        uuid = source.node.instance_uuid
-        return any(a.uuid == uuid and a.state is ApplierState.FOLLOW for a in self.node.replicaset.appliers)
+        uuid = source.node.state.instance_uuid
+        return any(a.uuid == uuid and a.state is ApplierState.FOLLOW for a in self.node.replication.replicaset.appliers)
 
     def has_rows_of(self, other: Member) -> bool:
-        return self.node.vclock.covers(other.node.vclock, ignore_zero=True)
+        return self.node.state.vclock.covers(other.node.state.vclock, ignore_zero=True)
 
     def inject(self, name: str, value: object) -> None:
         assert self.node.errinj.set(f"ERRINJ_{name}", value) == "ok"
@@ -237,7 +239,7 @@ async def equal(members: Iterable[Member], space: int = SPACE) -> None:
     first, *others = members
 
     def are_equal() -> bool:
-        clocks = [member.node.vclock.without_zero() for member in (first, *others)]
+        clocks = [member.node.state.vclock.without_zero() for member in (first, *others)]
         return all(clock == clocks[0] for clock in clocks) and all(m.rows(space) == first.rows(space) for m in others)
 
     await until(are_equal, "equality")

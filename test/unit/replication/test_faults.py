@@ -68,7 +68,7 @@ def test_silence_disconnects_both_sides() -> None:
             await until(lambda: applier.error is not None)
             assert applier.error is not None
             assert applier.error.message == "timed out"
-            relay = master.node.replicaset.by_id[2].relay
+            relay = master.node.replication.replicaset.by_id[2].relay
             assert relay is not None
             await until(lambda: relay.state is RelayState.STOPPED)
             proxy.cut()
@@ -84,11 +84,11 @@ def test_acknowledgements_reach_the_relay() -> None:
         async with cluster() as running:
             master, replica = await running.pair()
             await master.put([1, "x"])
-            relay = master.node.replicaset.by_id[2].relay
+            relay = master.node.replication.replicaset.by_id[2].relay
             assert relay is not None
-            await until(lambda: relay.vclock == master.node.vclock)
+            await until(lambda: relay.vclock == master.node.state.vclock)
             assert relay.is_following
-            assert repr(relay) == f"<Relay to {replica.node.instance_uuid} FOLLOW>"
+            assert repr(relay) == f"<Relay to {replica.node.state.instance_uuid} FOLLOW>"
 
     asyncio.run(main())
 
@@ -130,7 +130,7 @@ def test_a_log_that_cannot_be_rotated() -> None:
         async with cluster() as running:
             master, replica = await running.pair()
             await until(lambda: replica.follows(master))
-            await replica.node.snapshot()
+            await replica.node.checkpoints.make()
             replica.inject("WAL_ROTATE", True)
             for key in range(5):
                 master.begin_put([key, "x"])
@@ -174,7 +174,7 @@ def test_a_failure_while_an_anonymous_replica_registers() -> None:
             await master.make_space(SPACE + 1, "slow")
             replica = await running.member().start(master, replication_anon=True, read_only=True)
             await equal([master, replica])
-            before = replica.node.vclock.copy()
+            before = replica.node.state.vclock.copy()
             slow = replica.node.schema.space(SPACE + 1)
             gate, is_reached = asyncio.Event(), asyncio.Event()
 
@@ -186,7 +186,7 @@ def test_a_failure_while_an_anonymous_replica_registers() -> None:
             slow.on_replace.append(Waiting())
             master.inject("REPLICA_JOIN_DELAY", True)
             registering = asyncio.ensure_future(replica.node.configure({"replication_anon": False}))
-            await until(lambda: 2 in master.node.replicaset.by_id, "the registration")
+            await until(lambda: 2 in master.node.replication.replicaset.by_id, "the registration")
             await master.put([1])
             await master.put([2], space=SPACE + 1)
             replica.inject("WAL_DELAY", True)
@@ -201,7 +201,7 @@ def test_a_failure_while_an_anonymous_replica_registers() -> None:
             async with asyncio.timeout(10):
                 error = await fails(registering)
             assert error.code == ErrorCode.WAL_IO
-            assert replica.node.vclock == before
+            assert replica.node.state.vclock == before
             assert (replica.keys(), replica.keys(SPACE + 1), replica.id) == ([], [], 0)
 
     asyncio.run(main())
@@ -238,7 +238,7 @@ def test_rows_are_kept_for_a_replica_that_is_away() -> None:
             await replica.stop()
             for key in range(4):
                 await master.put([key, "x"])
-                await master.node.snapshot()
+                await master.node.checkpoints.make()
             assert _log_count(master) >= 4
             await replica.start()
             await equal([master, replica])
@@ -260,7 +260,7 @@ def test_a_restarted_master_keeps_rows_until_its_replicas_come() -> None:
             await master.restart(checkpoint_count=1)
             for key in range(2, 5):
                 await master.put([key, "x"])
-                await master.node.snapshot()
+                await master.node.checkpoints.make()
             assert master.node.checkpoints.collector.is_paused
             await replica.start()
             await equal([master, replica])
@@ -277,7 +277,7 @@ async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
     await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
     for key in range(4):
         await master.put([key, "x"])
-        await master.node.snapshot()
+        await master.node.checkpoints.make()
     await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
     return master, replica
 
@@ -310,7 +310,7 @@ def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
             await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
             for key in range(4):
                 await master.put([key, "x"])
-                await master.node.snapshot()
+                await master.node.checkpoints.make()
             await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
             await replica.start(replication_sync_timeout=0.3)
             assert "replica has local rows" in replica.log
@@ -335,11 +335,11 @@ def test_a_broken_lsn_stops_the_applier() -> None:
         async with cluster() as running:
             master, replica = await running.pair()
             await until(lambda: replica.follows(master))
-            master.inject("RELAY_BREAK_LSN", master.node.vclock[1] + 1)
+            master.inject("RELAY_BREAK_LSN", master.node.state.vclock[1] + 1)
             await master.put([1, "x"])
             await master.put([2, "x"])
             await until(lambda: replica.keys() == [2])
-            assert replica.node.vclock == master.node.vclock
+            assert replica.node.state.vclock == master.node.state.vclock
 
     asyncio.run(main())
 
@@ -385,19 +385,19 @@ def test_a_relay_faster_than_its_own_node() -> None:
     async def main() -> None:
         async with cluster() as running:
             one, other = await running.mesh(2)
-            before = one.node.vclock.copy()
+            before = one.node.state.vclock.copy()
             one.inject("RELAY_FASTER_THAN_TX", True)
             commit = one.begin_put([1, "x"])
             assert commit is not None
             await until(lambda: other.keys() == [1])
-            assert (one.node.vclock, commit.done) == (before, False)
+            assert (one.node.state.vclock, commit.done) == (before, False)
             await other.restart(replication_sync_timeout=0.01)
-            back = next(a for a in one.node.replicaset.appliers if not a.is_self)
+            back = next(a for a in one.node.replication.replicaset.appliers if not a.is_self)
             await until(lambda: back.state is ApplierState.SYNC)
-            relay = one.node.replicaset.by_id[other.id].relay
+            relay = one.node.replication.replicaset.by_id[other.id].relay
             assert relay is not None
             await until(lambda: relay.vclock[one.id] > before[one.id])
-            assert one.node.vclock == before
+            assert one.node.state.vclock == before
             one.inject("RELAY_FASTER_THAN_TX", False)
             await commit.wait()
             await until(lambda: one.follows(other))
@@ -439,7 +439,7 @@ def test_a_relay_that_takes_its_time_to_end() -> None:
             await replica.restart(replication_sync_timeout=0.01)
             await until(lambda: _is_refused(replica))
             await until(lambda: replica.follows(master))
-            relay = master.node.replicaset.by_id[2].relay
+            relay = master.node.replication.replicaset.by_id[2].relay
             await replica.stop()
             assert relay is not None
             assert relay.is_following
@@ -469,7 +469,7 @@ def test_a_relay_ends_after_the_delay_of_the_journal() -> None:
 def _has_received_rows(replica: Member) -> bool:
     if not replica.is_running:
         return False
-    joins = [applier._bootstrap for applier in replica.node.replicaset.appliers]
+    joins = [applier._bootstrap for applier in replica.node.replication.replicaset.appliers]
     return any(join is not None and join.has_rows for join in joins)
 
 
@@ -496,7 +496,7 @@ def test_a_join_that_breaks_off() -> None:
             await starting
             await equal([master, replica])
             assert len(replica.keys()) == 200
-            assert (replica.id, sorted(master.node.replicaset.by_id)) == (2, [1, 2])
+            assert (replica.id, sorted(master.node.replication.replicaset.by_id)) == (2, [1, 2])
 
     asyncio.run(main())
 
@@ -558,7 +558,7 @@ def test_nothing_is_left_behind() -> None:
             nodes = [member.node for member in members]
             for node in nodes:
                 appliers = [session for session in node.sessions.by_id.values() if session.type == "applier"]
-                assert len(appliers) == len(node.replicaset.appliers)
+                assert len(appliers) == len(node.replication.replicaset.appliers)
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
         assert set(threading.enumerate()) == threads

@@ -88,7 +88,7 @@ def test_a_trigger_of_the_registration() -> None:
             trigger = Trigger()
             master.node.schema.space(SpaceId.CLUSTER).on_replace.append(trigger)
             replica = await running.member().start(master)
-            assert trigger.seen == [[2, str(replica.node.instance_uuid)]]
+            assert trigger.seen == [[2, str(replica.node.state.instance_uuid)]]
 
     asyncio.run(main())
 
@@ -100,10 +100,10 @@ def test_a_row_twice_in_a_final_join() -> None:
         async with cluster() as running:
             master = await running.master()
             await master.put([1])
-            lsn = master.node.vclock[1] + 1  # of the registration, which is seen before it is written
+            lsn = master.node.state.vclock[1] + 1  # of the registration, which is seen before it is written
             master.inject("REPLICA_JOIN_DELAY", True)
             joining = asyncio.create_task(running.member().start(master))
-            await until(lambda: master.node.vclock[1] == lsn)
+            await until(lambda: master.node.state.vclock[1] == lsn)
             master.inject("RELAY_BREAK_LSN", lsn + 1)
             await master.put([2])
             master.inject("REPLICA_JOIN_DELAY", False)
@@ -161,7 +161,7 @@ def test_a_conflict_is_logged_with_its_row() -> None:
             await master.put([1, "other"])
             await until(lambda: replica.applier(master).state is ApplierState.STOPPED)
             row = "{type: 'INSERT', replica_id: 1, lsn: %d, space_id: 512, index_id: 0, tuple: [1, \"other\"]}"
-            assert "error applying row: " + row % master.node.vclock[1] in replica.log
+            assert "error applying row: " + row % master.node.state.vclock[1] in replica.log
 
     asyncio.run(main())
 
@@ -201,7 +201,7 @@ def test_a_follower_that_has_gone() -> None:
     async def main() -> None:
         async with cluster() as running:
             master, replica = await running.pair()
-            member = master.node.replicaset.by_id[replica.id]
+            member = master.node.replication.replicaset.by_id[replica.id]
             await until(lambda: member.relay is not None and member.relay.is_following)
             await replica.stop()
             await until(lambda: member.relay is not None and member.relay.error is not None)

@@ -25,7 +25,7 @@ def test_join_brings_data_and_follows() -> None:
             replica = await running.member().start(master)
             assert replica.keys() == list(range(100))
             assert (replica.id, replica.node.status) == (2, "running")
-            assert replica.node.replicaset_uuid == master.node.replicaset_uuid
+            assert replica.node.state.replicaset_uuid == master.node.state.replicaset_uuid
             await master.put([100, "after"])
             await equal([master, replica])
             assert "initial data received" in replica.log
@@ -126,9 +126,9 @@ def test_reconfiguration_at_run_time() -> None:
         async with cluster() as running:
             master, replica = await running.pair()
             await replica.replicate()
-            assert replica.node.replicaset.appliers == []
+            assert replica.node.replication.replicaset.appliers == []
             assert replica.node.status == "running"
-            await until(lambda: master.node.replicaset.by_id[2].relay_state.status != "follow")
+            await until(lambda: master.node.replication.replicaset.by_id[2].relay_state.status != "follow")
             await master.put([1, "x"])
             assert replica.keys() == []
             await replica.replicate(master)
@@ -169,13 +169,13 @@ def test_anonymous_replica_registers_later() -> None:
             await master.put([1, "x"])
             replica = await running.member().start(master, replication_anon=True, read_only=True)
             assert (replica.id, replica.keys()) == (0, [1])
-            await until(lambda: master.node.replicaset.anonymous_count == 1)
+            await until(lambda: master.node.replication.replicaset.anonymous_count == 1)
             await master.put([2, "x"])
             await equal([master, replica])
             await replica.node.configure({"replication_anon": False})
             assert replica.id == 2
             await replica.node.configure({"read_only": False})
-            await until(lambda: master.node.replicaset.anonymous_count == 0)
+            await until(lambda: master.node.replication.replicaset.anonymous_count == 0)
             await master.replicate(replica)
             await replica.put([3, "y"])
             await equal([master, replica])
@@ -193,7 +193,7 @@ def test_an_anonymous_replica_registers_with_one_peer_only() -> None:
             replica = await running.member().start(*masters, replication_anon=True, read_only=True)
             await replica.node.configure({"replication_anon": False})
             await equal([*masters, replica])
-            assert sorted(replica.node.replicaset.by_id) == [1, 2, 3]
+            assert sorted(replica.node.replication.replicaset.by_id) == [1, 2, 3]
 
     asyncio.run(main())
 
@@ -238,7 +238,7 @@ def test_connection_to_itself() -> None:
             await master.start(master)
             assert (master.node.status, master.id) == ("running", 1)
             assert master.only_applier().state is ApplierState.OFF
-            assert master.node.replicaset.synced == 1
+            assert master.node.replication.replicaset.synced == 1
             await master.restart()
             assert master.node.status == "running"
 
@@ -296,7 +296,7 @@ def test_another_cluster_is_refused() -> None:
     async def main() -> None:
         async with cluster() as running:
             one, other = await running.master(), await running.master()
-            await other.put([2, str(one.node.instance_uuid)], space=SpaceId.CLUSTER)
+            await other.put([2, str(one.node.state.instance_uuid)], space=SpaceId.CLUSTER)
             await one.node.configure({"replication_sync_timeout": 0.2})
             await one.replicate(other)
             applier = one.only_applier()
@@ -348,12 +348,12 @@ def test_a_loading_master_is_waited_for() -> None:
             members = [running.member() for _ in range(3)]
             # Nobody may write `_cluster` before the founder lets them, which takes until after its start.
             starts = [asyncio.ensure_future(member.start(*members)) for member in members]
-            await until(lambda: any(member._node and member.node.is_configured for member in members))
-            founder = next(member for member in members if member.node.is_configured)
+            await until(lambda: any(member._node and member.node.state.is_configured for member in members))
+            founder = next(member for member in members if member.node.state.is_configured)
             await founder.grant_guest()
             await asyncio.gather(*starts)
-            await until(lambda: all(len(member.node.replicaset.by_id) == 3 for member in members))
-            assert len({member.node.replicaset_uuid for member in members}) == 1
+            await until(lambda: all(len(member.node.replication.replicaset.by_id) == 3 for member in members))
+            assert len({member.node.state.replicaset_uuid for member in members}) == 1
             assert founder.id == 1
 
     asyncio.run(main())
@@ -487,7 +487,7 @@ def test_sync_state_of_the_quorum() -> None:
     async def main() -> None:
         async with cluster() as running:
             members = await running.mesh(3)
-            replicaset = members[0].node.replicaset
+            replicaset = members[0].node.replication.replicaset
             await until(lambda: replicaset.synced == 3)
             await members[2].stop()
             await until(lambda: replicaset.synced == 2)

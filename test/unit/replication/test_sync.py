@@ -49,10 +49,10 @@ async def settled(members: list[Member], keys: list[int]) -> None:
 
 async def begin(owner: Member, others: list[Member], key: int) -> Commit:
     """A synchronous transaction that has no quorum, once it is in the journals of all."""
-    lsn = owner.node.vclock[owner.id] + 1
+    lsn = owner.node.state.vclock[owner.id] + 1
     commit = owner.begin_put([key], space=SYNC)
     assert commit is not None
-    await until(lambda: all(member.node.vclock[owner.id] >= lsn for member in (owner, *others)), "the write")
+    await until(lambda: all(member.node.state.vclock[owner.id] >= lsn for member in (owner, *others)), "the write")
     assert not commit.done
     return commit
 
@@ -204,7 +204,7 @@ def test_a_promotion_while_a_confirm_is_written(busy: bool) -> None:
         one.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 3)
         await until(lambda: one.injected("WAL_DELAY"), "the delay")
-        promoting = asyncio.ensure_future(two.node.promote())
+        promoting = asyncio.ensure_future(two.node.synchro.promote())
         await until(lambda: promoting.done() or three.node.limbo.owner_id == two.id)
         await promoting
         await two.node.configure({"replication_synchro_timeout": 1000})
@@ -230,7 +230,7 @@ def test_a_late_confirm_reaches_an_owner_that_waits_for_its_quorum() -> None:
         one.inject("WAL_DELAY_COUNTDOWN", 0)
         await set_quorum(one, 3)
         await until(lambda: one.injected("WAL_DELAY"), "the delay")
-        await two.node.promote()
+        await two.node.synchro.promote()
         await two.node.configure({"replication_synchro_timeout": 1000, "replication_synchro_quorum": 4})
         waiting = await begin(two, [three], 2)
         one.inject("WAL_DELAY", False)
@@ -255,7 +255,7 @@ def test_promotion_rolls_back_what_it_did_not_have() -> None:
         assert second is not None
         for member in (two, three):
             await member.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 2})
-        await two.node.promote()
+        await two.node.synchro.promote()
         await fails(second.wait())
         await first.wait()
         await all_have(members, [1])
@@ -315,7 +315,7 @@ def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
         two.inject("WAL_DELAY", True)
         assert two.node.synchro.try_enter()
         await one.put([1], space=SYNC)
-        before = two.node.vclock.copy()
+        before = two.node.state.vclock.copy()
         sink = two.node.replication.sink
         await until(lambda: two.node.synchro.latch._queue, "a waiting confirm")
         two.inject("WAL_WRITE", True)
@@ -324,7 +324,7 @@ def test_a_confirm_does_not_overtake_a_transaction_that_is_lost() -> None:
         two.inject("WAL_WRITE", False)
         two.node.synchro.leave()
         await until(lambda: not sink._synchro_tasks, "the end of the confirm")
-        assert two.node.vclock == before
+        assert two.node.state.vclock == before
         await two.replicate()
         await two.replicate(*members)
         await settled(members, [1])
@@ -383,7 +383,7 @@ def test_restart_of_the_owner_with_unconfirmed_transactions() -> None:
         await until(lambda: two.follows(one) and three.follows(one))
         await set_quorum(one, 3 if promotes else 2)
         if promotes:
-            await one.node.promote()
+            await one.node.synchro.promote()
         await settled(members, [1])
         await one.node.configure({"replication_synchro_timeout": 1000})
         await one.put([2], space=SYNC)
@@ -434,7 +434,7 @@ def test_clearing_a_dead_owners_queue() -> None:
         await begin(one, [two], 1)
         await one.stop()
         await two.node.configure({"replication_synchro_timeout": 0.01, "replication_synchro_quorum": 1})
-        await two.node.promote()
+        await two.node.synchro.promote()
         assert (two.keys(SYNC), two.node.limbo.owner_id) == ([1], two.id)
         await two.put([2], space=SYNC)
         await one.start()

@@ -19,6 +19,8 @@ from box.journal import MemoryStorage
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId
+from box.schema.upgrade import SchemaUpgrade
+from box.session import Context
 from box.wire.vclock import VClock
 
 UUID_1 = UUID(int=1)
@@ -127,6 +129,11 @@ def rows_of(node: Instance, space_id: int) -> list[Any]:
     return [unpack(raw) for raw in node.schema.read_tuples(node.schema.space(space_id))]
 
 
+async def upgrade(node: Instance, ctx: Context) -> None:
+    """`box.schema.upgrade()`."""
+    await SchemaUpgrade(node.schema, node.dml, ctx, node.log, node.clock).run()
+
+
 def named_functions(rows: list[Any]) -> set[str]:
     """Without ids and dates."""
     return {repr(row[1:-2]) for row in rows}
@@ -171,11 +178,11 @@ def test_files_of_an_older_version(version: tuple[int, int, int]) -> None:
             node = Instance(disk=disk)
             await node.configure({"log_level": 0})
             assert_upgraded(node, version)
-            assert vclock in (None, node.vclock)
-            vclock = node.vclock.copy()
+            assert vclock in (None, node.state.vclock)
+            vclock = node.state.vclock.copy()
             ctx = node.new_context()
-            await node.upgrade_schema(ctx)
-            assert node.vclock == vclock
+            await upgrade(node, ctx)
+            assert node.state.vclock == vclock
             await node.close()
 
     asyncio.run(main())
@@ -199,9 +206,9 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
         node.dml.insert(ctx, node.schema.space(512), pack(["c", 3]))
         await node.configure({"read_only": True})
         with pytest.raises(BoxError, match="read-only mode"):
-            await node.upgrade_schema(ctx)
+            await upgrade(node, ctx)
         await node.configure({"read_only": False})
-        await node.upgrade_schema(ctx)
+        await upgrade(node, ctx)
         node.dml.delete(ctx, node.schema.space(512), 0, [3])
         assert_upgraded(node, (2, 1, 3))
         await node.close()

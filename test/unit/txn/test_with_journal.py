@@ -110,7 +110,7 @@ def test_unconfirmed_transactions_are_recovered_unconfirmed(mvcc: bool) -> None:
             assert rows(node, 513) == ([[1]] if mvcc else [[1], [2]])
             node.synchro.set_timeout(0.001)
             node.synchro.set_quorum(1)
-            await node.promote()
+            await node.synchro.promote()
             assert node.synchro.info()["queue"] == {"len": 0}
             assert rows(node, 513) == [[1], [2]]
 

@@ -1,0 +1,87 @@
+"""The journal of an instance: a stand-in until the start knows where the log goes on, then the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from box.instance.instance_state import InstanceState
+from box.instance.resources import Resources
+from box.journal.journal import Journal
+from box.journal.round import Round
+from box.wire.entry import JournalEntry
+from box.wire.vclock import VClock
+
+INLINE_WRITES: Final = 1000
+"""A batch of up to this many transactions is written by the tx thread itself while the WAL thread is idle: waking
+that thread costs several times the write."""
+
+
+class StartupJournal:
+    """Takes the place of the log during recovery, bootstrap and join: what it is given is on disk already, or will be
+    in the first checkpoint. `vclock` follows the rows that have an lsn."""
+
+    is_void = False
+
+    def __init__(self, vclock: VClock) -> None:
+        self.vclock = vclock
+
+    def pass_row(self) -> None:
+        raise AssertionError("not a void journal")
+
+    def submit(self, entry: JournalEntry) -> None:
+        for row in entry.rows:
+            if row.lsn > self.vclock[row.replica_id]:
+                self.vclock.follow(row.replica_id, row.lsn)
+        entry.on_complete(entry)
+
+
+class JournalOpening:
+    """Opens the log of one start, with the options of the configuration. `on_open` is told of it, and has the parts go
+    over from `stand_in`."""
+
+    def __init__(
+        self,
+        resources: Resources,
+        state: InstanceState,
+        fiber_round: Round,
+        on_open: Callable[[Journal], None],
+    ) -> None:
+        self._resources = resources
+        self._state = state
+        self._round = fiber_round
+        self._on_open = on_open
+        self._journal: Journal | None = None
+        self.stand_in = StartupJournal(state.vclock)
+
+    def open(self) -> None:
+        """From now on changes go to the log, after the vclock of the state. SystemError for a directory that cannot be
+        used."""
+        resources, state = self._resources, self._state
+        self._journal = journal = Journal(
+            resources.loop,
+            resources.disk,
+            wal_dir=resources.paths.wal_dir,
+            wal_mode=resources.config["wal_mode"],
+            wal_max_size=int(resources.config["wal_max_size"]),
+            inline_limit=INLINE_WRITES,
+            fiber_round=self._round,
+            errinj=resources.errinj,
+            log=resources.log,
+        )
+        journal.vclock = state.vclock
+        journal.instance_id = state.instance_id
+        state.on_instance_id.append(lambda instance_id: setattr(journal, "instance_id", instance_id))
+        self.set_queue_size(resources.config["wal_queue_max_size"])
+        journal.start(state.vclock.copy(), state.instance_uuid)
+        self._on_open(journal)
+
+    def set_queue_size(self, size: float) -> None:
+        """`wal_queue_max_size`: the bytes that may wait for the log's writer before appliers wait; 0 for any."""
+        if self._journal is not None:
+            self._journal.queue_max_size = int(size) or 2**63
+
+    async def stop(self) -> None:
+        """Write what was submitted and close the log."""
+        if self._journal is not None:
+            await self._journal.stop()

@@ -1,0 +1,59 @@
+"""Preparation of the process, before a start looks at any file: working directory, user, pid file, log."""
+
+from __future__ import annotations
+
+from box.errors import system_error
+from box.instance.pidfile import PidFile
+from box.instance.privileges import become
+from box.instance.resources import Resources
+from box.instance.version import PACKAGE_VERSION
+from box.log import log_level
+
+
+class ProcessSetup:
+    """`enter` before each start, `leave` at its end."""
+
+    def __init__(self, resources: Resources) -> None:
+        self._resources = resources
+        self._pid_file: PidFile | None = None
+
+    def enter(self) -> None:
+        """SystemError for a missing `work_dir`, an unknown `username`, a `pid_file` of an instance that runs, a `log`
+        that cannot be opened."""
+        resources = self._resources
+        self._check_work_dir()
+        if resources.config["username"]:
+            become(resources.config["username"], resources.log)
+        self._take_pid_file()
+        self._open_log()
+
+    def _check_work_dir(self) -> None:
+        work_dir = self._resources.config["work_dir"]
+        if not work_dir:
+            return
+        try:
+            self._resources.disk.names(work_dir)
+        except OSError as error:
+            raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
+
+    def _take_pid_file(self) -> None:
+        """The log is not open yet, so that an error goes to standard error."""
+        path = self._resources.config["pid_file"]
+        if path:
+            self._pid_file = PidFile(self._resources.paths.resolve(path))
+            self._pid_file.write()
+
+    def _open_log(self) -> None:
+        log, config = self._resources.log, self._resources.config
+        log.level = log_level(config["log_level"])
+        log.format = config["log_format"]
+        if config["log"]:
+            log.open(config["log"], self._resources.paths.resolve)
+        log.crit(f"Tarantool {PACKAGE_VERSION}")
+        log.crit(f"log level {log.level}")
+
+    def leave(self) -> None:
+        """The start has failed, or the instance has ended: another may take the pid file. The log stays open."""
+        if self._pid_file is not None:
+            self._pid_file.remove()
+            self._pid_file = None

@@ -1,0 +1,198 @@
+"""The life of an instance: put together, started, started again after a failure, stopped."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+import box.instance
+from box.errors import BoxError, ErrorCode
+from box.instance.mode import ReadOnlyReason
+from box.instance.node import Instance
+from box.journal.storage import MemoryStorage
+from box.schema.ids import SpaceId
+
+QUIET = {"log_level": 1}
+PARTS = (
+    "schema",
+    "tuples",
+    "limbo",
+    "mode",
+    "state",
+    "synchro",
+    "txns",
+    "dml",
+    "checkpoints",
+    "replication",
+    "membership",
+    "iproto",
+)
+KEPT = ("resources", "config", "log", "errinj", "sessions", "stats", "round", "mode_changes")
+
+
+def with_instance(body: Callable[[Instance], Awaitable[None]], disk: MemoryStorage | None = None) -> None:
+    """Run `body` with an instance that is not configured; close it afterwards."""
+
+    async def run() -> None:
+        instance = Instance(disk=disk or MemoryStorage())
+        try:
+            await body(instance)
+        finally:
+            await instance.close()
+
+    asyncio.run(run())
+
+
+async def fail_to_start(instance: Instance, code: int = ErrorCode.BOOTSTRAP_READONLY, **options: Any) -> None:
+    with pytest.raises(BoxError) as caught:
+        await instance.configure(QUIET | {"read_only": True} | options)
+    assert caught.value.code == code
+
+
+async def put(instance: Instance, name: str) -> None:
+    ctx = instance.new_context()
+    instance.dml.replace(ctx, instance.schema.space(SpaceId.SCHEMA), msgpack.packb([name]))
+    pending = ctx.take_pending()
+    if pending is not None:
+        await pending.wait()
+
+
+def test_a_failed_start_leaves_an_instance_as_new() -> None:
+    """Every part is another one, what lives longer is the same, and the options have their defaults again."""
+
+    async def body(instance: Instance) -> None:
+        parts = {name: getattr(instance, name) for name in PARTS}
+        kept = {name: getattr(instance, name) for name in KEPT}
+        await fail_to_start(instance, checkpoint_count=7)
+        assert instance.status == "unconfigured"
+        assert instance.mode.reason is ReadOnlyReason.LOADING
+        assert instance.config["checkpoint_count"] == 2
+        assert instance.journal is None
+        assert [name for name, part in parts.items() if getattr(instance, name) is part] == []
+        assert [name for name, part in kept.items() if getattr(instance, name) is not part] == []
+        await instance.configure(QUIET)
+        assert (instance.status, instance.mode.reason) == ("running", None)
+        await put(instance, "a")
+
+    with_instance(body)
+
+
+def test_an_attempt_takes_the_uuid_of_the_last() -> None:
+    """Somebody may have registered it already."""
+
+    async def body(instance: Instance) -> None:
+        seen = []
+        instance.on_schema_init.append(lambda: seen.append(instance.state))
+        await fail_to_start(instance)
+        await instance.configure(QUIET)
+        first, second = seen
+        assert first is not second
+        assert first.instance_uuid == second.instance_uuid != first.replicaset_uuid
+
+    with_instance(body)
+
+
+def test_fibers_and_log_share_a_round_after_a_failed_start() -> None:
+    """What fibers write in one go leaves as one batch: the round that the scheduler was given is the log's."""
+
+    async def body(instance: Instance) -> None:
+        fiber_round = instance.round
+        await fail_to_start(instance)
+        await instance.configure(QUIET)
+        fiber_round.is_held = True
+        ctx = instance.new_context()
+        instance.dml.replace(ctx, instance.schema.space(SpaceId.SCHEMA), msgpack.packb(["a"]))
+        assert fiber_round.journal is instance.journal
+        fiber_round.is_held = False
+        assert instance.journal is not None
+        instance.journal.flush()
+        pending = ctx.take_pending()
+        if pending is not None:
+            await pending.wait()
+
+    with_instance(body)
+
+
+def test_failed_starts_leave_no_listeners() -> None:
+    """Parts that are gone hear nothing of error injections."""
+
+    async def body(instance: Instance) -> None:
+        await instance.configure(QUIET)
+        expected = {name: len(listeners) for name, listeners in instance.errinj._listeners.items()}
+        await instance.close()
+
+        again = Instance(disk=MemoryStorage())
+        for _ in range(3):
+            await fail_to_start(again, memtx_use_mvcc_engine=True)
+        await again.configure(QUIET | {"memtx_use_mvcc_engine": True})
+        assert {name: len(listeners) for name, listeners in again.errinj._listeners.items()} == expected
+        await again.close()
+
+    with_instance(body)
+
+
+def test_a_wait_for_the_mode_outlives_a_failed_start() -> None:
+    """Whoever waits for an instance that takes changes learns of the attempt that succeeds."""
+
+    async def body(instance: Instance) -> None:
+        waiting = asyncio.ensure_future(instance.mode_changes.until(lambda: not instance.mode.is_read_only))
+        await fail_to_start(instance)
+        assert not waiting.done()
+        await instance.configure(QUIET)
+        async with asyncio.timeout(10):
+            await waiting
+
+    with_instance(body)
+
+
+def test_read_only_is_told_with_its_reason() -> None:
+    """`read_only` comes and goes; writes follow it."""
+
+    async def body(instance: Instance) -> None:
+        await instance.configure(QUIET)
+        await instance.configure({"read_only": True})
+        assert instance.mode.reason is ReadOnlyReason.CONFIG
+        with pytest.raises(BoxError) as caught:
+            await put(instance, "a")
+        assert caught.value.code == ErrorCode.READONLY
+        await instance.configure({"read_only": False})
+        assert instance.mode.reason is None
+        await put(instance, "a")
+
+    with_instance(body)
+
+
+def test_an_instance_starts_read_only() -> None:
+    """With files of its own, the option counts from the first moment."""
+    disk = MemoryStorage()
+
+    async def found(instance: Instance) -> None:
+        await instance.configure(QUIET)
+        await put(instance, "a")
+
+    async def restart(instance: Instance) -> None:
+        await instance.configure(QUIET | {"read_only": True})
+        assert (instance.status, instance.mode.reason) == ("running", ReadOnlyReason.CONFIG)
+        assert instance.state.vclock[1] > 0
+
+    with_instance(found, disk)
+    with_instance(restart, disk)
+
+
+def test_the_parts_of_a_start_do_not_know_the_instance() -> None:
+    """Whoever puts them together knows them; nobody below imports `box.instance.node`, be it for a type."""
+    package = Path(box.instance.__file__).parent
+    found = []
+    for path in sorted(package.parent.rglob("*.py")):
+        if path.name == "embed.py" and path.parent == package.parent:
+            continue
+        for statement in ast.walk(ast.parse(path.read_text())):
+            if isinstance(statement, ast.ImportFrom) and statement.module == "box.instance.node":
+                found.append(f"{path}:{statement.lineno}")
+    assert found == []
