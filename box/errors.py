@@ -7,6 +7,7 @@ client as an IPROTO error packet, Python as this exception. `prev` chains the ca
 from __future__ import annotations
 
 import os
+from errno import ETIMEDOUT
 from typing import Any
 
 from box.error_codes import ErrorCode
@@ -121,8 +122,8 @@ def out_of_memory(size: int, allocator: str, what: str) -> BoxError:
 
 
 def timed_out() -> BoxError:
-    """`timed out`, as fiber waits with a deadline report it."""
-    return BoxError(ErrorCode.SYSTEM, "timed out", type="TimedOut")
+    """`timed out`, as fiber waits with a deadline and silent connections report it."""
+    return BoxError(ErrorCode.SYSTEM, "timed out", type="TimedOut", errno=ETIMEDOUT)
 
 
 def fiber_is_cancelled() -> BoxError:

@@ -22,6 +22,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
 from box.iproto.stats import Net
+from box.net.peer_connection import DetachedSocket
 from box.net.sockets import address_text
 from box.session import Context
 from box.wire.constants import RequestType
@@ -68,9 +69,9 @@ class ServerConnection(asyncio.Protocol):
 
     __slots__ = (
         "_chunks",
-        "_detached",
         "_flush_scheduled",
         "_have",
+        "_is_detached",
         "_need",
         "_out",
         "_pace",
@@ -93,7 +94,7 @@ class ServerConnection(asyncio.Protocol):
         self._stopped = Stop(0)
         self._pace = Pace()
         self._flush_scheduled = False
-        self._detached = False
+        self._is_detached = False
         self.salt = b""
         self.session = server.open_session(self)
         self.ctx = Context(self.session)
@@ -348,6 +349,8 @@ class ServerConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
+        if self._is_detached:
+            return
         out, transport = self._out, self._transport
         if out and transport is not None and not transport.is_closing():
             packets = b"".join(out)
@@ -366,32 +369,46 @@ class ServerConnection(asyncio.Protocol):
     def _begin_replication(self, row: Row) -> None:
         self._server.spawn(self._replicate(row))
 
-    def detach(self) -> tuple[asyncio.Transport, bytes]:
-        """For `node.replication`: the transport and the input that came behind the request, for good."""
+    def detach(self) -> DetachedSocket:
+        """For replication: the socket and the input that came behind the request. Replies wait until `attach`."""
         if self._transport is None:
             raise client_error(ErrorCode.SESSION_CLOSED)
         self._flush()
-        self._detached = True
+        self._is_detached = True
         received = b"".join(self._chunks)
         self._chunks.clear()
-        return self._transport, received
+        return DetachedSocket(self._transport, received, bool(self._stopped & Stop.OUTPUT))
+
+    def attach(self, detached: DetachedSocket) -> None:
+        """Take the socket back and serve the input that has not been used, once the request is answered."""
+        self._is_detached = False
+        detached.transport.set_protocol(self)
+        if detached.received:
+            self._chunks.append(detached.received)
+            self._have, self._need = len(detached.received), 0
+        self._stopped = self._stopped | Stop.OUTPUT if detached.is_full else self._stopped & ~Stop.OUTPUT
+        self._flush()
 
     async def _replicate(self, row: Row) -> None:
         node = self._server.node
         try:
             await node.replication.requests.handle(self, row)
-        except BoxError as error:
-            node.log.error(error.log_text)
-            if not self._detached:
-                self.reply_error(row.sync, error)
+        except Exception as error:
+            refusal = error if isinstance(error, BoxError) else self._server.dispatcher.unexpected(error)
+            if not self._is_detached:
+                self.reply_error(row.sync, refusal)
         finally:
-            if self._detached:
-                if self._transport is not None:
-                    self._transport.close()
-                self._end()
-        if self._detached:
+            if self._is_detached:
+                self._end_detached()
+        if self._is_detached:
             return
         if row.type == RequestType.SUBSCRIBE:
             self.close()
         else:
             self._resume(Stop.BUSY)
+
+    def _end_detached(self) -> None:
+        """The socket has not come back."""
+        if self._transport is not None:
+            self._transport.close()
+        self._end()

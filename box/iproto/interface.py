@@ -119,8 +119,8 @@ class ReplicaRequestsLike(Protocol):
     async def handle(self, connection: ServerConnection, row: Row) -> None:
         """Serve JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT.
 
-        `connection.detach()` gives the transport and the input behind the request, for good. Without it an error
-        becomes an ordinary reply and the connection goes on.
+        `connection.detach()` gives the socket away and `attach` takes it back; an error becomes an ordinary reply
+        then, and the connection goes on. A socket that does not come back ends the connection.
         """
 
 

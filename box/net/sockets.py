@@ -31,11 +31,12 @@ def address_text(address: Any) -> str:
 
 
 def socket_name(sock: socket.socket) -> str:
-    """`fd 12, aka 127.0.0.1:3301`, as error texts show a socket."""
-    try:
-        return f"fd {sock.fileno()}, aka {address_text(sock.getsockname())}"
-    except OSError:
-        return f"fd {sock.fileno()}"
+    """`fd 12, aka 127.0.0.1:3301, peer of 127.0.0.1:49992`, as error texts show a socket."""
+    name = f"fd {sock.fileno()}"
+    with suppress(OSError):
+        name += f", aka {address_text(sock.getsockname())}"
+        name += f", peer of {address_text(sock.getpeername())}"
+    return name
 
 
 def bind(family: int, address: Any) -> socket.socket:

@@ -21,8 +21,9 @@ from uuid import UUID
 from box.errors import BoxError, ErrorCode, client_error
 from box.journal.recovery import follow
 from box.log import Log
-from box.net.handshake import Peer, address_of, connect
-from box.net.stream import RowStream, raise_if_error
+from box.net.dial import address_of, open_connection, require_binary
+from box.net.peer_connection import PeerConnection, raise_if_error
+from box.net.uri import check
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.state import ApplierState
 from box.wire import messages
@@ -154,8 +155,8 @@ class Applier:
         self.last_row_time = host.loop.time()
         self._loop = host.loop
         self._task: asyncio.Task[None] | None = None
-        self._stream: RowStream | None = None
-        self._peer: Peer | None = None
+        self._stream: PeerConnection | None = None
+        self._version = 0
         self._bootstrap: Bootstrap | None = None
         self._may_go_on = asyncio.Event()
         self._may_subscribe = asyncio.Event()
@@ -320,12 +321,16 @@ class Applier:
 
     async def _connect(self) -> None:
         self._set_state(ApplierState.CONNECT)
-        self._stream, peer = await connect(self._loop, self.uri, self._patience)
+        check(self.uri, "replication")
+        self._stream = await open_connection(self._loop, self.uri, self._patience, keeps_rows=True)
         self._touch()
-        if self._peer is None or self._peer.version != peer.version:
-            text = f"remote master {peer.uuid} at {self.address} running Tarantool {peer.version_text}"
+        greeting = self._stream.greeting
+        require_binary(greeting, "Unsupported protocol for replication")
+        if self._version != greeting.version_id:
+            self._version = greeting.version_id
+            text = f"remote master {greeting.uuid} at {self.address} running Tarantool {greeting.version}"
             self.host.log.info(text)
-        self._peer, self.uuid, self.error = peer, peer.uuid, None
+        self.uuid, self.error = greeting.uuid, None
         await self._fetch_ballot(self._stream)
         self._set_state(ApplierState.CONNECTED)
         self.host.on_applier_connect(self)
@@ -333,25 +338,24 @@ class Applier:
             raise client_error(ErrorCode.CONNECTION_TO_SELF)
         self._connected.set()
 
-    async def _fetch_ballot(self, stream: RowStream) -> None:
-        stream.write_rows([messages.vote_row()])
-        answer = await self._read_row()
+    async def _fetch_ballot(self, stream: PeerConnection) -> None:
         try:
-            expect_ok(answer)
+            answer = await stream.request(messages.vote_row(), timeout=self._patience)
         except BoxError as error:
             # Versions before 1.10 do not know this request; they take part without a ballot.
             if error.code != ErrorCode.UNKNOWN_REQUEST_TYPE:
                 raise
         else:
             self.ballot = Ballot.decode(answer.body)
+        self._touch()
 
     async def _authenticate(self) -> None:
         """Not before the applier goes on: an instance that recovers does not know its users yet, but its ballot."""
-        peer, stream = self._peer, self._connection
-        if peer is not None and peer.user is not None:
+        uri = check(self.uri, "replication")
+        if uri.login is not None:
             self._set_state(ApplierState.AUTH)
-            stream.write_rows([peer.auth_request()])
-            expect_ok(await self._read_row())
+            await self._connection.authenticate(uri.login, uri.password or "", timeout=self._patience)
+            self._touch()
             self.host.log.info("authenticated")
         self._set_state(ApplierState.READY)
 
@@ -364,7 +368,7 @@ class Applier:
         return row
 
     @property
-    def _connection(self) -> RowStream:
+    def _connection(self) -> PeerConnection:
         if self._stream is None:
             raise AssertionError("the applier is not connected")
         return self._stream
@@ -487,7 +491,7 @@ class Applier:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
-    async def _follow(self, stream: RowStream) -> None:
+    async def _follow(self, stream: PeerConnection) -> None:
         transaction: list[Row] = []
         while True:
             rows = await stream.read_rows(self._silence)
@@ -526,7 +530,7 @@ class Applier:
         """The journal has grown or the peer has asked: send our vclock."""
         self._ack_wanted.set()
 
-    async def _write_acks(self, stream: RowStream) -> None:
+    async def _write_acks(self, stream: PeerConnection) -> None:
         while True:
             await self._ack_wanted.wait()
             self._check_sync()

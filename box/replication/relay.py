@@ -21,7 +21,7 @@ from uuid import UUID
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.log import Log
-from box.net.stream import RowStream
+from box.net.peer_connection import PeerConnection
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.state import RelayState
 from box.wire import messages
@@ -57,13 +57,17 @@ class RowFilter:
     """Picks the rows of the journal that a replica gets, and gives them their form.
 
     Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
-    replica itself has made are not sent back, except those it has lost: written before it subscribed.
+    replica itself has made are not sent back, except those it has lost: written before it subscribed. All rows carry
+    the `sync` of the request that they answer.
     """
 
-    def __init__(self, replica_id: int, local_vclock_at_subscribe: VClock, id_filter: frozenset[int]) -> None:
+    def __init__(
+        self, replica_id: int, local_vclock_at_subscribe: VClock, id_filter: frozenset[int], sync: int = 0
+    ) -> None:
         self._replica_id = replica_id
         self._at_subscribe = local_vclock_at_subscribe
         self._id_filter = id_filter
+        self._sync = sync
 
     def select(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
@@ -74,7 +78,7 @@ class RowFilter:
             if row.replica_id in self._id_filter:
                 continue
             if row.replica_id != self._replica_id or row.lsn <= self._at_subscribe[row.replica_id]:
-                yield row
+                yield replace(row, sync=self._sync) if self._sync else row
 
 
 class Relay:
@@ -93,6 +97,7 @@ class Relay:
         """What the replica has acknowledged."""
         self.last_row_time = host.loop.time()
         self.error: BoxError | None = None
+        self._sync = 0
         self._loop = host.loop
         self._last_sent = host.loop.time()
         self._is_in_transaction = False
@@ -105,7 +110,9 @@ class Relay:
     def __repr__(self) -> str:
         return f"<Relay to {self.uuid} {self.state.name}>"
 
-    async def subscribe(self, stream: RowStream, vclock: VClock, id_filter: frozenset[int]) -> None:
+    async def subscribe(
+        self, connection: PeerConnection, vclock: VClock, id_filter: frozenset[int], sync: int = 0
+    ) -> None:
         """Send rows after `vclock` until the connection breaks or the task is cancelled.
 
         Raises what ended it, XLOG_GAP when rows after `vclock` are no longer in the journal.
@@ -113,11 +120,12 @@ class Relay:
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
-        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter)
+        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync)
+        self._sync = sync
         tasks = [
-            self._loop.create_task(self._send_rows(stream, vclock, row_filter), name=f"relay/{self.uuid}"),
-            self._loop.create_task(self._send_heartbeats(stream), name=f"relay-heartbeat/{self.uuid}"),
-            self._loop.create_task(self._read_acks(stream), name=f"relay-reader/{self.uuid}"),
+            self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.uuid}"),
+            self._loop.create_task(self._send_heartbeats(connection), name=f"relay-heartbeat/{self.uuid}"),
+            self._loop.create_task(self._read_acks(connection), name=f"relay-reader/{self.uuid}"),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -144,8 +152,8 @@ class Relay:
             await asyncio.sleep(delay)
             await self.host.journal.pass_writer()
 
-    async def _send_rows(self, stream: RowStream, vclock: VClock, row_filter: RowFilter) -> None:
-        self._send_heartbeat(stream)
+    async def _send_rows(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
+        self._send_heartbeat(connection)
         values = self.host.errinj.values
         async with aclosing(self.host.journal.follow(vclock)) as follower:
             async for rows in follower:
@@ -154,27 +162,27 @@ class Relay:
                 if values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
                     rows = _break_lsn(rows, int(values["ERRINJ_RELAY_BREAK_LSN"]))
                 if values["ERRINJ_RELAY_TIMEOUT"] > 0:
-                    await self._send_slowly(stream, row_filter.select(rows))
+                    await self._send_slowly(connection, row_filter.select(rows))
                 elif data := b"".join([encode_packet(row) for row in row_filter.select(rows)]):
-                    await self._send(stream, data)
+                    await self._send(connection, data)
 
-    async def _send(self, stream: RowStream, data: bytes) -> None:
-        stream.write(data)
+    async def _send(self, connection: PeerConnection, data: bytes) -> None:
+        connection.write(data)
         self._last_sent = self._loop.time()
-        await stream.drain()
+        await connection.drain()
 
-    async def _send_slowly(self, stream: RowStream, rows: Iterator[Row]) -> None:
+    async def _send_slowly(self, connection: PeerConnection, rows: Iterator[Row]) -> None:
         """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
         for row in rows:
             self._is_in_transaction = not row.is_commit
-            await self._send(stream, encode_packet(row))
+            await self._send(connection, encode_packet(row))
             await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
 
-    def _send_heartbeat(self, stream: RowStream) -> None:
-        stream.write_rows([messages.heartbeat_row(self.host.instance.instance_id, self.host.now())])
+    def _send_heartbeat(self, connection: PeerConnection) -> None:
+        connection.write_rows([messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)])
         self._last_sent = self._loop.time()
 
-    async def _send_heartbeats(self, stream: RowStream) -> None:
+    async def _send_heartbeats(self, connection: PeerConnection) -> None:
         while True:
             left = self._last_sent + self.host.options.timeout - self._loop.time()
             if left > 0:
@@ -185,11 +193,11 @@ class Relay:
             if is_silent or self._is_in_transaction:
                 self._last_sent = self._loop.time()
             else:
-                self._send_heartbeat(stream)
+                self._send_heartbeat(connection)
 
-    async def _read_acks(self, stream: RowStream) -> None:
+    async def _read_acks(self, connection: PeerConnection) -> None:
         while True:
-            rows = await stream.read_rows(self.host.options.timeout * 4)
+            rows = await connection.read_rows(self.host.options.timeout * 4)
             self.last_row_time = self._loop.time()
             self.vclock = messages.decode_vclock(rows[-1])
             self._on_ack(self.vclock)
@@ -207,18 +215,18 @@ def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
 
 
 async def send_read_view(
-    stream: RowStream, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, list[bytes]]]
+    connection: PeerConnection, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, list[bytes]]]
 ) -> None:
     """The rows of an initial join: for each space the body's bytes before the tuple, and its tuples.
 
     The response with `vclock` goes first; the caller sends what follows the data.
     """
-    stream.write_rows([messages.vclock_row(vclock, sync=sync)])
+    connection.write_rows([messages.vclock_row(vclock, sync=sync)])
     header = encode_header_of_snapshot_row(sync)
     for prefix, tuples in spaces:
         for start in range(0, len(tuples), _CHUNK_ROWS):
-            stream.write(b"".join([_packet(header, prefix, raw) for raw in tuples[start : start + _CHUNK_ROWS]]))
-            await stream.drain()
+            connection.write(b"".join([_packet(header, prefix, raw) for raw in tuples[start : start + _CHUNK_ROWS]]))
+            await connection.drain()
 
 
 def encode_header_of_snapshot_row(sync: int) -> bytes:
@@ -232,9 +240,11 @@ def _packet(header: bytes, prefix: bytes, raw: bytes) -> bytes:
     return b"\xce" + size.to_bytes(4, "big") + header + prefix + raw
 
 
-async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: VClock, errinj: ErrorInjections) -> None:
+async def send_range(
+    journal: Journal, connection: PeerConnection, sync: int, start: VClock, stop: VClock, errinj: ErrorInjections
+) -> None:
     """The rows of a final join: those after `start` up to `stop`."""
-    row_filter = RowFilter(0, VClock(), frozenset())
+    row_filter = RowFilter(0, VClock(), frozenset(), sync)
     reached = start.copy()
     if reached.covers(stop, ignore_zero=True):
         return
@@ -244,8 +254,8 @@ async def send_range(journal: Journal, stream: RowStream, start: VClock, stop: V
             wanted = [row for row in rows if row.lsn <= stop[row.replica_id]]
             if errinj.values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
                 wanted = _break_lsn(wanted, int(errinj.values["ERRINJ_RELAY_BREAK_LSN"]))
-            stream.write_rows(row_filter.select(wanted))
-            await stream.drain()
+            connection.write_rows(row_filter.select(wanted))
+            await connection.drain()
             for row in rows:
                 if row.lsn > reached[row.replica_id]:
                     reached[row.replica_id] = row.lsn

@@ -1,9 +1,16 @@
 """The server's side of replication: VOTE, JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE requests of other instances.
 
-The binary server hands over a connection with its first such request; from then on the connection carries rows only,
-several requests one after another (a joining instance subscribes on the same connection).
+The binary server hands over a connection for the time of one such request; then it serves other requests on it again,
+whether this one was refused or not (a joining instance subscribes on the same connection). Nothing is read from
+the connection meanwhile, but the acknowledgements of a subscriber. SUBSCRIBE ends with the connection.
 
-    order of checks      configured (LOADING), not myself, read access to the universe, registration allowed, a WAL
+```
+JOIN            body, LOADING, not myself, read access to the universe, registration allowed, a journal
+FETCH_SNAPSHOT  LOADING, read access to the universe, a journal
+REGISTER        body, LOADING, not myself, read access to the universe, no id yet, registration allowed, a journal
+SUBSCRIBE       LOADING, body, not myself, anonymous to anonymous, read access to the universe, the replica's id,
+                no other subscription of it, a journal
+```
 """
 
 from __future__ import annotations
@@ -17,7 +24,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.journal.gc import Consumer, GarbageCollector
 from box.log import Log
-from box.net.stream import RowStream, error_row
+from box.net.peer_connection import DetachedSocket, PeerConnection
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.registration import Registration
 from box.replication.relay import Relay, injected, send_range, send_read_view
@@ -47,8 +54,11 @@ class ClientConnection(Protocol):
     @property
     def session(self) -> Session: ...
 
-    def detach(self) -> tuple[asyncio.Transport, bytes]:
-        """The transport, and the input that came behind the request."""
+    def detach(self) -> DetachedSocket:
+        """Let go of the socket."""
+
+    def attach(self, detached: DetachedSocket) -> None:
+        """Take it back."""
 
 
 class ReplicaRequests:
@@ -105,32 +115,26 @@ class ReplicaRequests:
             gc_vclock=self._collector.vclock.copy(),
         )
 
-    async def handle(self, connection: ClientConnection, row: Row) -> None:
-        """Take over a connection of the binary server with its JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT request."""
-        transport, received = connection.detach()
-        stream = RowStream(self.loop)
-        stream.take_over(transport, received)
-        await self.serve(connection.ctx, stream, row, connection.session.peer or "")
+    async def handle(self, client: ClientConnection, row: Row) -> None:
+        """Serve a JOIN, SUBSCRIBE, REGISTER or FETCH_SNAPSHOT request of a client of the binary server.
 
-    async def serve(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
-        """Answer `row` and the requests that follow it until the connection ends."""
+        The client gets its connection back unless that has died meanwhile; then it answers the error that is raised.
+        """
+        connection = PeerConnection(self.loop, keeps_rows=True)
+        connection.take_over(client.detach())
+        peer = client.session.peer or ""
         # A task of its own: the binary server starts requests without one.
-        task = self.loop.create_task(self._serve(ctx, stream, row, peer), name=f"replication/{peer}")
+        task = self.loop.create_task(self._answer(client.ctx, connection, row, peer), name=f"replication/{peer}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        await task
-
-    async def _serve(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
         try:
-            while True:
-                if not await self._answer(ctx, stream, row, peer):
-                    return
-                row = await stream.read_row()
-        except BoxError:
-            # The other side has gone.
-            return
+            await task
+        except BoxError as error:
+            self.log.error(error.log_text)
+            raise
         finally:
-            stream.close()
+            if connection.error is None:
+                client.attach(connection.give_back())
 
     async def stop(self) -> None:
         """Break off all streams."""
@@ -139,40 +143,33 @@ class ReplicaRequests:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> bool:
-        """Handle one request; False if the connection must end."""
-        try:
-            match row.type:
-                case RequestType.VOTE:
-                    stream.write_rows([Row(RequestType.OK, sync=row.sync, body=self.ballot().encode())])
-                case RequestType.PING:
-                    stream.write_rows([Row(RequestType.OK, sync=row.sync)])
-                case RequestType.JOIN:
-                    await self._join(ctx, stream, row, peer)
-                case RequestType.FETCH_SNAPSHOT:
-                    await self._fetch_snapshot(ctx, stream, row, peer)
-                case RequestType.REGISTER:
-                    await self._register(ctx, stream, row, peer)
-                case RequestType.SUBSCRIBE:
-                    await self._subscribe(ctx, stream, row, peer)
-                case _:
-                    raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
-        except BoxError as error:
-            if stream.is_closed:
-                return False
-            self.log.error(error.log_text)
-            stream.write_rows([error_row(error, row.sync)])
-            return row.type != RequestType.SUBSCRIBE
-        return True
+    async def _answer(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
+        match row.type:
+            case RequestType.JOIN:
+                await self._join(ctx, connection, row, peer)
+            case RequestType.FETCH_SNAPSHOT:
+                await self._fetch_snapshot(ctx, connection, row, peer)
+            case RequestType.REGISTER:
+                await self._register(ctx, connection, row, peer)
+            case RequestType.SUBSCRIBE:
+                await self._subscribe(ctx, connection, row, peer)
+            case _:
+                raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
 
     # -- checks -------------------------------------------------------------------------------------
 
-    def _check(self, ctx: Context, uuid: UUID | None = None) -> None:
+    def _check(self, ctx: Context, uuid: UUID) -> None:
+        self._check_configured()
+        self._check_not_self(uuid)
+        check_universe(ctx.credentials, Privilege.R)
+
+    def _check_configured(self) -> None:
         if not self.instance.is_configured:
             raise client_error(ErrorCode.LOADING)
-        if uuid is not None and uuid == self.instance.instance_uuid:
+
+    def _check_not_self(self, uuid: UUID) -> None:
+        if uuid == self.instance.instance_uuid:
             raise client_error(ErrorCode.CONNECTION_TO_SELF)
-        check_universe(ctx.credentials, Privilege.R)
 
     def _check_journal(self) -> None:
         if not self.options.has_journal:
@@ -180,7 +177,7 @@ class ReplicaRequests:
 
     # -- requests -----------------------------------------------------------------------------------
 
-    async def _join(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
+    async def _join(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
         uuid = _instance_uuid(messages.decode_replication(row))
         self._check(ctx, uuid)
         replica = self._replicaset.by_uuid.get(uuid)
@@ -190,22 +187,22 @@ class ReplicaRequests:
         consumer = self._collector.register_consumer(f"replica {uuid}", self.instance.vclock)
         try:
             self.log.info(f"joining replica {uuid} at {peer}")
-            start = await self._send_read_view(stream, row.sync)
+            start = await self._send_read_view(connection, row.sync)
             self.log.info("initial data sent.")
             await self._registration.register(uuid)
             await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
             stop = self.instance.vclock.copy()
-            stream.write_rows([messages.vclock_row(stop, sync=row.sync)])
-            await self._send_final(stream, start, stop)
-            stream.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
+            connection.write_rows([messages.vclock_row(stop, sync=row.sync)])
+            await self._send_final(connection, row.sync, start, stop)
+            connection.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
             consumer.advance(stop)
         except BaseException:
             consumer.close()
             raise
         self._adopt_consumer(uuid, consumer)
 
-    async def _send_final(self, stream: RowStream, start: VClock, stop: VClock) -> None:
-        await send_range(self.journal, stream, start, stop, self.errinj)
+    async def _send_final(self, connection: PeerConnection, sync: int, start: VClock, stop: VClock) -> None:
+        await send_range(self.journal, connection, sync, start, stop, self.errinj)
         self.log.info("final data sent.")
         injected(self.errinj, "ERRINJ_RELAY_FINAL_JOIN", "relay final join")
         if self.errinj.values["ERRINJ_RELAY_FINAL_SLEEP"]:
@@ -218,24 +215,25 @@ class ReplicaRequests:
             replica.consumer.close()
         replica.consumer = consumer
 
-    async def _send_read_view(self, stream: RowStream, sync: int) -> VClock:
+    async def _send_read_view(self, connection: PeerConnection, sync: int) -> VClock:
         """A consistent view of all replicated spaces; what it holds is confirmed and in the journal."""
         spaces = self._open_read_view()
         # Without a switch in between: the vclock covers exactly what the view shows.
         vclock: VClock = await self.journal.sync()
         await self._synchro.wait_confirm()
-        await send_read_view(stream, sync, vclock, spaces)
+        await send_read_view(connection, sync, vclock, spaces)
         return vclock
 
-    async def _fetch_snapshot(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
-        self._check(ctx)
+    async def _fetch_snapshot(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
+        self._check_configured()
+        check_universe(ctx.credentials, Privilege.R)
         self._check_journal()
         self.log.info(f"sending current read-view to replica at {peer}")
-        vclock = await self._send_read_view(stream, row.sync)
+        vclock = await self._send_read_view(connection, row.sync)
         self.log.info("read-view sent.")
-        stream.write_rows([messages.vclock_row(vclock, sync=row.sync)])
+        connection.write_rows([messages.vclock_row(vclock, sync=row.sync)])
 
-    async def _register(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
+    async def _register(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
         request = messages.decode_replication(row)
         uuid, vclock = _instance_uuid(request), (request.vclock or VClock()).copy()
         self._check(ctx, uuid)
@@ -251,35 +249,56 @@ class ReplicaRequests:
             await self._registration.register(uuid)
             await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
             stop = self.instance.vclock.copy()
-            await self._send_final(stream, vclock, stop)
-            stream.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
+            await self._send_final(connection, row.sync, vclock, stop)
+            connection.write_rows([messages.vclock_row(self.instance.vclock, sync=row.sync)])
             consumer.advance(stop)
         except BaseException:
             consumer.close()
             raise
         self._adopt_consumer(uuid, consumer)
 
-    async def _subscribe(self, ctx: Context, stream: RowStream, row: Row, peer: str) -> None:
+    async def _subscribe(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
+        self._check_configured()
         request = messages.decode_replication(row)
         uuid = _instance_uuid(request)
-        self._check(ctx, uuid)
+        self._check_not_self(uuid)
         if self.options.is_anonymous and not request.anon:
             raise unsupported("Anonymous replica", "non-anonymous followers.")
+        check_universe(ctx.credentials, Privilege.R)
         replica = self._subscriber(uuid, request)
-        self._check_journal()
+        try:
+            self._check_journal()
+            await self._follow(connection, row, peer, replica, request)
+        finally:
+            self._replicaset.forget(replica)
+
+    async def _follow(
+        self,
+        connection: PeerConnection,
+        row: Row,
+        peer: str,
+        replica: Replica,
+        request: messages.ReplicationRequest,
+    ) -> None:
+        """Answer the subscription, then send rows until the connection ends."""
         here = self.instance
         answer = messages.subscribe_response_row(here.replicaset_uuid, here.vclock, row.sync)
         answer.replica_id = here.instance_id
-        stream.write_rows([answer])
-        self.log.info(f"subscribed replica {uuid} at {peer}")
+        connection.write_rows([answer])
+        self.log.info(f"subscribed replica {replica.uuid} at {peer}")
         self.log.info(f"remote vclock {request.vclock} local vclock {here.vclock}")
         start = (request.vclock or VClock()).copy()
         start.reset(0, here.vclock[0])
         self._keep_rows(replica, start)
+        connection.start_reading()
+        uuid = _instance_uuid(request)
+        relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock: self._on_ack(replica, vclock))
         try:
-            await self._run_relay(stream, uuid, replica, start, request.id_filter)
+            await relay.subscribe(connection, start, request.id_filter, row.sync)
         finally:
-            self._replicaset.forget(replica)
+            self.log.crit("exiting the relay loop")
+            if replica.id:
+                self._synchro.forget_follower(replica.id)
 
     def _keep_rows(self, replica: Replica, vclock: VClock) -> None:
         """A member that did not join here since the start tells now which rows it needs."""
@@ -304,16 +323,6 @@ class ReplicaRequests:
             raise client_error(ErrorCode.CFG, "replication", text)
         return replica
 
-    async def _run_relay(
-        self, stream: RowStream, uuid: UUID, replica: Replica, start: VClock, id_filter: frozenset[int]
-    ) -> None:
-        relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock: self._on_ack(replica, vclock))
-        try:
-            await relay.subscribe(stream, start, id_filter)
-        finally:
-            if replica.id:
-                self._synchro.forget_follower(replica.id)
-
     def _on_ack(self, replica: Replica, vclock: VClock) -> None:
         # Of anonymous replicas, too: they share id 0, and so count as one.
         self._synchro.on_ack(replica.id, vclock)
@@ -322,6 +331,5 @@ class ReplicaRequests:
 
 
 def _instance_uuid(request: messages.ReplicationRequest) -> UUID:
-    if request.instance_uuid is None:
-        raise client_error(ErrorCode.MISSING_REQUEST_FIELD, "instance uuid")
-    return request.instance_uuid
+    """A request that does not tell it means nobody, whom no replica set knows."""
+    return request.instance_uuid or UUID(int=0)

@@ -37,6 +37,11 @@ class Greeting:
     uuid: UUID
     salt: bytes
 
+    @property
+    def version(self) -> str:
+        """`2.8.1`."""
+        return f"{self.version_id >> 16}.{self.version_id >> 8 & 255}.{self.version_id & 255}"
+
 
 def encode_greeting(uuid: UUID, salt: bytes, version: str = VERSION) -> bytes:
     """The 128 bytes; the salt has 32."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data import codec
 from box.instance.version import PACKAGE_VERSION
-from box.net.handshake import address_of
+from box.net.dial import address_of
 from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
 

@@ -1,4 +1,4 @@
-"""`net.box`: connections to other instances, over the client of `box.net.client`.
+"""`net.box`: connections to other instances, over `box.net`.
 
 Lua keeps the state of a connection and its requests by number; here are the socket, the greeting and the replies that
 Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of the peer's client.
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from box.data import codec
 from box.errors import BoxError, ErrorCode, client_error
-from box.net.client import IprotoConnection
+from box.net.dial import connect
+from box.net.peer_connection import EOF_TEXT, PeerConnection
 from box.net.uri import UNIX_HOST
-from box.wire.auth import encode_auth
-from box.wire.constants import RequestType
 from box.wire.row import Row
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -29,7 +28,7 @@ _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
 _CLOSED, _SCHEMA_CHANGED = 1, 2
 """What `netbox_event` found."""
 
-_EOF_TEXT: Final = "Peer closed"
+_PEER_CLOSED: Final = "Peer closed"
 
 
 def _no_connection(reason: str) -> BoxError:
@@ -39,8 +38,10 @@ def _no_connection(reason: str) -> BoxError:
 def _reason(error: BaseException) -> str:
     """Why a connection is gone, in the words of the peer's client."""
     if isinstance(error, BoxError):
-        if error.type == "SocketError":
-            return os.strerror(error.errno) if error.errno else _EOF_TEXT
+        if error.message.startswith(EOF_TEXT):
+            return _PEER_CLOSED
+        if error.type in ("SocketError", "TimedOut"):
+            return os.strerror(error.errno)
         return error.message
     return str(error)
 
@@ -49,7 +50,7 @@ def _reason(error: BaseException) -> str:
 class _Remote:
     """One connection. `schema_version` is that of the schema which Lua has."""
 
-    connection: IprotoConnection
+    connection: PeerConnection
     schema_version: int = 0
     watcher: int = 0
     """Token of the fiber that waits for `netbox_event`, 0 for none."""
@@ -103,10 +104,9 @@ class NetBoxBinding(Binding):
         if ":" in text(host) and text(host) != UNIX_HOST:
             address = f"[{text(host)}]:{text(port)}"
         try:
-            connection = await IprotoConnection.connect(self.runtime.loop, address, timeout=timeout)
+            connection = await connect(self.runtime.loop, address, timeout=timeout)
         except BoxError as error:
-            is_timeout = error.code == ErrorCode.TIMEOUT
-            raise _no_connection("Connection timed out" if is_timeout else _reason(error)) from error
+            raise _no_connection(_reason(error)) from error
         remote_id = self._next_id()
         remote = self._remotes[remote_id] = _Remote(connection)
         connection.on_close = lambda _error: self._wake_watcher(remote)
@@ -117,9 +117,8 @@ class NetBoxBinding(Binding):
     async def authenticate(self, remote_id: float, user: bytes, password: bytes) -> bool:
         """Become a user. NO_CONNECTION with the server's refusal."""
         connection = self._remotes[int(remote_id)].connection
-        body = encode_auth(text(user), text(password), connection.greeting.salt)
         try:
-            await connection.request(Row(RequestType.AUTH, body=body))
+            await connection.authenticate(text(user), text(password))
         except BoxError as error:
             raise _no_connection(_reason(error)) from error
         return True

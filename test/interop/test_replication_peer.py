@@ -14,7 +14,8 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
-from box.net.client import IprotoConnection
+from box.net.dial import connect
+from box.net.peer_connection import PeerConnection
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
 from test.support import until
@@ -51,7 +52,7 @@ class Peer:
         self.port = _free_port()
         self.uri = f"127.0.0.1:{self.port}"
         self._process: asyncio.subprocess.Process | None = None
-        self._client: IprotoConnection | None = None
+        self._client: PeerConnection | None = None
 
     async def start(self, *sources: str, quorum: int = 1) -> Peer:
         self.directory.mkdir(exist_ok=True)
@@ -72,7 +73,7 @@ class Peer:
         deadline = loop.time() + 20
         while True:
             try:
-                self._client = await IprotoConnection.connect(loop, self.uri, timeout=5)
+                self._client = await connect(loop, self.uri, timeout=5)
                 if await self.eval("return box.info.status, box.info.ro") == ["running", False]:
                     return
             except (BoxError, OSError):

@@ -24,7 +24,7 @@ from box.wire.vclock import VClock
             "XlogGapError: Missing .xlog file between LSN 1 {1: 1} and 3 {1: 3}",
         ),
         (system_error("connect to x", errno.ECONNREFUSED), "SystemError connect to x: Connection refused"),
-        (timed_out(), "SystemError timed out"),
+        (timed_out(), "SystemError timed out: Connection timed out"),
         (BoxError(0, "why", type="CustomError", custom_type="Mine"), "Custom type Mine: why"),
         (BoxError(ErrorCode.PROC_LUA, "why", type="LuajitError"), "LuajitError: why"),
     ],

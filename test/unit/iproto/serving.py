@@ -13,7 +13,8 @@ import uvloop
 from box.data.codec import pack
 from box.errors import BoxError
 from box.iproto.server import IprotoServer
-from box.net.client import IprotoConnection
+from box.net.dial import connect
+from box.net.peer_connection import PeerConnection
 from box.wire.constants import GREETING_SIZE, Key
 from box.wire.error import decode_error_body
 from box.wire.packet import packet_bounds
@@ -63,9 +64,9 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode,
 
 
 @asynccontextmanager
-async def client(address: str, **options: Any) -> AsyncIterator[IprotoConnection]:
+async def client(address: str, **options: Any) -> AsyncIterator[PeerConnection]:
     """A connected client."""
-    connection = await IprotoConnection.connect(asyncio.get_running_loop(), address, timeout=5, **options)
+    connection = await connect(asyncio.get_running_loop(), address, timeout=5, **options)
     try:
         yield connection
     finally:

@@ -344,7 +344,7 @@ def test_session_hooks() -> None:
 
 
 def test_replication_takes_the_connection() -> None:
-    """Replication gets the transport and the input behind the request; without that its error is a reply."""
+    """Replication gets the socket and the input behind the request, and may give it back; its error is a reply then."""
 
     async def scenario() -> None:
         async with serving() as (node, server, address):
@@ -357,7 +357,8 @@ def test_replication_takes_the_connection() -> None:
             taken: list[bytes] = []
 
             async def behaviour(connection: Any, row: Row) -> None:
-                transport, rest = connection.detach()
+                transport, rest, is_full = connection.detach()
+                assert not is_full
                 taken.append(rest)
                 transport.write(b"hello")
                 await asyncio.sleep(0)

@@ -13,8 +13,6 @@ import pytest
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
-from box.net.handshake import address_of
-from box.net.stream import RowStream, error_row
 from box.replication.applier import Applier, check_next_row
 from box.replication.local import ReplicationOptions
 from box.replication.relay import RowFilter
@@ -22,14 +20,13 @@ from box.replication.replicaset import ReplicaSet
 from box.replication.state import ApplierState, SyncState
 from box.session import Context
 from box.wire.ballot import Ballot
-from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.constants import GROUP_LOCAL, TYPE_ERROR, RequestType
+from box.wire.error import encode_error_body
 from box.wire.greeting import encode_greeting
 from box.wire.messages import heartbeat_row, subscribe_response_row
 from box.wire.row import Row, decode_row, encode_packet
 from box.wire.vclock import VClock
 from test.support import until
-
-from .cluster import fails
 
 UUIDS = [UUID(int=n) for n in range(1, 6)]
 
@@ -141,6 +138,10 @@ def test_choice_of_a_leader(ballots: list[Ballot], leader: int) -> None:
 # -- rows -------------------------------------------------------------------------------------------------------
 
 
+def error_row(error: BoxError) -> Row:
+    return Row(TYPE_ERROR | error.code, body=encode_error_body(error))
+
+
 def row(lsn: int, replica_id: int = 1, **fields: Any) -> Row:
     return Row(RequestType.REPLACE, replica_id, lsn, 1.0, body=b"\x80", **fields)
 
@@ -180,98 +181,6 @@ def test_rows_of_a_transaction() -> None:
         check_next_row([], error_row(client_error(ErrorCode.READONLY)), uuid)
 
 
-def test_addresses_for_the_log() -> None:
-    assert address_of("user:secret@host:3301") == "host:3301"
-    assert address_of("3301") == "localhost:3301"
-    assert address_of("user:secret@unix/:/tmp/x.sock") == "unix/:/tmp/x.sock"
-
-
-# -- streams ------------------------------------------------------------------------------------------------------
-
-
-class FakeTransport(asyncio.Transport):
-    def __init__(self) -> None:
-        self.sent = b""
-        self.is_reading_paused = False
-        self.closed = False
-
-    def write(self, data: Any) -> None:
-        self.sent += data
-
-    def pause_reading(self) -> None:
-        self.is_reading_paused = True
-
-    def resume_reading(self) -> None:
-        self.is_reading_paused = False
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_packets_in_pieces(size: int) -> None:
-    async def main() -> None:
-        stream = RowStream(asyncio.get_running_loop(), prologue=4)
-        stream.connection_made(FakeTransport())
-        rows = [row(lsn, lsn % 3) for lsn in range(1, 40)]
-        data = b"HELO" + b"".join(map(encode_packet, rows))
-        for start in range(0, len(data), size):
-            stream.data_received(data[start : start + size])
-        assert await stream.read_prologue() == b"HELO"
-        assert await stream.read_row() == decode_row(encode_packet(rows[0])[5:])
-        rest = await stream.read_rows()
-        assert [r.lsn for r in rest] == list(range(2, 40))
-        stream.put_back(rest[-2:])
-        assert [r.lsn for r in await stream.read_rows()] == [38, 39]
-
-    asyncio.run(main())
-
-
-def test_end_of_a_stream() -> None:
-    """Rows that came before the end are read; then comes the error, also for a writer."""
-
-    async def main() -> None:
-        stream = RowStream(asyncio.get_running_loop())
-        stream.connection_made(FakeTransport())
-        stream.data_received(encode_packet(row(1)))
-        stream.connection_lost(None)
-        assert (await stream.read_row()).lsn == 1
-        error = await fails(stream.read_row())
-        assert (error.type, error.message) == ("SocketError", "unexpected EOF when reading from socket")
-        with pytest.raises(BoxError):
-            stream.write_rows([row(1)])
-
-    asyncio.run(main())
-
-
-def test_silence_and_garbage() -> None:
-    async def main() -> None:
-        stream = RowStream(asyncio.get_running_loop())
-        stream.connection_made(FakeTransport())
-        assert (await fails(stream.read_row(0.01))).type == "TimedOut"
-        stream.data_received(b"\xc1 this is no packet")
-        assert (await fails(stream.read_row())).message == "Invalid MsgPack - packet length"
-
-    asyncio.run(main())
-
-
-def test_a_fast_writer_is_held() -> None:
-    """More rows than the reader can take pause the transport until they are read."""
-
-    async def main() -> None:
-        stream, transport = RowStream(asyncio.get_running_loop()), FakeTransport()
-        stream.connection_made(transport)
-        stream.data_received(encode_packet(row(1)) * 70_000)
-        assert transport.is_reading_paused
-        assert len(await stream.read_rows()) == 70_000
-        assert not transport.is_reading_paused
-
-    asyncio.run(main())
-
-
 # -- an applier before a script -----------------------------------------------------------------------------------
 
 
@@ -298,7 +207,7 @@ class Script:
                 prefix = await reader.readexactly(5)
                 request = decode_row(await reader.readexactly(int.from_bytes(prefix[1:], "big")))
                 if request.type == RequestType.VOTE:
-                    writer.write(encode_packet(Row(RequestType.OK, body=self.ballot.encode())))
+                    writer.write(encode_packet(Row(RequestType.OK, sync=request.sync, body=self.ballot.encode())))
                     continue
                 self.requests.append(request.type)
                 if request.type != RequestType.OK and self.answers:
@@ -468,7 +377,7 @@ def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
         applier.start()
         await until(lambda: host.states.count(ApplierState.DISCONNECTED) >= 3)
         assert applier.error is not None
-        assert applier.error.message == f"connect to unix/:{tmp_path}/nobody"
+        assert applier.error.message == f"connect to unix/:{tmp_path}/nobody, called on fd -1"
         assert applier.error.errno == errno.ENOENT
         await applier.close()
         assert applier.state is ApplierState.OFF

@@ -1,0 +1,100 @@
+"""Connecting to another instance: address -> socket -> greeting -> AUTH if the address or the caller names a user."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import cast
+
+from box.errors import BoxError, ErrorCode, client_error, system_error, timed_out
+from box.net.peer_connection import PeerConnection
+from box.net.uri import Uri, parse, socket_error
+from box.wire.greeting import Greeting
+
+
+def parse_address(address: str) -> Uri:
+    """The address of a server; raises ILLEGAL_PARAMS for what is none."""
+    uri = parse(address)
+    if uri is None or uri.service is None:
+        raise client_error(ErrorCode.ILLEGAL_PARAMS, f"invalid uri: {address}")
+    return uri
+
+
+def address_of(source: str) -> str:
+    """An address without user and password: `localhost:3301`, `unix/:/path`."""
+    uri = parse(source)
+    if uri is None:
+        return source.rpartition("@")[2]
+    return f"unix/:{uri.unix}" if uri.unix is not None else f"{uri.host or 'localhost'}:{uri.service}"
+
+
+async def open_connection(
+    loop: asyncio.AbstractEventLoop, address: str, timeout: float | None = None, *, keeps_rows: bool
+) -> PeerConnection:
+    """A connection whose greeting has come. Raises a SocketError, a SystemError
+    for a name that nobody knows, PROTOCOL for what is no server, `timed out` after
+    `timeout` seconds for everything together."""
+    uri = parse_address(address)
+    connection = PeerConnection(loop, keeps_rows=keeps_rows)
+    try:
+        async with asyncio.timeout(timeout):
+            await _open_socket(loop, uri, connection)
+            await connection.wait_greeting()
+    except TimeoutError:
+        connection.close()
+        raise timed_out() from None
+    except socket.gaierror as error:
+        connection.close()
+        raise system_error(f"getaddrinfo: {error.strerror}", errno.EIO) from error
+    except OSError as error:
+        connection.close()
+        number = error.errno if error.errno and error.errno > 0 else errno.ECONNREFUSED
+        raise socket_error(f"connect to {address_of(address)}", "fd -1", number) from error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _open_socket(loop: asyncio.AbstractEventLoop, uri: Uri, connection: PeerConnection) -> None:
+    if uri.unix is not None:
+        await loop.create_unix_connection(lambda: connection, uri.unix)
+    else:
+        port = cast(int, uri.service)  # a service's name does as well
+        await loop.create_connection(lambda: connection, uri.host or "localhost", port)
+
+
+def require_binary(greeting: Greeting, refusal: str) -> None:
+    """Raise PROTOCOL with the text unless the server speaks the binary protocol."""
+    if greeting.protocol != "Binary":
+        raise client_error(ErrorCode.PROTOCOL, refusal)
+
+
+async def connect(
+    loop: asyncio.AbstractEventLoop,
+    address: str,
+    *,
+    timeout: float | None = None,
+    user: str | None = None,
+    password: str | None = None,
+    keeps_rows: bool = False,
+) -> PeerConnection:
+    """A connection for requests; `user` and `password` go before those of the address.
+
+    Raises as `open_connection`, and the server's refusal of the user.
+    """
+    uri = parse_address(address)
+    deadline = None if timeout is None else loop.time() + timeout
+    connection = await open_connection(loop, address, timeout, keeps_rows=keeps_rows)
+    try:
+        require_binary(connection.greeting, f"Unsupported protocol: {connection.greeting.protocol}")
+        login = user or uri.login
+        if login is not None:
+            secret = password if user is not None else uri.password
+            left = None if deadline is None else max(0.0, deadline - loop.time())
+            await connection.authenticate(login, secret or "", timeout=left)
+    except BaseException as error:
+        connection.close(error if isinstance(error, BoxError) else None)
+        raise
+    return connection

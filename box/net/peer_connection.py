@@ -1,0 +1,330 @@
+"""The one connection to another instance: for clients, appliers and relays.
+
+```
+request     a row with a sync of its own -> the reply of that sync; many may be on their way at once
+rows        what answers no request, in order; a side that reads them slowly holds the other one
+write       rows as they are; `drain` waits while the other side is slow
+```
+
+`connect` of `box.net.dial` opens one; `take_over` makes one of a socket that a client of the binary server has opened.
+Whatever ends the connection becomes its `error`: requests, readers and writers that wait get it, and who comes later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, cast
+
+from box.errors import BoxError, ErrorCode, client_error, timed_out
+from box.net.framing import RowBuffer
+from box.net.replies import PendingReplies, PushHandler
+from box.net.sockets import address_text, socket_name
+from box.net.uri import socket_error
+from box.wire.auth import encode_auth
+from box.wire.constants import GREETING_SIZE, TYPE_ERROR, RequestType
+from box.wire.error import decode_error_body
+from box.wire.greeting import Greeting, decode_greeting
+from box.wire.row import Row, encode_packet
+
+EOF_TEXT: Final = "unexpected EOF when reading from socket"
+
+_MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
+_MAX_UNREAD_ROWS: Final = 65536
+"""Input that nobody has read yet, above which the other side has to wait."""
+
+
+class DetachedSocket(NamedTuple):
+    """A live socket between two protocols: not read from, with the input that came behind the last request.
+
+    `is_full`: the other side is slow, so that writers have to wait.
+    """
+
+    transport: asyncio.Transport
+    received: bytes
+    is_full: bool
+
+
+def raise_if_error(row: Row) -> None:
+    """Raise the error that an answer carries."""
+    if row.type & TYPE_ERROR:
+        raise decode_error_body(row.type, row.body)
+
+
+class PeerConnection(asyncio.Protocol):
+    """See the module's text. With `keeps_rows` rows that answer no request wait for `read_row`; otherwise they are
+    dropped, as only late replies are expected."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, keeps_rows: bool) -> None:
+        self.on_close: Callable[[BoxError], None] | None = None
+        """Called once when the connection is gone, whoever ended it."""
+        self._loop = loop
+        self._keeps_rows = keeps_rows
+        self._greeting: asyncio.Future[Greeting] = loop.create_future()
+        self._is_greeted = False
+        self._transport: asyncio.Transport | None = None
+        self._input = RowBuffer(GREETING_SIZE)
+        self._replies = PendingReplies(loop)
+        self._rows: deque[Row] = deque()
+        self._unread = 0
+        """Bytes that have come since all rows were read."""
+        self._is_held = False
+        self._detached_input: bytes | None = None
+        self._reader: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
+        self._error: BoxError | None = None
+
+    # -- life -------------------------------------------------------------------------------------------------
+
+    @property
+    def error(self) -> BoxError | None:
+        """Why the connection is dead; None while it lives."""
+        return self._error
+
+    @property
+    def greeting(self) -> Greeting:
+        """What the server said first."""
+        return self._greeting.result()
+
+    async def wait_greeting(self) -> Greeting:
+        """What the server says first. PROTOCOL if it is no greeting."""
+        return await self._greeting
+
+    async def authenticate(self, user: str, password: str, *, timeout: float | None = None) -> None:
+        """Become `user`; raises the server's refusal, or as `request`."""
+        body = encode_auth(user, password, self.greeting.salt)
+        await self.request(Row(RequestType.AUTH, body=body), timeout=timeout)
+
+    def close(self, error: BoxError | None = None) -> None:
+        """End the connection; whoever waits gets `error`."""
+        self._fail(error or client_error(ErrorCode.NO_CONNECTION))
+        if self._transport is not None:
+            self._transport.close()
+
+    def _fail(self, error: BoxError) -> None:
+        if self._error is not None:
+            return
+        self._error = error
+        self._replies.fail(error)
+        if not self._greeting.done():
+            self._greeting.set_exception(error)
+            self._greeting.exception()  # whoever awaits it is told; nobody has to
+        _wake(self._reader)
+        _wake(self._drained)
+        if self.on_close is not None:
+            self.on_close(error)
+
+    # -- a socket of the binary server ------------------------------------------------------------------------
+
+    def take_over(self, detached: DetachedSocket) -> None:
+        """Become the protocol of a live socket. Nothing is read before `start_reading`."""
+        self._transport, self._detached_input, is_full = detached
+        self._input = RowBuffer()
+        self._is_greeted = True
+        self._transport.set_protocol(self)
+        if is_full:
+            self.pause_writing()
+
+    def start_reading(self) -> None:
+        """Rows are expected from now on."""
+        received, self._detached_input = self._detached_input, None
+        if self._transport is not None and self._error is None:
+            self._transport.resume_reading()
+        if received:
+            self.data_received(received)
+
+    def give_back(self) -> DetachedSocket:
+        """Let go of the socket that was taken over. Raises the connection's error if it is dead."""
+        if self._transport is None or self._error is not None:
+            raise self._error or client_error(ErrorCode.NO_CONNECTION)
+        if self._detached_input is None:
+            self._transport.pause_reading()
+        is_full = self._drained is not None
+        detached = DetachedSocket(self._transport, self._detached_input or b"", is_full)
+        self._transport = None
+        self._fail(client_error(ErrorCode.NO_CONNECTION))
+        return detached
+
+    # -- asyncio.Protocol -------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports do not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(exc, OSError):
+            self._fail(socket_error("recv", self._socket_name, exc.errno or errno.EPIPE))
+        else:
+            self._fail(socket_error(EOF_TEXT, self._socket_name, errno.EPIPE))
+
+    def pause_writing(self) -> None:
+        if self._drained is None:
+            self._drained = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        _wake(self._drained)
+        self._drained = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._error is not None:
+            return
+        self._input.add(data)
+        rows = self._rows if self._keeps_rows and not self._replies else deque[Row]()
+        broken: BoxError | None = None
+        try:
+            if not self._is_greeted and not self._take_greeting():
+                return
+            self._input.take_rows(rows)
+        except BoxError as error:
+            broken = error
+        if rows is not self._rows:
+            self._sort(rows)
+        if self._rows:
+            self._unread += len(data)
+            self._hold_if_full()
+            _wake(self._reader)
+        if broken is not None:
+            self.close(broken)
+
+    def _take_greeting(self) -> bool:
+        raw = self._input.take_prologue()
+        if raw is not None:
+            self._greeting.set_result(decode_greeting(raw))
+            self._is_greeted = True
+        return raw is not None
+
+    def _sort(self, rows: Iterable[Row]) -> None:
+        """Give replies to their requests; what answers none is kept or dropped."""
+        for row in rows:
+            if not self._replies.take(row) and self._keeps_rows:
+                self._rows.append(row)
+
+    def _hold_if_full(self) -> None:
+        is_full = self._unread > _MAX_UNREAD_BYTES or len(self._rows) > _MAX_UNREAD_ROWS
+        if is_full and not self._is_held and self._transport is not None:
+            self._is_held = True
+            self._transport.pause_reading()
+
+    def _all_read(self) -> None:
+        self._unread = 0
+        if self._is_held:
+            self._is_held = False
+            if self._transport is not None and not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    # -- requests ---------------------------------------------------------------------------------------------
+
+    @property
+    def schema_version(self) -> int:
+        """That of the last reply, 0 before it."""
+        return self._replies.schema_version
+
+    def send(self, row: Row, on_push: PushHandler | None = None) -> asyncio.Future[Row]:
+        """Send a request under a new sync. The future gets the reply's row or its error as a BoxError.
+
+        `on_push` is called with every out-of-band message that comes before the reply.
+        """
+        if self._error is not None or self._transport is None:
+            future: asyncio.Future[Row] = self._loop.create_future()
+            future.set_exception(self._error or client_error(ErrorCode.NO_CONNECTION))
+            return future
+        future = self._replies.add(row, on_push)
+        self._transport.write(encode_packet(row))
+        return future
+
+    async def request(self, row: Row, *, timeout: float | None = None, on_push: PushHandler | None = None) -> Row:
+        """Send a request and wait for its reply. Raises its error, or `timed out`: the reply is then dropped."""
+        future = self.send(row, on_push)
+        try:
+            async with asyncio.timeout(timeout):
+                return await future
+        except TimeoutError:
+            raise timed_out() from None
+
+    # -- rows -------------------------------------------------------------------------------------------------
+
+    async def read_rows(self, timeout: float | None = None) -> list[Row]:
+        """All rows that are here, at least one, errors as they are. Raises the connection's error after the last row,
+        `timed out` after `timeout` seconds of silence."""
+        await self._wait_for_rows(timeout)
+        rows = list(self._rows)
+        self._rows.clear()
+        self._all_read()
+        return rows
+
+    async def read_row(self, timeout: float | None = None) -> Row:
+        """The next row; see `read_rows`."""
+        await self._wait_for_rows(timeout)
+        row = self._rows.popleft()
+        if not self._rows:
+            self._all_read()
+        return row
+
+    def put_back(self, rows: list[Row]) -> None:
+        """Return rows that were read too far."""
+        self._rows.extendleft(reversed(rows))
+
+    async def _wait_for_rows(self, timeout: float | None) -> None:
+        while not self._rows:
+            if self._error is not None:
+                raise self._error
+            self._reader = self._loop.create_future()
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._reader
+            except TimeoutError:
+                raise timed_out() from None
+            finally:
+                self._reader = None
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def write_rows(self, rows: Iterable[Row]) -> None:
+        """Send rows as they are, with one write. Raises the connection's error if it is dead."""
+        self.write(b"".join([encode_packet(row) for row in rows]))
+
+    def write(self, data: bytes) -> None:
+        """Send encoded packets; see `write_rows`."""
+        if self._error is not None:
+            raise self._error
+        if self._transport is None or self._transport.is_closing():
+            raise socket_error("send", self._socket_name, errno.EPIPE)
+        self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the other side has taken enough of what was written."""
+        if self._drained is not None:
+            await asyncio.shield(self._drained)
+        if self._error is not None:
+            raise self._error
+
+    # -- addresses --------------------------------------------------------------------------------------------
+
+    def _info(self, name: str) -> Any:
+        return None if self._transport is None else self._transport.get_extra_info(name)
+
+    @property
+    def peer(self) -> str:
+        """The address of the other side as text."""
+        return "" if self._transport is None else address_text(self._info("peername"))
+
+    @property
+    def local(self) -> str:
+        """The address of this side as text."""
+        return "" if self._transport is None else address_text(self._info("sockname"))
+
+    @property
+    def _socket_name(self) -> str:
+        sock = self._info("socket")
+        return "fd -1" if sock is None else socket_name(sock)
+
+    def __repr__(self) -> str:
+        state = "open" if self._error is None else f"ended by {self._error.message!r}"
+        return f"<PeerConnection {state} rows {len(self._rows)}>"
+
+
+def _wake(future: asyncio.Future[None] | None) -> None:
+    if future is not None and not future.done():
+        future.set_result(None)

@@ -1,0 +1,187 @@
+"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE of clients that nobody knows, on a real node, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from box.data.codec import pack
+from box.errors import ErrorCode
+from box.schema.ids import SpaceId
+from box.wire import messages
+from box.wire.constants import GREETING_SIZE, RequestType
+from box.wire.row import Row, encode_packet
+from box.wire.vclock import VClock
+from test.support import until
+from test.unit.iproto.serving import RawClient, data_of, error_of
+
+from .cluster import Member, cluster
+
+STRANGER = UUID(int=77)
+SYNC = 9
+SELECT = Row(RequestType.SELECT, sync=5, body=pack({0x10: SpaceId.VSPACE, 0x12: 1, 0x20: []}))
+
+
+def request_row(kind: RequestType, **fields: Any) -> Row:
+    """A request of a stranger."""
+    uuid = fields.pop("uuid", STRANGER)
+    match kind:
+        case RequestType.JOIN:
+            row = messages.join_row(uuid)
+        case RequestType.REGISTER:
+            row = messages.register_row(uuid, VClock())
+        case RequestType.FETCH_SNAPSHOT:
+            row = messages.fetch_snapshot_row()
+        case _:
+            row = messages.subscribe_row(UUID(int=1), uuid, VClock(), **fields)
+    row.sync = SYNC
+    return row
+
+
+@asynccontextmanager
+async def stranger(member: Member) -> AsyncIterator[RawClient]:
+    """A raw client of the member's socket; user guest."""
+    client = RawClient(*await asyncio.open_unix_connection(member.uri.removeprefix("unix/:")))
+    client.greeting = await client.reader.readexactly(GREETING_SIZE)
+    try:
+        yield client
+    finally:
+        client.writer.close()
+
+
+@pytest.mark.parametrize("kind", [RequestType.JOIN, RequestType.FETCH_SNAPSHOT, RequestType.REGISTER])
+def test_a_refused_request_leaves_an_ordinary_connection(kind: RequestType) -> None:
+    """The refusal answers the request's sync; requests behind it in the same packet of bytes are served too."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            async with stranger(member) as client:
+                for _ in range(3):
+                    client.send(encode_packet(request_row(kind)) + encode_packet(Row(RequestType.PING, sync=4)))
+                    refusal = await client.read_row()
+                    assert (error_of(refusal).code, refusal.sync) == (ErrorCode.ACCESS_DENIED, SYNC)
+                    assert (await client.read_row()).sync == 4
+                reply = await client.ask(encode_packet(SELECT))
+                assert (reply.sync, len(data_of(reply))) == (5, 1)
+            await until(lambda: not member.node.iproto.connections)
+
+    asyncio.run(main())
+
+
+def test_a_refused_subscription_ends_the_connection() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            async with stranger(member) as client:
+                refusal = await client.ask(encode_packet(request_row(RequestType.SUBSCRIBE)))
+                assert (error_of(refusal).code, refusal.sync) == (ErrorCode.ACCESS_DENIED, SYNC)
+                assert await client.reader.read() == b""
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [RequestType.JOIN, RequestType.FETCH_SNAPSHOT, RequestType.REGISTER])
+def test_requests_go_on_after_one_that_succeeds(kind: RequestType) -> None:
+    """As a joining instance subscribes on the same connection, so may it do anything else."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            await member.grant_guest()
+            async with stranger(member) as client:
+                client.send(encode_packet(request_row(kind)) + encode_packet(Row(RequestType.PING, sync=4)))
+                rows = [await client.read_row()]
+                while rows[-1].sync != 4:
+                    rows.append(await client.read_row())
+                assert {row.sync for row in rows[:-1]} == {SYNC}
+                assert rows[-2].type == RequestType.OK
+                reply = await client.ask(encode_packet(SELECT))
+                assert reply.sync == 5
+
+    asyncio.run(main())
+
+
+def memory() -> int:
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def send_until_refused(client: RawClient, total: int) -> int:
+    """Send zeros until the server ends the connection; how many have gone."""
+    sent = 0
+    try:
+        while sent < total:
+            client.send(bytes(1_000_000))
+            await client.writer.drain()
+            sent += 1_000_000
+    except ConnectionError:
+        pass
+    return sent
+
+
+@pytest.mark.parametrize("is_subscriber", [False, True])
+def test_a_giant_packet_is_refused_before_it_is_stored(is_subscriber: bool) -> None:
+    """After a refused JOIN, and from a subscriber too: 2^40 bytes announced are the end, and none of them is kept."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            if is_subscriber:
+                await member.grant_guest()
+            async with stranger(member) as client:
+                if is_subscriber:
+                    row = request_row(RequestType.SUBSCRIBE, anon=True)
+                    assert (await client.ask(encode_packet(row))).type == RequestType.OK
+                else:
+                    refusal = await client.ask(encode_packet(request_row(RequestType.JOIN)))
+                    assert error_of(refusal).code == ErrorCode.ACCESS_DENIED
+                before = memory()
+                client.send(b"\xcf" + (2**40).to_bytes(8, "big"))
+                sent = await send_until_refused(client, 200_000_000)
+                assert sent < 200_000_000
+                assert memory() - before < 30_000_000
+            await until(lambda: "too big packet size in the header: 1099511627776" in member.log)
+            await until(lambda: not member.node.iproto.connections)
+
+    asyncio.run(main())
+
+
+def test_a_join_that_is_left_in_the_middle() -> None:
+    """A replica that goes away while it waits for its registration leaves no session and no consumer behind."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            await member.grant_guest()
+            member.inject("REPLICA_JOIN_DELAY", True)
+            async with stranger(member) as client:
+                client.send(encode_packet(request_row(RequestType.JOIN)))
+                await until(lambda: 2 in member.node.replication.replicaset.by_id)
+            member.inject("REPLICA_JOIN_DELAY", False)
+            await until(lambda: not member.node.iproto.connections)
+            await until(lambda: not member.node.checkpoints.collector.consumers)
+
+    asyncio.run(main())
+
+
+def test_a_replica_that_does_not_tell_who_it_is() -> None:
+    """Its UUID counts as nil: nobody knows it."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            await member.grant_guest()
+            async with stranger(member) as client:
+                refusal = await client.ask(encode_packet(Row(RequestType.SUBSCRIBE, sync=SYNC, body=pack({}))))
+                error = error_of(refusal)
+                assert (error.code, str(UUID(int=0)) in error.message) == (ErrorCode.TOO_EARLY_SUBSCRIBE, True)
+
+    asyncio.run(main())
