@@ -28,6 +28,11 @@ def start(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T]) ->
         awaited = coroutine.send(None)
     except StopIteration:
         return None
+    return go_on(loop, coroutine, awaited)
+
+
+def go_on(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, T], awaited: Any) -> asyncio.Task[T]:
+    """A task for the rest of a coroutine whose first step, `coroutine.send(None)`, has yielded `awaited`."""
     return loop.create_task(_Rest(coroutine, awaited))
 
 

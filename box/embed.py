@@ -13,6 +13,7 @@ process and on one loop.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
@@ -24,7 +25,8 @@ from box.index import IteratorType
 from box.instance.node import Instance
 from box.log import Level
 from box.schema.space import Space
-from box.session import Context
+from box.session import Context, Session
+from box.wire.change import Request
 from lua.bindings.box import BoxBindings
 from lua.bindings.modules import bind_modules
 from lua.runtime import Runtime
@@ -116,6 +118,9 @@ class SpaceHandle:
 
     A key of one part may be given as it is; `index` is a name or a number. Every method raises BoxError with the code
     that Lua would see: NO_SUCH_SPACE once the space is dropped, NO_SUCH_INDEX_ID, KEY_PART_TYPE, READONLY, ...
+
+    Each call is a transaction of its own, whatever other calls wait for. In another thread than the node's it raises
+    RuntimeError.
     """
 
     def __init__(self, node: Node, name: str) -> None:
@@ -126,47 +131,43 @@ class SpaceHandle:
     def _space(self) -> Space:
         return self._node.instance.node.schema.space_by_name(self.name)
 
-    async def _write(self, op: str, *args: Any) -> Any:
-        core, ctx = self._node.instance.node, self._node.context
-        space = self._space
-        if space.has_triggers:
-            raw = await core.dml.execute(ctx, op, space, *args)
-        else:
-            raw = getattr(core.dml, op)(ctx, space, *args)
-        commit = ctx.take_pending()
-        if commit is not None:
-            await commit.wait()
+    def _context(self) -> Context:
+        return self._node.new_context(f"the handle of space {self.name!r}")
+
+    async def _write(self, request: Request) -> Any:
+        ctx = self._context()
+        raw = await self._node.instance.node.dml.execute(ctx, self._space, request)
         return None if raw is None else unpack(raw)
 
     async def insert(self, row: Sequence[Any]) -> list[Any]:
         """Add a tuple; TUPLE_FOUND if its key exists."""
-        result: list[Any] = await self._write("insert", pack(list(row)))
+        result: list[Any] = await self._write(Request.insert(pack(list(row))))
         return result
 
     async def replace(self, row: Sequence[Any]) -> list[Any]:
         """Add a tuple or replace the one with its primary key."""
-        result: list[Any] = await self._write("replace", pack(list(row)))
+        result: list[Any] = await self._write(Request.replace(pack(list(row))))
         return result
 
     async def update(self, key: Any, operations: Sequence[Sequence[Any]], index: str | int = 0) -> list[Any] | None:
         """Apply operations such as `["=", "name", "x"]` to a tuple; fields are counted from 1. None without it."""
-        ops = [list(operation) for operation in operations]
-        result: list[Any] | None = await self._write("update", self._iid(index), _key(key), ops, 1)
+        request = Request.update(_key(key), [list(operation) for operation in operations], self._iid(index))
+        result: list[Any] | None = await self._write(request)
         return result
 
     async def upsert(self, row: Sequence[Any], operations: Sequence[Sequence[Any]]) -> None:
         """Insert the tuple, or apply the operations to the one with its key."""
-        await self._write("upsert", pack(list(row)), [list(operation) for operation in operations], 1)
+        await self._write(Request.upsert(pack(list(row)), [list(operation) for operation in operations]))
 
     async def delete(self, key: Any, index: str | int = 0) -> list[Any] | None:
         """Remove a tuple and return it; None without it."""
-        result: list[Any] | None = await self._write("delete", self._iid(index), _key(key))
+        result: list[Any] | None = await self._write(Request.delete(_key(key), self._iid(index)))
         return result
 
     async def get(self, key: Any, index: str | int = 0) -> list[Any] | None:
         """The tuple with a full key of a unique index."""
         core = self._node.instance.node
-        raw = core.dml.get(self._node.context, self._space, self._iid(index), _key(key))
+        raw = core.dml.reads.get(self._context(), self._space, self._iid(index), _key(key))
         return None if raw is None else list(unpack(raw))
 
     async def select(
@@ -186,7 +187,7 @@ class SpaceHandle:
         core = self._node.instance.node
         values = _key(key)
         kind = _iterator(iterator, values)
-        rows = core.dml.select(self._node.context, self._space, self._iid(index), kind, offset, limit, values)
+        rows = core.dml.reads.select(self._context(), self._space, self._iid(index), kind, offset, limit, values)
         return [unpack(raw) for raw in rows]
 
     async def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
@@ -194,12 +195,12 @@ class SpaceHandle:
         core = self._node.instance.node
         values = _key(key)
         kind = _iterator(iterator, values)
-        return core.dml.count(self._node.context, self._space, self._iid(index), kind, values)
+        return core.dml.reads.count(self._context(), self._space, self._iid(index), kind, values)
 
     async def len(self) -> int:
         """The number of tuples."""
         core = self._node.instance.node
-        return core.dml.len(self._node.context, self._space, 0)
+        return core.dml.reads.len(self._context(), self._space, 0)
 
     async def truncate(self) -> None:
         """Remove all tuples."""
@@ -249,7 +250,8 @@ class Node:
         self._directory = directory
         self._options = options
         self._instance: LuaInstance | None = None
-        self._context: Context | None = None
+        self._session: Session | None = None
+        self._thread = 0
         self.space = _Spaces(self)
 
     @property
@@ -259,12 +261,15 @@ class Node:
             raise client_error(ErrorCode.LOADING)
         return self._instance
 
-    @property
-    def context(self) -> Context:
-        """The session and user of calls through `space`: admin's."""
-        if self._context is None:
+    def new_context(self, caller: str) -> Context:
+        """The context of one call, in the node's own session: admin's. RuntimeError in another thread than the node's,
+        LOADING before the start and after the stop."""
+        if self._session is None:
             raise client_error(ErrorCode.LOADING)
-        return self._context
+        if threading.get_ident() != self._thread:
+            remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
+            raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
+        return Context(self._session)
 
     async def start(self) -> None:
         """Start the node; `async with` does it."""
@@ -277,7 +282,8 @@ class Node:
             await instance.stop()
             raise
         self._instance = instance
-        self._context = instance.node.new_context()
+        self._session = instance.node.new_context().session
+        self._thread = threading.get_ident()
 
     async def stop(self) -> None:
         """Stop the node; safe to call again.
@@ -285,7 +291,7 @@ class Node:
         Calls that have not ended are cancelled. Writes of `space` that wait end as they would; one that has no quorum
         yet raises `fiber is cancelled` (type FiberIsCancelled): it is in the log, and the next start decides.
         """
-        instance, self._instance, self._context = self._instance, None, None
+        instance, self._instance, self._session = self._instance, None, None
         if instance is not None:
             await instance.stop()
 
@@ -300,6 +306,7 @@ class Node:
 
     async def configure(self, **options: Any) -> None:
         """Change options: `box.cfg{...}`."""
+        self.new_context("configure()")
         await self.instance.configure(options)
 
     async def eval(self, source: str, *args: Any) -> Any:
@@ -307,12 +314,12 @@ class Node:
 
         A transaction that it leaves open is rolled back; that is FUNCTION_TX_ACTIVE, unless there is an error already.
         """
-        ctx, instance = Context(self.context.session), self.instance
+        ctx, instance = self.new_context("eval()"), self.instance
         return await _outcome(instance, ctx, instance.runtime.eval(source.encode(), pack(list(args)), ctx))
 
     async def call(self, name: str, *args: Any) -> Any:
         """Call a Lua function by name (`a.b`, `a.b:method`). Results and transactions as `eval`."""
-        ctx, instance = Context(self.context.session), self.instance
+        ctx, instance = self.new_context("call()"), self.instance
         return await _outcome(instance, ctx, instance.runtime.call(name, pack(list(args)), ctx))
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from box.errors import BoxError
     from box.schema.access import Credentials
-    from box.txn.transaction import Commit, Transaction
+    from box.txn.transaction import Transaction
 
 SESSION_TYPES = frozenset({"binary", "console", "repl", "applier", "relay", "background"})
 """The values of `box.session.type()`."""
@@ -70,28 +70,20 @@ class Context:
     """One line of execution: at most one open transaction, one effective user, one last error.
 
     `credentials` are the effective ones: `box.session.su` and setuid functions change them, the session's stay.
-    `pending` is the commit that an autocommit request or `commit` started and that is not complete yet; who made the
-    call takes it, sets the slot back to None and waits for it (`Commit.on_done`, `Commit.wait`).
     """
 
-    __slots__ = ("credentials", "error", "pending", "session", "txn")
+    __slots__ = ("credentials", "error", "session", "txn")
 
     def __init__(self, session: Session, credentials: Credentials | None = None) -> None:
         self.session = session
         self.credentials = session.credentials if credentials is None else credentials
         self.txn: Transaction | None = None
-        self.pending: Commit | None = None
         self.error: BoxError | None = None
 
     @classmethod
     def admin(cls, credentials: Credentials, session_type: str = "background", session_id: int = 0) -> Context:
         """A context for the node's own work, in a session of its own; `credentials` are those of the user admin."""
         return cls(Session(session_id, session_type, credentials))
-
-    def take_pending(self) -> Commit | None:
-        """The commit that the last call started, if it is not complete; the slot is empty afterwards."""
-        pending, self.pending = self.pending, None
-        return pending
 
     def __repr__(self) -> str:
         return f"<context {self.session!r} {self.txn!r}>"

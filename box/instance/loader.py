@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from box import eager
 from box.errors import BoxError, ErrorCode, client_error
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
 from box.txn.storage import duplicate
-from box.wire.change import Request, decode_request
+from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
 from box.wire.row import Row
 
@@ -52,7 +51,7 @@ class SnapshotLoader:
             self._flush()
             space = self._schema.space(space_id)
             for raw in tuples:
-                run_at_once(self._dml, self._ctx, space, Request(RequestType.INSERT, space_id, tuple=raw))
+                self._insert(space, raw)
             return
         if self._space is None or self._space.id != space_id:
             self._flush()
@@ -71,9 +70,14 @@ class SnapshotLoader:
         for raw in run.tuples:
             try:
                 space = self._schema.space(run.space_id)
-                run_at_once(self._dml, self._ctx, space, Request(RequestType.INSERT, space.id, tuple=raw))
+                self._insert(space, raw)
             except BoxError as error:
                 self._log.error(f"can't apply row: {error.message}")
+
+    def _insert(self, space: Space, raw: bytes) -> None:
+        """As the row that the snapshot has of it: the instance may be read-only."""
+        row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
+        self._dml.write_at_once(self._ctx, space, Request(INSERT, raw, row=row))
 
     def add_rows(self, rows: Iterable[Row]) -> None:
         """Rows as another instance sends them."""
@@ -130,20 +134,8 @@ class LogLoader:
         if row.type == RequestType.NOP:
             self._dml.run_nop(self._ctx, row)
         elif row.type in DML_TYPES:
-            request = decode_request(row)
-            run_at_once(self._dml, self._ctx, self._schema.space(request.space_id), request)
-
-
-def run_at_once(dml: Dml, ctx: Context, space: Space, request: Request) -> None:
-    """Execute a request while the instance starts. The user may have set triggers on system spaces already
-    (`box.ctl.on_schema_init`); they run, but TRANSACTION_YIELD is raised if they wait."""
-    if not space.has_triggers:
-        dml.run_unchecked(ctx, space, request)
-        return
-    try:
-        eager.run_at_once(dml.run_waiting(ctx, space, request, check_writable=False))
-    except eager.Suspended:
-        raise client_error(ErrorCode.TRANSACTION_YIELD) from None
+            space_id, request = decode_row(row)
+            self._dml.write_at_once(self._ctx, self._schema.space(space_id), request)
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class Instance:
         self._opening = JournalOpening(resources, state, self.round, self._use_journal)
         self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
         self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
-        self.dml = Dml(schema, self.txns, check_writable=self.mode.check_writable)
+        self.dml = Dml(schema, self.txns, loop=self.loop, check_writable=self.mode.check_writable)
         self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
         self.replication = Replication(
             self.loop,
@@ -314,6 +314,7 @@ class Instance:
         self.errinj.release_journal()
         await self.replication.stop()
         await self.iproto.close()
+        await self.dml.stop()
         self.stats.stop()
         await self.checkpoints.stop()
         self.synchro.stop()

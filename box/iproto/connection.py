@@ -25,6 +25,8 @@ from box.iproto.stats import Net
 from box.net.peer_connection import DetachedSocket
 from box.net.sockets import address_text
 from box.session import Context
+from box.txn.pending import Outcome, Pending
+from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
 from box.wire.packet import packet_bounds
@@ -33,7 +35,6 @@ from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
-    from box.txn.transaction import Commit
 
 
 class Stop(IntFlag):
@@ -279,17 +280,13 @@ class ServerConnection(asyncio.Protocol):
         ctx = self.ctx
         try:
             if kind == 1:
-                tuples = server.dml.select(ctx, *plan, unpack(data[tail:stop]))
+                tuples = server.dml.reads.select(ctx, *plan, unpack(data[tail:stop]))
                 self.reply(reply_tuples(sync, schema.version, tuples))
                 return True
-            dml, space, raw = server.dml, plan.space, data[tail:stop]
-            write = dml.quick_plan(ctx, space, kind)
-            if write is not None:
-                dml.quick_store(ctx, space, write, raw, kind)
-            elif space.has_triggers:
+            space = plan.space
+            if space.on_replace or space.before_replace:
                 return False
-            else:
-                raw = dml.insert(ctx, space, raw) if kind == 2 else dml.replace(ctx, space, raw)
+            stored = server.dml.write(ctx, space, Request(kind, data[tail:stop]))
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
                 return False
@@ -298,10 +295,10 @@ class ServerConnection(asyncio.Protocol):
         except Exception as bug:
             self.reply_error(sync, server.dispatcher.unexpected(bug))
             return True
-        if ctx.pending is not None:
-            self._reply_after_commit(sync, raw)
+        if type(stored) is bytes:
+            self._out.append(reply_tuple(sync, schema.version, stored))
         else:
-            self._out.append(reply_tuple(sync, schema.version, raw))
+            self.finish_write(sync, stored)
         return True
 
     # -- output -----------------------------------------------------------------------------------------------
@@ -318,26 +315,21 @@ class ServerConnection(asyncio.Protocol):
         self._server.stats.count_error()
         self.reply(reply_error(sync, self._server.schema.version, error))
 
-    def finish_write(self, sync: int, raw: bytes | None) -> None:
-        """Answer a write whose result is `raw`, now or when its commit is complete."""
-        if self.ctx.pending is not None:
-            self._reply_after_commit(sync, raw)
+    def finish_write(self, sync: int, outcome: Outcome) -> None:
+        """Answer a write, now or when it has ended."""
+        if isinstance(outcome, Pending):
+            self._server.in_flight += 1
+            outcome.on_done(partial(self._written, sync))
         else:
-            self.reply(reply_tuples(sync, self._server.schema.version, () if raw is None else (raw,)))
+            self.reply(reply_tuples(sync, self._server.schema.version, () if outcome is None else (outcome,)))
 
-    def _reply_after_commit(self, sync: int, raw: bytes | None) -> None:
-        commit = self.ctx.take_pending()
-        assert commit is not None
-        self._server.in_flight += 1
-        commit.on_done(partial(self._committed, sync, raw))
-
-    def _committed(self, sync: int, raw: bytes | None, commit: Commit) -> None:
+    def _written(self, sync: int, write: Pending) -> None:
         server = self._server
         server.leave()
-        if commit.error is not None:
-            self.reply_error(sync, commit.error)
-        elif raw is not None:
-            self.reply(reply_tuple(sync, server.schema.version, raw))
+        if write.error is not None:
+            self.reply_error(sync, write.error)
+        elif write.result is not None:
+            self.reply(reply_tuple(sync, server.schema.version, write.result))
         else:
             self.reply(reply_tuples(sync, server.schema.version, ()))
 

@@ -18,18 +18,10 @@ from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_sessio
 from box.schema.ids import UserId
 from box.session import Context, RequestContext
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
+from box.wire.change import Request, decode_change
 from box.wire.constants import DML_TYPES, Key, RequestType
 from box.wire.reply import reply_array, reply_body, reply_ok, reply_tuples
-from box.wire.request import (
-    AuthRequest,
-    DmlRequest,
-    check_sql,
-    decode_auth,
-    decode_call,
-    decode_change,
-    decode_dml,
-    results_as_tuples,
-)
+from box.wire.request import AuthRequest, check_sql, decode_auth, decode_call, decode_select, results_as_tuples
 from box.wire.row import Row, decode_header, is_msgpack
 
 if TYPE_CHECKING:
@@ -156,67 +148,34 @@ class Dispatcher:
     # -- data -------------------------------------------------------------------------------------------------
 
     def _select(self, connection: ServerConnection, row: Row) -> None:
-        request = decode_dml(row.type, row.body)
+        request = decode_select(row.body)
         self._check(row)
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._schema.space(request.space_id)
         limit = min(request.limit, _LIMIT_MAX)
         plan = BodyPlan(space, request.index_id, request.iterator, request.offset, limit)
-        tuples = self._dml.select(connection.ctx, *plan, unpack(request.key))
+        tuples = self._dml.reads.select(connection.ctx, *plan, unpack(request.key))
         connection.reply(reply_tuples(row.sync, self._schema.version, tuples))
         self._learn(row, Key.KEY, request.key, plan)
 
     def _store(self, connection: ServerConnection, row: Row) -> None:
-        request = decode_dml(row.type, row.body)
+        _check_body(row)  # decoding leaves the tuple alone
+        space_id, request = decode_change(row.type, row.body)
         self._check(row)
-        space = self._schema.space(request.space_id)
-        self._write(connection, row, RequestType(row.type).name.lower(), space, request.tuple)
-        self._learn(row, Key.TUPLE, request.tuple, BodyPlan(space))
+        space, raw = self._schema.space(space_id), request.tuple
+        self._write(connection, row, space, request)
+        self._learn(row, Key.TUPLE, raw, BodyPlan(space))
 
     def _change(self, connection: ServerConnection, row: Row) -> None:
-        change = None if row.type == RequestType.UPSERT else decode_change(row.type, row.body)
-        if change is not None:
-            self._check(row)
-            space_id, index_id, key, ops, index_base = change
-            space = self._schema.space(space_id)
-            if row.type == RequestType.DELETE:
-                self._write(connection, row, "delete", space, index_id, key)
-            else:
-                self._write(connection, row, "update", space, index_id, key, ops, index_base)
-            return
-        request = decode_dml(row.type, row.body)
+        space_id, request = decode_change(row.type, row.body)
         self._check(row)
-        space = self._schema.space(request.space_id)
-        self._write(connection, row, *self._change_arguments(row, request, space))
+        self._write(connection, row, self._schema.space(space_id), request)
 
-    @staticmethod
-    def _change_arguments(row: Row, request: DmlRequest, space: Any) -> tuple[Any, ...]:
-        """The operation's name and arguments for `Dml`."""
-        if row.type == RequestType.DELETE:
-            return "delete", space, request.index_id, unpack(request.key)
-        if row.type == RequestType.UPDATE:
-            ops = unpack(request.tuple)
-            return "update", space, request.index_id, unpack(request.key), ops, request.index_base
-        return "upsert", space, request.tuple, unpack(request.ops), request.index_base
-
-    def _write(self, connection: ServerConnection, row: Row, operation: str, space: Any, *arguments: Any) -> None:
-        if space.has_triggers:
-            work = self._write_with_triggers(connection, row.sync, operation, space, *arguments)
-            self._suspendable(connection, row.sync, work)
-        else:
-            result = getattr(self._dml, operation)(connection.ctx, space, *arguments)
-            connection.finish_write(row.sync, result)
-
-    async def _write_with_triggers(
-        self, connection: ServerConnection, sync: int, operation: str, *arguments: Any
-    ) -> bytes:
-        ctx = RequestContext(connection.session, sync)
-        result = await self._dml.execute(ctx, operation, *arguments)
-        pending = ctx.take_pending()
-        if pending is not None:
-            await pending.wait()
-        return reply_tuples(sync, self._schema.version, () if result is None else (result,))
+    def _write(self, connection: ServerConnection, row: Row, space: Any, request: Request) -> None:
+        """A trigger may wait, and its context with it."""
+        ctx = RequestContext(connection.session, row.sync) if space.has_triggers else connection.ctx
+        connection.finish_write(row.sync, self._dml.write(ctx, space, request))
 
     def _learn(self, row: Row, last_key: Key, last_value: bytes, plan: BodyPlan) -> None:
         """Remember the body up to the last value, if the request's own value is the last one."""

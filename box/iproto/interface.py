@@ -6,7 +6,7 @@ The node of `box.instance.node` has all of them; tests serve clients with a few 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from box.iproto.stats import Stats
     from box.schema.access import Credentials, User
     from box.session import Context, Sessions
+    from box.txn.pending import Outcome
     from box.wire.ballot import Ballot
+    from box.wire.change import Request
     from box.wire.row import Row
     from box.wire.vclock import VClock
 
@@ -29,7 +31,13 @@ class SpaceLike(Protocol):
 
     @property
     def has_triggers(self) -> bool:
-        """True if a change runs user triggers, which may wait: then `Dml.execute` is the way."""
+        """True if a change runs user triggers, which may wait."""
+
+    @property
+    def on_replace(self) -> Sequence[Any]: ...
+
+    @property
+    def before_replace(self) -> Sequence[Any]: ...
 
 
 class FunctionLike(Protocol):
@@ -54,37 +62,23 @@ class SchemaLike(Protocol):
     def guest(self) -> Credentials: ...
 
 
-class DmlLike(Protocol):
-    """Data changes and reads. A write outside a transaction may leave its commit in `ctx.pending`.
-
-    `counters` counts requests by type, whoever makes them.
-    """
-
-    counters: list[int]
-
-    def quick_plan(self, ctx: Context, space: Any, request_type: int) -> Any:
-        """For `quick_store`; None if an insert or a replace cannot go that way."""
-
-    def quick_store(self, ctx: Context, space: Any, plan: Any, raw: bytes, request_type: int) -> bytes: ...
-
-    def insert(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
-
-    def replace(self, ctx: Context, space: Any, raw: bytes) -> bytes: ...
-
-    def update(
-        self, ctx: Context, space: Any, iid: int, key: list[Any], ops: list[Any], index_base: int
-    ) -> bytes | None: ...
-
-    def upsert(self, ctx: Context, space: Any, raw: bytes, ops: list[Any], index_base: int) -> None: ...
-
-    def delete(self, ctx: Context, space: Any, iid: int, key: list[Any]) -> bytes | None: ...
+class ReadsLike(Protocol):
+    """Reads of data."""
 
     def select(
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> list[bytes]: ...
 
-    async def execute(self, ctx: Context, op_name: str, *args: Any) -> Any:
-        """The same operations for spaces with triggers."""
+
+class DmlLike(Protocol):
+    """Data changes. `counters` counts requests by type, whoever makes them."""
+
+    counters: list[int]
+
+    @property
+    def reads(self) -> ReadsLike: ...
+
+    def write(self, ctx: Context, space: Any, request: Request) -> Outcome: ...
 
 
 class TransactionsLike(Protocol):

@@ -13,6 +13,7 @@ from box.replication.replicaset import ReplicaSet
 from box.schema.access import Privilege
 from box.schema.ids import SpaceId
 from box.session import Context, Sessions
+from box.wire.change import Request
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -52,10 +53,7 @@ class Registration:
     async def _insert(self, replica_id: int, uuid: UUID) -> None:
         ctx = Context(self._sessions.open("relay", self._schema.admin))
         try:
-            raw = pack([replica_id, str(uuid)])
-            await self._dml.execute(ctx, "insert", self._schema.space(SpaceId.CLUSTER), raw)
-            pending = ctx.take_pending()
-            if pending is not None:
-                await pending.wait()
+            request = Request.insert(pack([replica_id, str(uuid)]))
+            await self._dml.execute(ctx, self._schema.space(SpaceId.CLUSTER), request)
         finally:
             await self._sessions.close(ctx.session)

@@ -21,8 +21,9 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
+from box.txn.pending import completed
 from box.txn.transaction import Transaction
-from box.wire.change import decode_request, request_text
+from box.wire.change import decode_row, request_text
 from box.wire.constants import SYNCHRO_TYPES, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
@@ -127,12 +128,12 @@ class RowSink:
         if row.type == RequestType.NOP:
             dml.run_nop(ctx, row)
             return True
-        request = decode_request(row)
-        space = self._schema.space(request.space_id)
+        space_id, request = decode_row(row)
+        space = self._schema.space(space_id)
         if space.has_triggers:
             return False
         try:
-            dml.run_unchecked(ctx, space, request)
+            dml.write(ctx, space, request)
         except BoxError as error:
             self._skip_conflict(ctx, row, error)
         return True
@@ -169,7 +170,7 @@ class RowSink:
 
     async def _run_row_waiting(self, ctx: Context, row: Row) -> None:
         try:
-            await self._dml.apply_row(ctx, row)
+            await completed(self._dml.write_row(ctx, row))
         except BoxError as error:
             self._skip_conflict(ctx, row, error)
 

@@ -112,6 +112,7 @@ class Space:
         "service",
         "system_trigger",
         "tuple_prefix",
+        "write_plan",
     )
 
     name: str
@@ -147,6 +148,8 @@ class Space:
         """The request map up to the tuple of an INSERT or a REPLACE: {0x10: id, 0x21: <tuple>}."""
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
         """The request map up to the key of a DELETE: {0x10: id, 0x20: <key>}."""
+        self.write_plan: Any = None
+        """What the executor of changes keeps about the layout (`box.txn.plan`); a new layout has none."""
         self.install(layout)
 
     @property
@@ -160,6 +163,7 @@ class Space:
         self.format = layout.format
         self.indexes = layout.indexes
         self.primary = layout.indexes.get(0)
+        self.write_plan = None
         self.name = definition.name
         self.owner = definition.owner
         self.is_sync = definition.opts.is_sync

@@ -21,6 +21,7 @@ from box.errors import illegal_params
 from box.schema.access import Privilege
 from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId, UserId, is_system_id
+from box.wire.change import Request
 
 if TYPE_CHECKING:
     from box.schema.schema import Schema
@@ -45,7 +46,7 @@ _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 class Writer(Protocol):
     """The part of `box.txn.dml.Dml` that an upgrade needs."""
 
-    async def execute(self, ctx: Context, op: str, space: Space, *args: Any) -> bytes | None: ...
+    async def execute(self, ctx: Context, space: Space, request: Request) -> bytes | None: ...
 
 
 class UpgradeLog(Protocol):
@@ -134,17 +135,11 @@ class SchemaUpgrade:
         space = self._schema.spaces.get(space_id)
         return [] if space is None else [unpack(raw) for raw in self._schema.read_tuples(space)]
 
-    async def _write(self, op: str, space_id: int, argument: Any, *arguments: Any) -> None:
-        await self._dml.execute(self._ctx, op, self._schema.space(space_id), argument, *arguments)
-        pending = self._ctx.take_pending()
-        if pending is not None:
-            await pending.wait()
-
     async def _replace(self, space_id: int, row: Row) -> None:
-        await self._write("replace", space_id, pack(row))
+        await self._dml.execute(self._ctx, self._schema.space(space_id), Request.replace(pack(row)))
 
     async def _delete(self, space_id: int, *key: Any) -> None:
-        await self._write("delete", space_id, 0, list(key))
+        await self._dml.execute(self._ctx, self._schema.space(space_id), Request.delete(list(key)))
 
     async def _grant(self, grantee: int, object_type: str, object_id: Any, mask: int) -> None:
         """Add to what is granted already."""

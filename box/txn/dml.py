@@ -1,187 +1,201 @@
-"""Changing data: insert, replace, update, upsert, delete, with everything that has a say in them.
+"""The one door for changes of data: consoles, clients, embedding programs, appliers and recovery come through it.
 
 ```
-read-only?  ->  transaction  ->  access  ->  statement  ->  sequence  ->  before_replace triggers
-            ->  indexes      ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
+Dml.write   the instance is writable, the request is counted
+   short    nothing but indexes and journal has a say: box.txn.short           ->  done, or a commit that is pending
+   general  triggers, sequences, DDL, versions, the limbo: box.txn.general     ->  the same, or a trigger that waits
 ```
 
-An error undoes the statement, and without an open transaction the implicit one as well. The synchronous methods
-never wait: spaces with user triggers, which may, go through `execute`. Outside a transaction a change starts its
-commit; if that is not complete on return, it is in `ctx.pending` (see `box.session`).
-
-The usual request takes a short cut with the same effects, see `box.txn.quick`.
+Reads are in `box.txn.reads`.
 """
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
-from box.data.codec import unpack
-from box.data.update import apply_update, apply_upsert, check_operations
-from box.errors import ErrorCode, client_error, unsupported
+from box.eager import Suspended, run_at_once
+from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Privilege
-from box.schema.sequence_fill import fill_sequence
-from box.schema.space import NOTHING, Space
-from box.txn.quick import DELETE, INSERT, REPLACE, UPDATE, UPSERT, WRITE_PRIVILEGES, QuickWriter
-from box.txn.storage import Mode
-from box.wire.change import Request, decode_request
-from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, RequestType
+from box.txn.general import GeneralWrite
+from box.txn.pending import Outcome, WaitingWrite, completed
+from box.txn.plan import Planner
+from box.txn.reads import Reader
+from box.txn.short import SHORT_CHANGES, ShortWrite, undo
+from box.txn.transaction import Statement
+from box.wire.change import REPLACE, UPSERT, Request, decode_row
+from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
 from box.wire.row import Row
 
 if TYPE_CHECKING:
-    from box.index import Index
     from box.schema.schema import Schema
+    from box.schema.space import Space
     from box.session import Context
     from box.txn.lifecycle import TransactionManager
-    from box.txn.transaction import Statement, Transaction
+    from box.txn.transaction import Transaction
+
+_WRITE: Final = int(Privilege.W | Privilege.U)
+MAX_TUPLE_SIZE: Final = 1048576
+"""The default of `memtx_max_tuple_size`."""
 
 
-class Dml(QuickWriter):
-    """All requests of one node. `check_writable` raises READONLY while replicated spaces must not change."""
+class Dml:
+    """All changes of one node, and its `reads`. `check_writable` raises READONLY while replicated spaces must not
+    change."""
 
     def __init__(
         self,
         schema: Schema,
         txns: TransactionManager,
         *,
+        loop: AbstractEventLoop,
         check_writable: Callable[[], None],
-        max_tuple_size: int = 1048576,
     ) -> None:
-        super().__init__(txns, check_writable, max_tuple_size)
+        self.txns = txns
+        self.counters = [0] * TYPE_STAT_MAX
+        """Requests by request type, for `box.stat()`."""
+        self.reads = Reader(txns, self.counters)
+        self.is_read_only = False
+        """The mode of the instance; whether the limbo allows changes is another question."""
         self._schema = schema
+        self._loop = loop
+        self._check_writable = check_writable
+        self._limbo = txns.synchro.limbo
+        self._planner = Planner(MAX_TUPLE_SIZE, short_allowed=not txns.storage.allows_yield)
+        self._general = GeneralWrite(txns, self._planner)
+        self._waiting: set[WaitingWrite] = set()
         schema.read_tuples = txns.storage.read_view
         schema.on_alter_space.append(self._space_altered)
+        self._forget_plans()
+
+    # -- limits
+
+    @property
+    def max_tuple_size(self) -> int:
+        """`memtx_max_tuple_size`, bytes."""
+        return self._planner.max_tuple_size
+
+    @max_tuple_size.setter
+    def max_tuple_size(self, size: int) -> None:
+        self._planner.max_tuple_size = size
+        self._forget_plans()
+
+    def set_memory(self, has_memory: bool) -> None:
+        """ERRINJ_TUPLE_ALLOC: while there is no memory, no tuple can be stored."""
+        self._planner.has_memory = has_memory
+        self._forget_plans()
+
+    def _forget_plans(self) -> None:
+        for space in self._schema.spaces.values():
+            space.write_plan = None
 
     def _space_altered(self, space: Space) -> None:
-        self._plans.pop(space.id, None)
-        self._storage.space_altered(space)
+        space.write_plan = None
+        self.txns.storage.space_altered(space)
 
-    # -- requests
+    # -- changes
 
-    def insert(self, ctx: Context, space: Space, raw: bytes) -> bytes:
-        """Add a tuple and return it (with the sequence's value where a nil was).
+    def write(self, ctx: Context, space: Space, request: Request) -> Outcome:
+        """Execute a request in the open transaction of `ctx`, or in one of its own, which is committed.
 
-        READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND, ...
+        Gives the tuple that is stored or was removed, None for an upsert and where there is none; a `Pending` if a
+        trigger waits or the commit is not complete. `ctx` is busy until a trigger's write has ended. A request with
+        a row, which comes from the log or from another instance, is taken by a read-only instance as well.
+
+        READONLY, ACCESS_DENIED, TUPLE_NOT_ARRAY, FIELD_TYPE, FIELD_MISSING, EXACT_FIELD_COUNT, TUPLE_FOUND,
+        CANT_UPDATE_PRIMARY_KEY, MORE_THAN_ONE_TUPLE, EXACT_MATCH, KEY_PART_TYPE, MEMTX_MAX_TUPLE_SIZE, WAL_IO, what
+        the operations raise, and what triggers raise.
         """
-        plan = self.quick_plan(ctx, space, INSERT)
-        if plan is not None:
-            return self.quick_store(ctx, space, plan, raw, INSERT)
-        return self.store(ctx, space, raw, INSERT)
+        plan = space.write_plan
+        if plan is None:
+            plan = self._planner.plan(space)
+        txn = ctx.txn
+        if (
+            not plan.is_short
+            or space.on_replace
+            or space.before_replace
+            or request.index_id
+            or (self._limbo.entries if txn is None else txn.nesting)
+        ):
+            return self._write_generally(ctx, space, request)
 
-    def replace(self, ctx: Context, space: Space, raw: bytes) -> bytes:
-        """Add a tuple or replace the one with the same primary key; returns the new one. Errors as `insert`."""
-        plan = self.quick_plan(ctx, space, REPLACE)
-        if plan is not None:
-            return self.quick_store(ctx, space, plan, raw, REPLACE)
-        return self.store(ctx, space, raw, REPLACE)
-
-    def store(self, ctx: Context, space: Space, raw: bytes, request_type: int) -> bytes:
-        """Insert or replace without a plan. Errors as `insert`; the space has no user triggers."""
-        stored = self.run(ctx, space, Request(request_type, space.id, tuple=raw))
-        assert stored is not None
-        return stored
-
-    def update(
-        self, ctx: Context, space: Space, iid: int, key: list[Any], ops: list[Any], index_base: int = 1
-    ) -> bytes | None:
-        """Change the tuple with a full unique key; None if there is none. CANT_UPDATE_PRIMARY_KEY, ..."""
-        plan = None if iid else self.quick_plan(ctx, space, UPDATE)
-        if plan is not None:
-            return self._quick_update(ctx, space, plan, key, ops, index_base)
-        request = Request(UPDATE, space.id, index_id=iid, key=key, ops=ops, index_base=index_base)
-        return self.run(ctx, space, request)
-
-    def upsert(self, ctx: Context, space: Space, raw: bytes, ops: list[Any], index_base: int = 1) -> None:
-        """Insert a tuple, or change the one with the same primary key."""
-        plan = self.quick_plan(ctx, space, UPSERT)
-        if plan is not None:
-            self._quick_upsert(ctx, space, plan, raw, ops, index_base)
-        else:
-            self.run(ctx, space, Request(UPSERT, space.id, tuple=raw, ops=ops, index_base=index_base))
-
-    def delete(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
-        """Remove the tuple with a full unique key and return it; None if there is none."""
-        plan = None if iid else self.quick_plan(ctx, space, DELETE)
-        if plan is not None:
-            return self._quick_delete(ctx, space, plan, key)
-        return self.run(ctx, space, Request(DELETE, space.id, index_id=iid, key=key))
-
-    async def execute(self, ctx: Context, op: str, space: Space, *args: Any) -> bytes | None:
-        """The same by name - insert, replace, update, upsert, delete - for spaces with triggers that may wait."""
-        return await self.run_waiting(ctx, space, _request(op, space, *args))
-
-    # -- the whole way
-
-    def run(self, ctx: Context, space: Space, request: Request) -> bytes | None:
-        """Execute a request that came from a user; the space has no user triggers."""
-        if not (space.is_temporary or space.is_local):
-            self._check_writable()
-        return self.run_unchecked(ctx, space, request)
-
-    def run_unchecked(self, ctx: Context, space: Space, request: Request) -> bytes | None:
-        """The same for requests from the log and from other instances, which a read-only instance takes as well."""
-        if space.has_triggers:
-            raise AssertionError(f"{space!r} has triggers: use the waiting form")
-        txn, autocommit = self._enter(ctx, request)
+        kind = request.type
+        if request.row is None and (self.is_read_only or (txn is not None and self._limbo.is_read_only)):
+            raise client_error(ErrorCode.READONLY)
+        self.counters[kind] += 1
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            space.check_access(ctx.credentials, Privilege.W)
+        if txn is not None and txn.engine != space.engine:
+            self.txns.use_engine(txn, space)
+        old, new = SHORT_CHANGES[kind](plan, space, request)
+        result = None if kind == UPSERT else old if new is None else new
+        if txn is not None:
+            _add_statement(txn, space, request, old, new)
+            return result
+        journal = self.txns.journal
         try:
-            statement = self._begin(ctx, txn, space, request)
-            try:
-                result = self._apply(ctx, txn, space, statement, request)
-                self._finish(ctx, txn, space, statement, request)
-            except BaseException:
-                self.txns.cancel_statement(txn)
-                raise
-        except BaseException:
-            if autocommit:
-                self.txns.rollback_open(ctx, txn)
+            if journal.is_void:
+                journal.pass_row()
+                return result
+            write = ShortWrite(_row(space, request), space, old, new, result)
+            journal.submit(write)
+        except BoxError:
+            undo(space, old, new)
             raise
-        if autocommit:
-            self.txns.commit(ctx)
+        if not write.done:
+            return write
+        if write.error is not None:
+            raise write.error
         return result
 
-    async def run_waiting(
-        self, ctx: Context, space: Space, request: Request, *, check_writable: bool = True
-    ) -> bytes | None:
-        """Execute a request with the user's triggers."""
-        if check_writable and not (space.is_temporary or space.is_local):
+    def _write_generally(self, ctx: Context, space: Space, request: Request) -> Outcome:
+        if request.row is None and not (space.is_temporary or space.is_local):
             self._check_writable()
-        txn, autocommit = self._enter(ctx, request)
+        self.counters[request.type] += 1
+        work = self._general.run(ctx, space, request)
         try:
-            statement = self._begin(ctx, txn, space, request)
-            try:
-                await self._before_replace(ctx, txn, space, statement, request)
-                result = self._apply(ctx, txn, space, statement, request)
-                self._add_row(space, statement, request)
-                await self._on_replace(ctx, txn, space, statement)
-                self._run_system_trigger(ctx, txn, space, statement)
-                txn.nesting.pop()
-            except BaseException:
-                self.txns.cancel_statement(txn)
-                raise
-        except BaseException:
-            if autocommit:
-                self.txns.rollback_open(ctx, txn)
-            raise
-        if autocommit:
-            self.txns.commit(ctx)
-        return result
+            waited_for = work.send(None)
+        except StopIteration as end:
+            outcome: Outcome = end.value
+            return outcome
+        waiting = WaitingWrite(self._loop, work, waited_for)
+        self._waiting.add(waiting)
+        waiting.on_done(self._waiting.discard)
+        return waiting
 
-    async def apply_row(self, ctx: Context, row: Row) -> None:
-        """Execute a row of an applier inside the transaction that is open; its origin, lsn and flags stay.
+    async def stop(self) -> None:
+        """End the writes whose triggers wait."""
+        for waiting in list(self._waiting):
+            await waiting.stop()
 
-        A read-only instance does so as well. NO_SUCH_SPACE, INVALID_MSGPACK, MISSING_REQUEST_FIELD, and what the
-        request itself raises.
+    async def execute(self, ctx: Context, space: Space, request: Request) -> bytes | None:
+        """As `write`, and wait for the end."""
+        return await completed(self.write(ctx, space, request))
+
+    def write_at_once(self, ctx: Context, space: Space, request: Request) -> None:
+        """As `write` for a row of the log or a snapshot while the instance starts, when commits are complete at once.
+
+        The user may have set triggers on system spaces already (`box.ctl.on_schema_init`); they run, but
+        TRANSACTION_YIELD is raised if they wait.
         """
+        if not space.has_triggers:
+            self.write(ctx, space, request)
+            return
+        self.counters[request.type] += 1
+        try:
+            run_at_once(self._general.run(ctx, space, request))
+        except Suspended:
+            raise client_error(ErrorCode.TRANSACTION_YIELD) from None
+
+    def write_row(self, ctx: Context, row: Row) -> Outcome:
+        """Execute a row of the log or of another instance inside the transaction that is open; its origin, lsn and
+        flags stay. NO_SUCH_SPACE, INVALID_MSGPACK, MISSING_REQUEST_FIELD, and what `write` raises."""
         if row.type == RequestType.NOP:
             self.run_nop(ctx, row)
-            return
-        request = decode_request(row)
-        space = self._schema.space(request.space_id)
-        if space.has_triggers:
-            await self.run_waiting(ctx, space, request, check_writable=False)
-        else:
-            self.run_unchecked(ctx, space, request)
+            return None
+        space_id, request = decode_row(row)
+        return self.write(ctx, self._schema.space(space_id), request)
 
     def run_nop(self, ctx: Context, row: Row) -> None:
         """A row without effect, which only moves the vclock. A transaction is open."""
@@ -191,237 +205,20 @@ class Dml(QuickWriter):
         statement.row = row
         txn.nesting.pop()
 
-    def _enter(self, ctx: Context, request: Request) -> tuple[Transaction, bool]:
-        self.counters[request.type] += 1
-        if ctx.txn is None:
-            return self.txns.begin(ctx), True
-        return ctx.txn, False
 
-    def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> Statement:
-        if WRITE_PRIVILEGES & ~ctx.credentials.universal:
-            space.check_access(ctx.credentials, Privilege.W)
-        statement = self.txns.begin_statement(txn, space, request.type)
-        statement.requires_old = request.type != RequestType.REPLACE or space.has_triggers
-        try:
-            if space.sequence is not None and request.type in (INSERT, REPLACE):
-                self._fill_sequence(ctx, space, request)
-        except BaseException:
-            self.txns.cancel_statement(txn)
-            raise
-        return statement
-
-    def _fill_sequence(self, ctx: Context, space: Space, request: Request) -> None:
-        filled = fill_sequence(space, ctx.credentials, request.tuple)
-        if filled is not request.tuple:
-            request.tuple = filled
-            request.refresh_row()
-
-    def _finish(self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
-        self._add_row(space, statement, request)
-        self._run_system_trigger(ctx, txn, space, statement)
-        txn.nesting.pop()
-
-    def _add_row(self, space: Space, statement: Statement, request: Request) -> None:
-        if space.is_temporary:
-            return
-        row = request.row
-        if row is None:
-            row = Row(request.type, body=request.body())
-        row.group_id = GROUP_LOCAL if space.is_local else GROUP_DEFAULT
-        statement.row = row
-
-    def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
-        if space.system_trigger is None or (statement.old is None and statement.new is None):
-            return
-        with self._storage.alteration(txn):
-            space.system_trigger(ctx, txn, statement)
-
-    # -- changing the indexes
-
-    def _apply(
-        self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request
-    ) -> bytes | None:
-        if request.type == RequestType.NOP:
-            return None
-        if not space.is_plain:
-            return self._apply_elsewhere(ctx, space, statement, request)
-        if request.type in (INSERT, REPLACE):
-            mode = Mode.INSERT if request.type == INSERT else Mode.REPLACE
-            self._store_tuple(txn, space, statement, request.tuple, mode)
-            return statement.new
-        if request.type == UPSERT:
-            self._upsert(txn, space, statement, request)
-            return None
-        old = self._find_old(txn, space, request)
-        if old is None:
-            return None
-        if request.type == UPDATE:
-            new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
-            self._store_tuple(txn, space, statement, new, Mode.UPDATE, old)
-        else:
-            self._storage.drop(txn, space, statement, old)
-        if request.index_id:
-            self._bind_to_primary(space, request, old if statement.new is None else statement.new)
-        return old if statement.new is None else statement.new
-
-    def _store_tuple(
-        self,
-        txn: Transaction,
-        space: Space,
-        statement: Statement,
-        raw: bytes,
-        mode: Mode,
-        old: bytes | None = None,
-    ) -> None:
-        plan = self._plan(space)
-        fields = plan.validate(raw)
-        plan.check_size(raw)
-        self._storage.store(txn, space, statement, raw, fields, mode, old)
-
-    def _find_old(self, txn: Transaction, space: Space, request: Request) -> bytes | None:
-        """The tuple that an update or delete is about, by a full key of a unique index."""
-        index = _unique_index(space, request.index_id)
-        return self._storage.find(txn, index, index.key_def.parse(request.key, True))
-
-    def _bind_to_primary(self, space: Space, request: Request, found: bytes) -> None:
-        """Other instances find the tuple by its primary key: theirs may lag behind in the secondary one."""
-        request.key = space.index(0).key_def.extract_values(unpack(found))
-        request.index_id = 0
-        request.refresh_row()
-
-    def _upsert(self, txn: Transaction, space: Space, statement: Statement, request: Request) -> None:
-        raw, ops = request.tuple, request.ops
-        fields = space.format.validate(raw)
-        primary = _unique_index(space, 0)
-        key = primary.key_of(fields)
-        old = self._storage.find(txn, primary, key)
-        if old is None:
-            check_operations(ops, fmt=space.format, index_base=request.index_base)
-            self._store_tuple(txn, space, statement, raw, Mode.INSERT)
-            return
-        new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
-        if primary.key_of(space.format.validate(new)) != key:
-            return  # the peer logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
-        self._store_tuple(txn, space, statement, new, Mode.UPDATE, old)
-
-    def _apply_elsewhere(self, ctx: Context, space: Space, statement: Statement, request: Request) -> bytes | None:
-        """Engines that keep no tuples."""
-        name = RequestType(request.type).name.lower()
-        if space.engine == "blackhole":
-            if request.type not in (INSERT, REPLACE):
-                raise unsupported("Blackhole", f"{name}()")
-            space.format.validate(request.tuple)
-            statement.new = request.tuple
-            return request.tuple
-        service = space.service
-        if service is None:
-            raise client_error(ErrorCode.VIEW_IS_RO, space.name)
-        if request.type != UPDATE:
-            raise service.refuse(name)
-        old = service.get(ctx.session, request.key)
-        if old is None:
-            return None
-        new = apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
-        return service.update(ctx.session, request.key, new)
-
-    # -- user triggers
-
-    async def _before_replace(
-        self, ctx: Context, txn: Transaction, space: Space, statement: Statement, request: Request
-    ) -> None:
-        """Let the triggers see the change and put another outcome in its place."""
-        if not (space.before_replace and space.run_triggers):
-            return
-        preview = self._preview(txn, space, request)
-        if preview is None:
-            return
-        old, new = preview
-        outcome = new
-        op = RequestType(request.type).name
-        for trigger in list(space.before_replace):
-            returned = await trigger.call(ctx, old, outcome, space.name, op)
-            _check_not_yielded(txn)
-            if returned is None or isinstance(returned, bytes):
-                outcome = returned
-            elif returned is not NOTHING:
-                raise AssertionError(f"a trigger returned {returned!r}")
-        if outcome == new:
-            return
-        if old is not None and outcome is not None:
-            _check_same_primary_key(space, old, outcome)
-        if outcome == old:
-            request.become(RequestType.NOP)
-        elif outcome is not None:
-            request.become(RequestType.REPLACE, tuple=outcome)
-        else:
-            assert old is not None
-            request.become(DELETE, key=space.index(0).key_def.extract_values(unpack(old)))
-
-    def _preview(self, txn: Transaction, space: Space, request: Request) -> tuple[bytes | None, bytes | None] | None:
-        """The tuples before and after a request, without doing it; None: it would not change anything."""
-        if request.type in (UPDATE, DELETE):
-            old = self._find_old(txn, space, request)
-            if old is None:
-                return None
-            if request.type == DELETE:
-                return old, None
-            return old, apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
-        raw = request.tuple
-        old = None
-        if space.primary is not None:
-            key_def = space.primary.key_def
-            old = self._storage.find(txn, space.primary, key_def.parse(key_def.extract_values(_fields(raw)), True))
-        if request.type != UPSERT:
-            return old, raw
-        if old is None:
-            check_operations(request.ops, fmt=space.format, index_base=request.index_base)
-            return None, raw
-        return old, apply_upsert(old, request.ops, fmt=space.format, index_base=request.index_base)
-
-    async def _on_replace(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
-        if not space.run_triggers or (statement.old is None and statement.new is None):
-            return
-        op = RequestType(statement.type).name
-        for trigger in list(space.on_replace):
-            await trigger.call(ctx, statement.old, statement.new, space.name, op)
-            _check_not_yielded(txn)
+def _add_statement(txn: Transaction, space: Space, request: Request, old: bytes | None, new: bytes | None) -> None:
+    """The indexes were changed in an open transaction."""
+    statement = Statement(space, request.type)
+    statement.old, statement.new, statement.row = old, new, _row(space, request)
+    if old is not None or new is not None:
+        txn.changes = statement.applied = txn.changes + 1
+    txn.statements.append(statement)
 
 
-def _check_not_yielded(txn: Transaction) -> None:
-    """A trigger that waited has cost the transaction all its changes, unless versions protect it."""
-    if txn.aborted_by_yield:
-        raise client_error(ErrorCode.TRANSACTION_YIELD)
-
-
-def _check_same_primary_key(space: Space, old: bytes, new: bytes) -> None:
-    primary = space.primary
-    if primary is not None and primary.key_of(unpack(old)) != primary.key_of(space.format.validate(new)):
-        raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
-
-
-def _fields(raw: bytes) -> list[Any]:
-    fields = unpack(raw)
-    if type(fields) is not list:
-        raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
-    return fields
-
-
-def _unique_index(space: Space, iid: int) -> Index:
-    index = space.index(iid)
-    if not index.is_unique:
-        raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
-    return index
-
-
-def _request(op: str, space: Space, *args: Any) -> Request:
-    """The request of a method's name and its arguments after the space."""
-    if op in ("insert", "replace"):
-        return Request(INSERT if op == "insert" else REPLACE, space.id, tuple=args[0])
-    if op == "delete":
-        return Request(DELETE, space.id, index_id=args[0], key=args[1])
-    index_base = args[3] if op == "update" and len(args) > 3 else args[2] if op == "upsert" and len(args) > 2 else 1
-    if op == "update":
-        return Request(UPDATE, space.id, index_id=args[0], key=args[1], ops=args[2], index_base=index_base)
-    if op == "upsert":
-        return Request(UPSERT, space.id, tuple=args[0], ops=args[1], index_base=index_base)
-    raise AssertionError(f"no such request: {op}")
+def _row(space: Space, request: Request) -> Row:
+    """The journal row of a request: the one that it came with, or a new one."""
+    kind, row = request.type, request.row
+    if row is not None:
+        row.group_id = GROUP_DEFAULT
+        return row
+    return Row(kind, body=space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id))

@@ -59,21 +59,20 @@ class TransactionManager:
         ctx.txn = txn = Transaction(self._next_id, ctx, self._on_written)
         return txn
 
-    def commit(self, ctx: Context) -> None:
+    def commit(self, ctx: Context) -> Transaction | None:
         """Commit the open transaction, if there is one.
 
-        Returns at once: when `ctx.pending` is set, the outcome is still to come (see `Context`). Raises
+        Returns at once: the transaction if its outcome is still to come, None if it is complete. Raises
         COMMIT_IN_SUB_STMT (the transaction stays open) or, after rolling back, TRANSACTION_CONFLICT,
         TRANSACTION_YIELD, WAL_IO, SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS.
         """
         txn = ctx.txn
         if txn is None:
-            return
+            return None
         if txn.nesting:
             raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
         self.commit_open(ctx, txn)
-        if not txn.done:
-            ctx.pending = txn
+        return None if txn.done else txn
 
     def commit_open(self, ctx: Context, txn: Transaction, *, waits: bool = True) -> None:
         """Hand the transaction over to journal and limbo; raises what stopped it before, or at once.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
 from box.schema.access import Privilege
-from box.wire.constants import TYPE_STAT_MAX, RequestType
+from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -26,14 +26,13 @@ _READ: Final = int(Privilege.R | Privilege.U)
 
 
 class Reader:
-    """The reading half of `box.txn.dml.Dml`. Tuples are bytes, keys are lists of decoded values."""
+    """All reads of one node. Tuples are bytes, keys are lists of decoded values. `counters` are those of `Dml`."""
 
-    def __init__(self, txns: TransactionManager) -> None:
+    def __init__(self, txns: TransactionManager, counters: list[int]) -> None:
         self.txns = txns
         self._storage = txns.storage
         self._is_versioned = txns.storage.allows_yield
-        self.counters = [0] * TYPE_STAT_MAX
-        """Requests by request type, for `box.stat()`."""
+        self.counters = counters
 
     def get(self, ctx: Context, space: Space, iid: int, key: list[Any]) -> bytes | None:
         """The tuple with a full key of a unique index.

@@ -40,6 +40,19 @@ def duplicate(index: Index, space: Space, old: bytes, new: bytes) -> BoxError:
     return client_error(ErrorCode.TUPLE_FOUND, index.name, space.name, tuple_str(old), tuple_str(new))
 
 
+def changed_key(primary: Index, space: Space) -> BoxError:
+    """The error of a change that gives a tuple another primary key."""
+    return client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
+
+
+def unique_index(space: Space, iid: int) -> Index:
+    """The index by which one tuple is found. NO_SUCH_INDEX_ID, MORE_THAN_ONE_TUPLE."""
+    index = space.index(iid)
+    if not index.is_unique:
+        raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
+    return index
+
+
 class TupleStorage:
     """Indexes without versions."""
 
@@ -47,6 +60,12 @@ class TupleStorage:
     """Whether an open transaction may wait for something: others would see its changes."""
 
     # -- reading
+
+    def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:
+        """The tuple that an update or a delete is about, by a full key of a unique index. As `unique_index`,
+        EXACT_MATCH, KEY_PART_TYPE."""
+        index = unique_index(space, iid)
+        return self.find(txn, index, index.key_def.parse(key, True))
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         """The tuple with this full key, as the transaction sees it."""
@@ -141,7 +160,7 @@ class TupleStorage:
             if present != old:
                 raise duplicate(primary, space, present, new)
         elif mode is Mode.UPDATE:
-            raise client_error(ErrorCode.CANT_UPDATE_PRIMARY_KEY, primary.name, space.name)
+            raise changed_key(primary, space)
         keys = [key]
         indexes = iter(space.indexes.values())
         next(indexes)

@@ -15,12 +15,12 @@ A transaction is its own journal entry: `rows`, `error` and `on_complete` come f
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.txn.pending import Pending
 from box.wire.entry import JournalEntry
 
 if TYPE_CHECKING:
@@ -50,52 +50,10 @@ class TxnState(Enum):
     ABORTED = auto()
 
 
-class Commit(JournalEntry):
-    """A commit that may be in progress. `error` is valid once `done` is true: None, or why it was rolled back, or
-    FiberIsCancelled if the node was closed before its outcome was known."""
+class Commit(JournalEntry, Pending):
+    """A commit that may be in progress. Without an error it is in the log, and confirmed if it had to be."""
 
-    __slots__ = ("_callbacks", "done")
-
-    done: bool
-    _callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None
-    """Mostly there is one."""
-
-    def on_done(self, callback: Callable[[Any], None]) -> None:
-        """Call back once with this object when the commit is complete; at once if it is already."""
-        if self.done:
-            callback(self)
-        elif self._callbacks is None:
-            self._callbacks = callback
-        elif isinstance(self._callbacks, list):
-            self._callbacks.append(callback)
-        else:
-            self._callbacks = [self._callbacks, callback]
-
-    async def wait(self) -> None:
-        """Wait for the end of the commit; raises its error. Cancelling the waiter does not cancel the commit."""
-        if not self.done:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.on_done(lambda _commit: _wake(future))
-            await future
-        if self.error is not None:
-            raise self.error
-
-    def finish(self) -> None:
-        """Mark the commit as complete and tell those who wait for it."""
-        self.done = True
-        callbacks, self._callbacks = self._callbacks, None
-        if callbacks is None:
-            return
-        if isinstance(callbacks, list):
-            for callback in callbacks:
-                callback(self)
-        else:
-            callbacks(self)
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+    __slots__ = ("_callbacks", "done", "result")
 
 
 class Statement:
@@ -191,6 +149,7 @@ class Transaction(Commit):
         self.size = 0
         self.on_complete = on_complete
         self.done = False
+        self.result = None
         self._callbacks = None
         self.id = txn_id
         self.ctx: Context | None = ctx

@@ -1,4 +1,4 @@
-"""Requests that change data, and their journal form.
+"""Requests that change data, and the one form they have in the log, between instances and from clients.
 
 ```
 INSERT, REPLACE   { 0x10 space id, 0x21 tuple }
@@ -17,119 +17,235 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from box.data.codec import pack, read_container, skip, unpack
+from box.data.codec import pack, unpack
 from box.data.show import tuple_str, value_str
-from box.errors import BoxError, ErrorCode, client_error
-from box.wire.constants import KEY_NAMES, Key, RequestType
+from box.errors import BoxError
+from box.wire.body import invalid, is_array, is_map, is_uint, missing, walk
+from box.wire.constants import Key, RequestType
 
 if TYPE_CHECKING:
     from box.wire.row import Row
 
-_MANDATORY: Final[dict[int, tuple[Key, ...]]] = {
-    RequestType.INSERT: (Key.SPACE_ID, Key.TUPLE),
-    RequestType.REPLACE: (Key.SPACE_ID, Key.TUPLE),
-    RequestType.UPDATE: (Key.SPACE_ID, Key.KEY, Key.TUPLE),
-    RequestType.DELETE: (Key.SPACE_ID, Key.KEY),
-    RequestType.UPSERT: (Key.SPACE_ID, Key.TUPLE, Key.OPS),
-    RequestType.NOP: (),
+# Members of an IntEnum are slow to look up and to compare.
+INSERT: Final = int(RequestType.INSERT)
+REPLACE: Final = int(RequestType.REPLACE)
+UPDATE: Final = int(RequestType.UPDATE)
+DELETE: Final = int(RequestType.DELETE)
+UPSERT: Final = int(RequestType.UPSERT)
+NOP: Final = int(RequestType.NOP)
+
+CHANGE_TYPES: Final = frozenset((INSERT, REPLACE, UPDATE, DELETE, UPSERT))
+
+_MANDATORY: Final[dict[int, frozenset[Key]]] = {
+    INSERT: frozenset((Key.SPACE_ID, Key.TUPLE)),
+    REPLACE: frozenset((Key.SPACE_ID, Key.TUPLE)),
+    UPDATE: frozenset((Key.SPACE_ID, Key.KEY, Key.TUPLE)),
+    DELETE: frozenset((Key.SPACE_ID, Key.KEY)),
+    UPSERT: frozenset((Key.SPACE_ID, Key.TUPLE, Key.OPS)),
 }
-_ARRAYS: Final = frozenset({Key.KEY, Key.TUPLE, Key.OPS})
-_NUMBERS: Final = frozenset({Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE})
+_NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
+_ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
+_EMPTY: Final[list[Any]] = []
+"""Of all requests without key or operations; nobody changes it."""
 
 
 class Request:
-    """One change as asked for. `row` is the header it came with from a log or another instance, else None.
+    """One change of a space as asked for: type, tuple or key, operations.
 
-    `tuple`, `key` and `ops` are empty where the type has none. Triggers may turn a request into another one while it
-    runs; `row` and the journal follow.
+    `tuple`, `key` and `ops` are empty where the type has none. `row` is the header it came with from the log or from
+    another instance; None: a user of this instance asks. A request is used up by its execution, which may turn it
+    into another one (`become`); its row follows.
     """
 
-    __slots__ = ("index_base", "index_id", "key", "ops", "row", "space_id", "tuple", "type")
+    __slots__ = ("index_base", "index_id", "key", "ops", "row", "tuple", "type")
 
     def __init__(
         self,
         request_type: int,
-        space_id: int,
-        *,
         tuple: bytes = b"",
+        key: list[Any] = _EMPTY,
+        ops: list[Any] = _EMPTY,
         index_id: int = 0,
-        key: list[Any] | None = None,
-        ops: list[Any] | None = None,
         index_base: int = 0,
         row: Row | None = None,
     ) -> None:
         self.type = request_type
-        self.space_id = space_id
         self.tuple = tuple
+        self.key = key
+        self.ops = ops
         self.index_id = index_id
-        self.key: list[Any] = [] if key is None else key
-        self.ops: list[Any] = [] if ops is None else ops
         self.index_base = index_base
         self.row = row
 
-    def become(self, request_type: int, *, tuple: bytes = b"", key: list[Any] | None = None) -> None:
-        """Turn into the REPLACE, DELETE or NOP that a trigger asked for."""
-        self.type, self.tuple, self.key = request_type, tuple, key or []
-        self.ops, self.index_id, self.index_base = [], 0, 0
-        self.refresh_row()
+    @classmethod
+    def insert(cls, raw: bytes) -> Request:
+        """Add a tuple."""
+        return cls(INSERT, raw)
 
-    def refresh_row(self) -> None:
+    @classmethod
+    def replace(cls, raw: bytes) -> Request:
+        """Add a tuple or replace the one with the same primary key."""
+        return cls(REPLACE, raw)
+
+    @classmethod
+    def update(cls, key: list[Any], ops: list[Any], index_id: int = 0, index_base: int = 1) -> Request:
+        """Change the tuple with a full key of a unique index. `index_base`: the number of the first field in `ops`."""
+        return cls(UPDATE, b"", key, ops, index_id, index_base)
+
+    @classmethod
+    def upsert(cls, raw: bytes, ops: list[Any], index_base: int = 1) -> Request:
+        """Insert a tuple, or change the one with the same primary key."""
+        return cls(UPSERT, raw, _EMPTY, ops, 0, index_base)
+
+    @classmethod
+    def delete(cls, key: list[Any], index_id: int = 0) -> Request:
+        """Remove the tuple with a full key of a unique index."""
+        return cls(DELETE, b"", key, _EMPTY, index_id)
+
+    def become(self, space_id: int, request_type: int, tuple: bytes = b"", key: list[Any] = _EMPTY) -> None:
+        """Turn into the REPLACE, DELETE or NOP that a trigger asked for."""
+        self.type, self.tuple, self.key, self.ops = request_type, tuple, key, _EMPTY
+        self.index_id = self.index_base = 0
+        self.refresh_row(space_id)
+
+    def refresh_row(self, space_id: int) -> None:
         """Make a row that came with the request say what it has become."""
         if self.row is not None:
-            self.row.type, self.row.body = self.type, self.body()
+            self.row.type, self.row.body = self.type, self.body(space_id)
 
-    def body(self) -> bytes:
-        """The journal form."""
+    def body(self, space_id: int) -> bytes:
+        """The form above."""
         kind = self.type
-        if kind == RequestType.NOP:
+        if kind == NOP:
             return b""
-        parts = [b"\x10" + pack(self.space_id)]
+        parts = [b"\x10" + pack(space_id)]
         if self.index_id:
             parts.append(b"\x11" + pack(self.index_id))
         if self.index_base:
             parts.append(b"\x15" + pack(self.index_base))
-        if kind in (RequestType.UPDATE, RequestType.DELETE):
+        if kind in (UPDATE, DELETE):
             parts.append(b"\x20" + pack(self.key))
-        if kind == RequestType.UPSERT:
+        if kind == UPSERT:
             parts.append(b"\x28" + pack(self.ops))
-        if kind != RequestType.DELETE:
-            parts.append(b"\x21" + (pack(self.ops) if kind == RequestType.UPDATE else self.tuple))
+        if kind != DELETE:
+            parts.append(b"\x21" + (pack(self.ops) if kind == UPDATE else self.tuple))
         return bytes((0x80 | len(parts),)) + b"".join(parts)
 
     def __repr__(self) -> str:
-        return f"<request type {self.type} space {self.space_id} key {self.key} tuple {self.tuple!r} ops {self.ops}>"
+        return f"<request type {self.type} key {self.key} tuple {self.tuple!r} ops {self.ops}>"
 
 
-def decode_request(row: Row) -> Request:
-    """Read a row's body. INVALID_MSGPACK (`packet body`), MISSING_REQUEST_FIELD."""
-    values = _body_values(row.body) if row.body else {}
-    for key in _MANDATORY.get(row.type, ()):
-        if key not in values:
-            raise client_error(ErrorCode.MISSING_REQUEST_FIELD, KEY_NAMES[key])
-    request = Request(row.type, values.get(Key.SPACE_ID, 0), row=row)
+def decode_change(request_type: int, body: bytes, row: Row | None = None) -> tuple[int, Request]:
+    """A change from its body: the space's id and the request.
+
+    The inside of an INSERT's or a REPLACE's tuple is not looked at where that is the last value; whoever stores it
+    does so. Raises INVALID_MSGPACK (`packet body`), MISSING_REQUEST_FIELD with the name of the first missing key.
+    """
+    usual = _decode_usual(request_type, body, row)
+    return _decode_any(request_type, body, row) if usual is None else usual
+
+
+def decode_row(row: Row) -> tuple[int, Request]:
+    """The same for a row of the log or of another instance, which stays with the request."""
+    return decode_change(row.type, row.body, row)
+
+
+def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request] | None:
+    """A body in the order that clients and logs write: numbers, then the tuple, the key, or key and operations.
+
+    None for any other, also for what is wrong.
+    """
+    space_id = index_id = index_base = 0
+    seen = 0
+    pos = 1
+    try:
+        count = body[0] - 0x80
+        while (key := body[pos]) < 0x20:
+            value = body[pos + 1]
+            if value < 0x80:
+                pos += 2
+            elif 0xCC <= value <= 0xCF:
+                start, pos = pos + 2, pos + 2 + (1 << (value & 3))
+                value = int.from_bytes(body[start:pos], "big")
+            else:
+                return None
+            if key == 0x10:
+                space_id = value
+                seen |= 1
+            elif key == 0x11:
+                index_id = value
+            elif key == 0x15:
+                index_base = value
+            else:
+                return None
+            count -= 1
+        if not seen:
+            return None
+        if request_type in (INSERT, REPLACE):
+            if count != 1 or key != 0x21 or not is_array(body[pos + 1]):
+                return None
+            return space_id, Request(request_type, body[pos + 1 :], _EMPTY, _EMPTY, index_id, index_base, row)
+        if key != 0x20 or count != (2 if request_type == UPDATE else 1) or request_type not in (UPDATE, DELETE):
+            return None
+        values = unpack(bytes((0x80 | count,)) + body[pos:])
+    except (IndexError, BoxError):
+        return None
+    key_values, ops = values.get(0x20), values.get(0x21, _EMPTY)
+    if type(key_values) is not list or type(ops) is not list or len(values) != count:
+        return None
+    return space_id, Request(request_type, b"", key_values, ops, index_id, index_base, row)
+
+
+def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request]:
+    """Any body, checked pair by pair in the peer's order."""
+    values = checked_values(body)
+    absent = _MANDATORY.get(request_type, frozenset()) - values.keys()
+    if absent:
+        raise missing(min(absent))
+    request = Request(request_type, row=row)
     request.index_id = values.get(Key.INDEX_ID, 0)
     request.index_base = values.get(Key.INDEX_BASE, 0)
     if Key.KEY in values:
         request.key = unpack(values[Key.KEY])
-    if row.type == RequestType.UPDATE:
+    if request_type == UPDATE:
         request.ops = unpack(values[Key.TUPLE])
     else:
         request.tuple = values.get(Key.TUPLE, b"")
         if Key.OPS in values:
             request.ops = unpack(values[Key.OPS])
-    return request
+    return values.get(Key.SPACE_ID, 0), request
+
+
+def checked_values(body: bytes) -> dict[int, Any]:
+    """The values of a data request's body by key: numbers decoded, arrays raw. Unknown keys are left out.
+
+    Raises INVALID_MSGPACK (`packet body`).
+    """
+    values: dict[int, Any] = {}
+    for key, raw in walk(body) if body else ():
+        if key in _NUMBERS:
+            if not is_uint(raw[0]):
+                raise invalid()
+            values[key] = unpack(raw)
+        elif key in _ARRAYS:
+            if not is_array(raw[0]):
+                raise invalid()
+            values[key] = raw
+        elif key == Key.TUPLE_META and not is_map(raw[0]):
+            raise invalid()
+    return values
 
 
 def request_text(row: Row) -> str:
     """A row as the log names it: `{type: 'REPLACE', replica_id: 1, lsn: 7, space_id: 512, index_id: 0, tuple: [1]}`;
     `n/a` for a row that is no change."""
     try:
-        request = decode_request(row)
+        space_id, request = decode_row(row)
         parts = [
             f"type: '{RequestType(row.type).name}'",
             f"replica_id: {row.replica_id}",
             f"lsn: {row.lsn}",
-            f"space_id: {request.space_id}",
+            f"space_id: {space_id}",
             f"index_id: {request.index_id}",
         ]
     except (BoxError, ValueError):
@@ -143,36 +259,3 @@ def request_text(row: Row) -> str:
     if row.type == RequestType.UPSERT:
         parts.append(f"ops: {value_str(request.ops)}")
     return "{" + ", ".join(parts) + "}"
-
-
-def _body_values(body: bytes) -> dict[int, Any]:
-    """The values of a request map by key: numbers decoded, arrays raw. Unknown keys are skipped."""
-    kind, count, pos = read_container(body)
-    if kind != "map":
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
-    values: dict[int, Any] = {}
-    for left in range(count - 1, -1, -1):
-        start = skip(body, pos)
-        key = body[pos] if start == pos + 1 else unpack(body[pos:start])
-        # The last value is usually a tuple, whose own check finds what is wrong with it.
-        pos = len(body) if not left and key == Key.TUPLE else skip(body, start)
-        if key in _NUMBERS:
-            values[key] = _number(body[start:pos])
-        elif key in _ARRAYS:
-            values[key] = _array(body, start, pos)
-    if pos != len(body):
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet end")
-    return values
-
-
-def _number(raw: bytes) -> int:
-    value = unpack(raw)
-    if type(value) is not int or value < 0:
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
-    return value
-
-
-def _array(body: bytes, start: int, end: int) -> bytes:
-    if start >= end or read_container(body, start)[0] != "array":
-        raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
-    return body[start:end]

@@ -11,16 +11,19 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from box.errors import BoxError
+from box.txn.pending import Pending
 from lua.boundary import encode_error
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.session import Context
-    from box.txn.transaction import Commit
     from lua.runtime import Runtime
 
 Outcome = Any
 """See the module's text; mypy cannot tell a token from a number."""
+
+Shape = Callable[[bytes | None], Outcome]
+"""Makes the result of a call of the tuple that a write gives."""
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -109,22 +112,25 @@ class Binding:
             self.note_error(ctx, error)
             raise
 
-    def after_commit(self, ctx: Context, result: Outcome) -> Outcome:
-        """`result` now, or a token that wakes with it once the commit that is pending is complete."""
-        commit, ctx.pending = ctx.pending, None
-        if commit is None:
-            return result
-        if commit.done:
-            return result if commit.error is None else self.failure(commit.error)
-        token = self.runtime.waits.new_token()
-        commit.on_done(partial(self._committed, ctx, token, result))  # cheaper than a closure with six cells
+    def after(self, ctx: Context, outcome: Pending | bytes | None, result: Outcome) -> Outcome:
+        """`result` now, or a token that wakes with it once a write or a commit that is pending has ended."""
+        return self.later(ctx, outcome, lambda _: result) if isinstance(outcome, Pending) else result
+
+    def later(self, ctx: Context, pending: Pending, shape: Shape | None) -> Outcome:
+        """A token that wakes with what `shape` makes of the result; without one with nothing."""
+        if pending.done:
+            if pending.error is not None:
+                return self.failure(pending.error)
+            return None if shape is None else shape(pending.result)
+        token = self.runtime.waits.new_token(pending.cancel if pending.may_be_cancelled else None)
+        pending.on_done(partial(self._ended, ctx, token, shape))  # cheaper than a closure with six cells
         return token
 
-    def _committed(self, ctx: Context, token: int, result: Outcome, commit: Commit) -> None:
-        if commit.error is not None:
-            self.note_error(ctx, commit.error)
-            self.runtime.fail(token, commit.error)
-        elif result is None:
+    def _ended(self, ctx: Context, token: int, shape: Shape | None, pending: Pending) -> None:
+        if pending.error is not None:
+            self.note_error(ctx, pending.error)
+            self.runtime.fail(token, pending.error)
+        elif shape is None or (result := shape(pending.result)) is None:
             self.runtime.waits.wake_plainly(token)
         else:
             self.runtime.wake(token, result)

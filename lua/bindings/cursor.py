@@ -61,7 +61,7 @@ class OneByOne:
 def open_cursor(dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> ReadAhead | OneByOne:
     """Open a scan; errors as `Dml.select`."""
     if not space.is_plain or dml.txns.storage.allows_yield:
-        return OneByOne(dml.cursor(ctx, space, iid, iterator, key))
+        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
     space.check_access(ctx.credentials, Privilege.R)
     dml.counters[RequestType.SELECT] += 1
     if ctx.txn is not None:

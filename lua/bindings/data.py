@@ -20,7 +20,8 @@ from box.data.json_path import PathError, follow, parse_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
-from box.txn.quick import INSERT, REPLACE
+from box.txn.pending import Pending
+from box.wire.change import INSERT, REPLACE, UPDATE, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
@@ -29,7 +30,6 @@ from lua.salt import SALT_SIZE, salter
 if TYPE_CHECKING:
     from box.instance.node import Instance
     from box.schema.space import Space
-    from box.session import Context
     from lua.runtime import Runtime
 
 _NO_TUPLE = True
@@ -86,22 +86,17 @@ def pack_rows(rows: list[bytes]) -> tuple[bytes, bytes]:
 
 def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes], Outcome]:
     """Insert or replace (see the module's text). The two share their code and no call: they are the hottest writes."""
-    operation = RequestType(request_type).name.lower()
 
     @exported(name)
     def store(self: DataBinding, space_id: int, salted: bytes) -> Outcome:
         try:
-            node, raw = self.node, salted[:-SALT_SIZE]
-            dml, space, ctx = node.dml, node.schema.spaces[space_id], self.runtime.ctx
-            plan = dml.quick_plan(ctx, space, request_type)
-            if plan is not None:
-                dml.quick_store(ctx, space, plan, raw, request_type)
-                return None if ctx.pending is None else self.after_commit(ctx, None)
-            if space.has_triggers:
-                return self._execute(operation, space, raw, sent=raw)
-            stored = dml.store(ctx, space, raw, request_type)
-            result = None if stored is raw else stored + self._salt()
-            return result if ctx.pending is None else self.after_commit(ctx, result)
+            node, ctx, raw = self.node, self.runtime.ctx, salted[:-SALT_SIZE]
+            stored = node.dml.write(ctx, node.schema.spaces[space_id], Request(request_type, raw))
+            if stored is raw:
+                return None
+            if isinstance(stored, Pending):
+                return self.later(ctx, stored, None if stored.result is raw else self._with_salt)
+            return self._with_salt(stored)
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -126,7 +121,7 @@ class DataBinding(Binding):
         try:
             if type(key) is bytes:
                 key = key.decode("utf-8", "surrogateescape")
-            return self.node.dml.get(self.runtime.ctx, self.node.schema.spaces[space_id], iid, [key])
+            return self.node.dml.reads.get(self.runtime.ctx, self.node.schema.spaces[space_id], iid, [key])
         except BoxError as error:
             return self.failure(error)
         except KeyError:
@@ -166,39 +161,39 @@ class DataBinding(Binding):
     @guarded("index_get_key")
     def get_key(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """By a key of any number of parts."""
-        return self.node.dml.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
+        return self.node.dml.reads.get(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_select")
     def select(self, space_id: int, iid: int, iterator: int, offset: float, limit: float, key: bytes) -> Outcome:
         """The blob and the sizes."""
         space = self.node.schema.space(space_id)
-        rows = self.node.dml.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
+        rows = self.node.dml.reads.select(self.ctx, space, iid, int(iterator), int(offset), int(limit), unpack(key))
         return pack_rows(rows)
 
     @guarded("index_count")
     def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
         """How many tuples a scan gives."""
-        return self.node.dml.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
+        return self.node.dml.reads.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
 
     @guarded("index_min")
     def min(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """The first tuple with the partial key."""
-        return self.node.dml.min(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
+        return self.node.dml.reads.min(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_max")
     def max(self, space_id: int, iid: int, key: bytes) -> Outcome:
         """The last tuple with the partial key."""
-        return self.node.dml.max(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
+        return self.node.dml.reads.max(self.ctx, self.node.schema.space(space_id), iid, unpack(key))
 
     @guarded("index_random")
     def random(self, space_id: int, iid: int, seed: int) -> Outcome:
         """Any tuple."""
-        return self.node.dml.random(self.ctx, self.node.schema.space(space_id), iid, int(seed) & 0xFFFFFFFF)
+        return self.node.dml.reads.random(self.ctx, self.node.schema.space(space_id), iid, int(seed) & 0xFFFFFFFF)
 
     @guarded("index_len")
     def len(self, space_id: int, iid: int) -> Outcome:
         """How many tuples the index has."""
-        return self.node.dml.len(self.ctx, self.node.schema.space(space_id), iid)
+        return self.node.dml.reads.len(self.ctx, self.node.schema.space(space_id), iid)
 
     @guarded("index_bsize")
     def index_bsize(self, space_id: int, iid: int) -> Outcome:
@@ -208,7 +203,7 @@ class DataBinding(Binding):
     @guarded("space_bsize")
     def space_bsize(self, space_id: int) -> Outcome:
         """Bytes of all tuples."""
-        return self.node.dml.bsize(self.node.schema.space(space_id))
+        return self.node.dml.reads.bsize(self.node.schema.space(space_id))
 
     # Cursors
 
@@ -254,14 +249,7 @@ class DataBinding(Binding):
     def update(self, space_id: int, iid: int, key: Any, ops: bytes) -> Outcome:
         """The new tuple, or True."""
         try:
-            node, values, operations = self.node, _key_values(key), unpack(ops)
-            space = node.schema.spaces[space_id]
-            if space.has_triggers:
-                return self._execute("update", space, iid, values, operations)
-            ctx = self.runtime.ctx
-            new = node.dml.update(ctx, space, iid, values, operations)
-            result = _NO_TUPLE if new is None else new + self._salt()
-            return result if ctx.pending is None else self.after_commit(ctx, result)
+            return self._change(space_id, Request(UPDATE, b"", _key_values(key), unpack(ops), int(iid), 1))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -269,14 +257,7 @@ class DataBinding(Binding):
     def delete(self, space_id: int, iid: int, key: Any) -> Outcome:
         """The deleted tuple, or True."""
         try:
-            node, values = self.node, _key_values(key)
-            space = node.schema.spaces[space_id]
-            if space.has_triggers:
-                return self._execute("delete", space, iid, values)
-            ctx = self.runtime.ctx
-            old = node.dml.delete(ctx, space, iid, values)
-            result = _NO_TUPLE if old is None else old + self._salt()
-            return result if ctx.pending is None else self.after_commit(ctx, result)
+            return self._change(space_id, Request.delete(_key_values(key), int(iid)))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
@@ -284,29 +265,17 @@ class DataBinding(Binding):
     def upsert(self, space_id: int, salted: bytes, ops: bytes) -> Outcome:
         """Always True."""
         try:
-            node, raw, operations = self.node, salted[:-SALT_SIZE], unpack(ops)
-            space = node.schema.spaces[space_id]
-            if space.has_triggers:
-                return self._execute("upsert", space, raw, operations)
-            ctx = self.runtime.ctx
-            node.dml.upsert(ctx, space, raw, operations)
-            return _NO_TUPLE if ctx.pending is None else self.after_commit(ctx, _NO_TUPLE)
+            return self._change(space_id, Request.upsert(salted[:-SALT_SIZE], unpack(ops)))
         except (BoxError, KeyError) as error:
             return self._refused(error, space_id)
 
-    def _execute(self, operation: str, space: Any, *args: Any, sent: bytes | None = None) -> Outcome:
-        """With user triggers, which may wait."""
+    def _change(self, space_id: int, request: Request) -> Outcome:
+        node, ctx = self.node, self.runtime.ctx
+        found = node.dml.write(ctx, node.schema.spaces[space_id], request)
+        return self.later(ctx, found, self._with_salt) if isinstance(found, Pending) else self._with_salt(found)
 
-        async def run(ctx: Context) -> Any:
-            result = await self.node.dml.execute(ctx, operation, space, *args)
-            commit = ctx.take_pending()
-            if commit is not None:
-                await commit.wait()
-            if result is None:
-                return _NO_TUPLE
-            return None if sent is not None and result == sent else result + self._salt()
-
-        return self.runtime.drive(run(self.runtime.ctx))
+    def _with_salt(self, raw: bytes | None) -> Outcome:
+        return _NO_TUPLE if raw is None else raw + self._salt()
 
     def _refused(self, error: BoxError | KeyError, space_id: int) -> Outcome:
         return self.failure(error) if isinstance(error, BoxError) else self._no_space(space_id)

@@ -134,7 +134,7 @@ class InfoBinding(Binding):
         return info
 
     def _memory(self) -> dict[str, int]:
-        data = sum(self.node.dml.bsize(space) for space in self.node.schema.spaces.values())
+        data = sum(self.node.dml.reads.bsize(space) for space in self.node.schema.spaces.values())
         index = sum(index.bsize() for space in self.node.schema.spaces.values() for index in space.indexes.values())
         return {"data": data, "index": index, "cache": 0, "tx": 0, "net": 0}
 

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from box.data import codec
 from box.errors import ErrorCode, client_error
 from box.schema.access import Privilege, check_object
 from box.schema.ids import SpaceId
+from box.wire.change import Request
 from lua.bindings.binding import Binding, Outcome, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from box.schema.sequence import Sequence
-    from box.schema.space import Space
-    from box.session import Context
-    from box.txn.dml import Dml
 
 
 class SequenceBinding(Binding):
     """Values of sequences are rows of `_sequence_data`, truncations are counted in `_truncate`."""
 
-    def _as_admin(self, space_id: SpaceId, change: Callable[[Dml, Context, Space], Any]) -> Context:
-        """Change a system space in the name of admin, in the transaction of the running fiber."""
+    def _write(self, space_id: SpaceId, request: Request, result: Outcome) -> Outcome:
+        """Change a system space in the name of admin, in the transaction of the running fiber; `result` at the end."""
         ctx = self.ctx
         before = ctx.credentials
         ctx.credentials = self.node.schema.admin
         try:
-            change(self.node.dml, ctx, self.node.schema.space(space_id))
+            outcome = self.node.dml.write(ctx, self.node.schema.space(space_id), request)
         finally:
             ctx.credentials = before
-        return ctx
+        return self.after(ctx, outcome, result)
 
     def _writable(self, sequence_id: int) -> Sequence:
         sequence = self.node.schema.sequence(int(sequence_id))
@@ -40,9 +36,7 @@ class SequenceBinding(Binding):
         return sequence
 
     def _store(self, sequence: Sequence, value: int, result: Outcome) -> Outcome:
-        row = codec.pack([sequence.id, value])
-        ctx = self._as_admin(SpaceId.SEQUENCE_DATA, lambda dml, ctx, space: dml.replace(ctx, space, row))
-        return self.after_commit(ctx, result)
+        return self._write(SpaceId.SEQUENCE_DATA, Request.replace(codec.pack([sequence.id, value])), result)
 
     @guarded("sequence_next")
     def next(self, sequence_id: int) -> Outcome:
@@ -66,9 +60,7 @@ class SequenceBinding(Binding):
     def reset(self, sequence_id: int) -> Outcome:
         """Forget the value: the next one is the start."""
         sequence = self._writable(sequence_id)
-        key = [sequence.id]
-        ctx = self._as_admin(SpaceId.SEQUENCE_DATA, lambda dml, ctx, space: dml.delete(ctx, space, 0, key))
-        return self.after_commit(ctx, None)
+        return self._write(SpaceId.SEQUENCE_DATA, Request.delete([sequence.id]), None)
 
     @guarded("sequence_current")
     def current(self, sequence_id: int) -> Outcome:
@@ -83,6 +75,5 @@ class SequenceBinding(Binding):
         """Delete all tuples of a space. ER_TRUNCATE_SYSTEM_SPACE."""
         space = self.node.schema.space(space_id)
         space.check_access(self.ctx.credentials, Privilege.W)
-        row, ops = codec.pack([space.id, 1]), [["+", 2, 1]]
-        ctx = self._as_admin(SpaceId.TRUNCATE, lambda dml, ctx, target: dml.upsert(ctx, target, row, ops))
-        return self.after_commit(ctx, None)
+        request = Request.upsert(codec.pack([space.id, 1]), [["+", 2, 1]])
+        return self._write(SpaceId.TRUNCATE, request, None)

@@ -9,6 +9,7 @@ from box.errors import ErrorCode, client_error
 from box.schema.access import check_session
 from box.schema.ids import SpaceId
 from box.schema.session_settings import DEFAULTS, SessionSettings
+from box.wire.change import Request
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class SessionBinding(Binding):
         if text(name) not in DEFAULTS:
             raise client_error(ErrorCode.NO_SUCH_SESSION_SETTING, text(name))
         ops = [["=", 2, codec.unpack(value)]]
-        self.node.dml.update(self.ctx, self._settings_space, 0, [text(name)], ops)
+        self.node.dml.write(self.ctx, self._settings_space, Request.update([text(name)], ops))
         return None
 
     @property

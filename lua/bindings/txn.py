@@ -36,8 +36,7 @@ class TxnBinding(Binding):
         ctx = self.ctx
         if ctx.txn is None:
             return None
-        self.node.txns.commit(ctx)
-        return self.after_commit(ctx, None)
+        return self.after(ctx, self.node.txns.commit(ctx), None)
 
     @guarded("txn_rollback")
     def rollback(self) -> Outcome:
@@ -46,7 +45,7 @@ class TxnBinding(Binding):
         if ctx.txn is None:
             return None
         self.node.txns.rollback(ctx)
-        return self.after_commit(ctx, None)
+        return None
 
     @exported("txn_on_yield")
     def on_yield(self) -> None:

@@ -21,6 +21,8 @@ from box.data.codec import pack
 from box.errors import BoxError
 from box.instance.node import Instance
 from box.schema.ids import SpaceId
+from box.txn.pending import completed
+from box.wire.change import Request
 
 SPACE = 512
 FIBERS = 4
@@ -36,11 +38,8 @@ async def put(node: Instance, space_id: int, rows: list[list[Any]]) -> None:
     space = node.schema.space(space_id)
     node.txns.begin(ctx)
     for row in rows:
-        node.dml.replace(ctx, space, pack(row))
-    node.txns.commit(ctx)
-    commit = ctx.take_pending()
-    if commit is not None:
-        await commit.wait()
+        node.dml.write(ctx, space, Request.replace(pack(row)))
+    await completed(node.txns.commit(ctx))
 
 
 async def make_space(node: Instance) -> None:

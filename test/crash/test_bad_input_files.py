@@ -56,7 +56,7 @@ async def start(files: Files, *, force_recovery: bool = False) -> list[int] | st
     try:
         await node.configure({"log_level": 0, "force_recovery": force_recovery})
         space = node.schema.space_by_name("t")
-        rows = node.dml.select(node.new_context(), space, 0, IteratorType.ALL, 0, 1000, [])
+        rows = node.dml.reads.select(node.new_context(), space, 0, IteratorType.ALL, 0, 1000, [])
         return [msgpack.unpackb(row)[0] for row in rows]
     except BoxError as error:
         return f"{error.type}: {error.message}"

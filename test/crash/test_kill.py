@@ -71,7 +71,7 @@ async def recovered(directory: Path) -> list[Any]:
         await node.configure({})
         ctx, space = node.new_context(), node.schema.space(SPACE)
         by_key, by_value = (
-            [unpack(raw) for raw in node.dml.select(ctx, space, index, 2, 0, 2**32 - 1, [])] for index in (0, 1)
+            [unpack(raw) for raw in node.dml.reads.select(ctx, space, index, 2, 0, 2**32 - 1, [])] for index in (0, 1)
         )
         assert sorted(by_value) == by_key
         return by_key

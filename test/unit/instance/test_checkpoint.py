@@ -11,6 +11,7 @@ from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
+from box.wire.change import Request
 from test.support import until
 
 DEADLINE = 10.0
@@ -19,9 +20,7 @@ DEADLINE = 10.0
 
 async def write(node: Instance, name: str) -> None:
     ctx = node.new_context()
-    node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb([name, "x" * 500]))
-    if ctx.pending is not None:
-        await ctx.pending.wait()
+    await node.dml.execute(ctx, node.schema.space(SpaceId.SCHEMA), Request.replace(msgpack.packb([name, "x" * 500])))
 
 
 def snapshots(node: Instance) -> int:
@@ -153,10 +152,10 @@ def test_a_checkpoint_that_waits_for_a_quorum_ends_with_its_node() -> None:
         await node.configure({"log_level": 0, "replication_synchro_quorum": 2, "replication_synchro_timeout": 1000})
         ctx = node.new_context()
         row = [512, 1, "sync", "memtx", 0, {"is_sync": True}, []]
-        node.dml.insert(ctx, node.schema.space(SpaceId.SPACE), msgpack.packb(row))
+        node.dml.write(ctx, node.schema.space(SpaceId.SPACE), Request.insert(msgpack.packb(row)))
         index = [512, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
-        node.dml.insert(ctx, node.schema.space(SpaceId.INDEX), msgpack.packb(index))
-        node.dml.insert(ctx, node.schema.space(512), msgpack.packb([1]))
+        node.dml.write(ctx, node.schema.space(SpaceId.INDEX), Request.insert(msgpack.packb(index)))
+        node.dml.write(ctx, node.schema.space(512), Request.insert(msgpack.packb([1])))
         waiting = asyncio.ensure_future(node.checkpoints.make())
         await until(lambda: node.synchro._waiters)
         await node.close()
@@ -179,7 +178,7 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
         await node.checkpoints.make()
         node.errinj.set("ERRINJ_WAL_DELAY", True)
         ctx = node.new_context()
-        node.dml.replace(ctx, node.schema.space(SpaceId.SCHEMA), msgpack.packb(["c", "d"]))
+        node.dml.write(ctx, node.schema.space(SpaceId.SCHEMA), Request.replace(msgpack.packb(["c", "d"])))
         consumer.close()
         await until(lambda: collector._task is not None and node.journal._queue.qsize() == 1)
         await asyncio.wait_for(node.close(), DEADLINE)

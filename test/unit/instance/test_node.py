@@ -17,6 +17,8 @@ from box.instance.mode import ReadOnlyReason
 from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.ids import SpaceId
+from box.txn.pending import completed
+from box.wire.change import Request
 
 QUIET = {"log_level": 1}
 PARTS = (
@@ -57,10 +59,7 @@ async def fail_to_start(instance: Instance, code: int = ErrorCode.BOOTSTRAP_READ
 
 async def put(instance: Instance, name: str) -> None:
     ctx = instance.new_context()
-    instance.dml.replace(ctx, instance.schema.space(SpaceId.SCHEMA), msgpack.packb([name]))
-    pending = ctx.take_pending()
-    if pending is not None:
-        await pending.wait()
+    await instance.dml.execute(ctx, instance.schema.space(SpaceId.SCHEMA), Request.replace(msgpack.packb([name])))
 
 
 def test_a_failed_start_leaves_an_instance_as_new() -> None:
@@ -107,14 +106,13 @@ def test_fibers_and_log_share_a_round_after_a_failed_start() -> None:
         await instance.configure(QUIET)
         fiber_round.is_held = True
         ctx = instance.new_context()
-        instance.dml.replace(ctx, instance.schema.space(SpaceId.SCHEMA), msgpack.packb(["a"]))
+        request = Request.replace(msgpack.packb(["a"]))
+        outcome = instance.dml.write(ctx, instance.schema.space(SpaceId.SCHEMA), request)
         assert fiber_round.journal is instance.journal
         fiber_round.is_held = False
         assert instance.journal is not None
         instance.journal.flush()
-        pending = ctx.take_pending()
-        if pending is not None:
-            await pending.wait()
+        await completed(outcome)
 
     with_instance(body)
 

@@ -15,7 +15,9 @@ from box.iproto.stats import Stats
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, User, decode_hash, password_hash, refresh
 from box.schema.ids import UserId
 from box.session import Sessions
+from box.txn.pending import Outcome, Pending
 from box.wire.ballot import Ballot
+from box.wire.change import DELETE, INSERT, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 from box.wire.vclock import VClock
 
@@ -25,8 +27,13 @@ SPACE_ID = 512
 
 class FakeSpace:
     def __init__(self) -> None:
-        self.has_triggers = False
+        self.on_replace: list[Any] = []
+        self.before_replace: list[Any] = []
         self.rows: dict[Any, bytes] = {}
+
+    @property
+    def has_triggers(self) -> bool:
+        return bool(self.on_replace)
 
 
 class FakeSchema:
@@ -60,80 +67,57 @@ class FakeSchema:
         return self.functions.get(name)
 
 
-class FakeCommit:
+class FakeCommit(Pending):
     """A commit that completes when the test says so."""
 
-    def __init__(self) -> None:
-        self.error: Any = None
-        self.callbacks: list[Callable[[Any], None]] = []
-        self.done = asyncio.Event()
-
-    def on_done(self, callback: Callable[[Any], None]) -> None:
-        self.callbacks.append(callback)
-
-    async def wait(self) -> None:
-        await self.done.wait()
-        if self.error is not None:
-            raise self.error
+    def __init__(self, result: bytes | None) -> None:
+        self.error = None
+        self.result = result
+        self.done = False
+        self._callbacks = None
 
     def complete(self, error: Any = None) -> None:
         self.error = error
-        self.done.set()
-        for callback in self.callbacks:
-            callback(self)
+        self.finish()
 
 
 class FakeDml:
-    """`waiting` collects commits when `is_slow`; otherwise writes complete at once."""
+    """`waiting` collects commits when `is_slow`; otherwise writes complete at once, with triggers in the next turn."""
 
     def __init__(self) -> None:
         self.is_slow = False
         self.waiting: list[FakeCommit] = []
         self.counters = [0] * 15
+        self.reads = self
 
-    def _done(self, ctx: Any) -> None:
-        if self.is_slow:
-            ctx.pending = FakeCommit()
-            self.waiting.append(ctx.pending)
+    def write(self, ctx: Any, space: FakeSpace, request: Request) -> Outcome:
+        result = self._write(space, request)
+        if self.is_slow or space.has_triggers:
+            commit = FakeCommit(result)
+            if self.is_slow:
+                self.waiting.append(commit)
+            else:
+                asyncio.get_running_loop().call_soon(commit.complete)
+            return commit
+        return result
 
-    def quick_plan(self, ctx: Any, space: FakeSpace, request_type: int) -> None:
-        return None
-
-    def quick_store(self, ctx: Any, space: FakeSpace, plan: Any, raw: bytes, request_type: int) -> bytes:
-        raise AssertionError("there is no plan")
-
-    def insert(self, ctx: Any, space: FakeSpace, raw: bytes) -> bytes:
-        key = unpack(raw)[0]
-        if key in space.rows:
+    def _write(self, space: FakeSpace, request: Request) -> bytes | None:
+        if request.type == DELETE:
+            return space.rows.pop(request.key[0], None)
+        key = request.key[0] if request.key else unpack(request.tuple)[0]
+        old = space.rows.get(key)
+        if request.type == INSERT and old is not None:
             raise client_error(ErrorCode.TUPLE_FOUND, "primary", "test", "[]", "[]")
-        return self.replace(ctx, space, raw)
-
-    def replace(self, ctx: Any, space: FakeSpace, raw: bytes) -> bytes:
-        space.rows[unpack(raw)[0]] = raw
-        self._done(ctx)
-        return raw
-
-    def update(
-        self, ctx: Any, space: FakeSpace, iid: int, key: list[Any], ops: list[Any], index_base: int
-    ) -> bytes | None:
-        old = space.rows.get(key[0])
-        if old is None:
+        if request.type == UPDATE and old is None:
             return None
-        fields = unpack(old)
-        for _, field, value in ops:
-            fields[field - index_base] = value
-        return self.replace(ctx, space, pack(fields))
-
-    def upsert(self, ctx: Any, space: FakeSpace, raw: bytes, ops: list[Any], index_base: int) -> None:
-        key = unpack(raw)[0]
-        if key in space.rows:
-            self.update(ctx, space, 0, [key], ops, index_base)
-        else:
-            self.replace(ctx, space, raw)
-
-    def delete(self, ctx: Any, space: FakeSpace, iid: int, key: list[Any]) -> bytes | None:
-        self._done(ctx)
-        return space.rows.pop(key[0], None)
+        new = request.tuple
+        if request.ops and old is not None:
+            fields = unpack(old)
+            for _, field, value in request.ops:
+                fields[field - request.index_base] = value
+            new = pack(fields)
+        space.rows[key] = new
+        return None if request.type == UPSERT else new
 
     def select(
         self, ctx: Any, space: FakeSpace, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
@@ -143,10 +127,6 @@ class FakeDml:
             found = space.rows.get(key[0])
             return [] if found is None else [found][:limit]
         return list(space.rows.values())[offset : offset + limit]
-
-    async def execute(self, ctx: Any, op_name: str, *args: Any) -> Any:
-        await asyncio.sleep(0)
-        return getattr(self, op_name)(ctx, *args)
 
 
 class FakeTransactions:

@@ -165,7 +165,7 @@ def test_triggers_run_in_a_task() -> None:
     async def scenario() -> None:
         async with serving() as (node, _, address), client(address) as connection:
             await connection.request(row(RequestType.REPLACE, tuple=[0]))
-            node.space.has_triggers = True
+            node.space.on_replace.append(object())
             for key in (1, 2):
                 assert data_of(await connection.request(row(RequestType.REPLACE, tuple=[key]))) == [[key]]
             assert data_of(await connection.request(row(RequestType.DELETE, key=[1]))) == [[1]]

@@ -28,6 +28,7 @@ from box.data.codec import pack
 from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.replication.state import ApplierState
+from box.wire.change import Request
 
 from .cluster import SPACE, Cluster, Member, Proxy, cluster
 from .history import Change, History, Key, Outcome
@@ -212,16 +213,15 @@ class Campaign:
             for (space_id, key), row in rows.items():
                 space = node.schema.space(space_id)
                 if row is None:
-                    node.dml.delete(ctx, space, 0, [key])
+                    node.dml.write(ctx, space, Request.delete([key]))
                 else:
-                    node.dml.replace(ctx, space, pack(row))
-            node.txns.commit(ctx)
+                    node.dml.write(ctx, space, Request.replace(pack(row)))
+            commit = node.txns.commit(ctx)
         except BoxError as error:
             if ctx.txn is not None:
                 node.txns.rollback(ctx)
             change.settle(error)
             return
-        commit = ctx.take_pending()
         if commit is None:
             change.settle(None)
         else:

@@ -18,7 +18,8 @@ from box.replication.applier import Applier
 from box.replication.state import ApplierState
 from box.schema.ids import SpaceId
 from box.session import Context
-from box.txn.transaction import Commit
+from box.txn.pending import Outcome, Pending
+from box.wire.change import Request
 from test.support import until
 
 TIMEOUT = 0.1
@@ -100,17 +101,19 @@ class Member:
 
     # -- data -------------------------------------------------------------------------------------
 
-    def begin_put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> Commit | None:
+    def begin_put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> Pending | None:
         """Write rows in one transaction; the commit in progress, None if it is complete already."""
         ctx = self.node.new_context()
         many = len(rows) > 1
         if many:
             self.node.txns.begin(ctx)
+        outcome: Outcome = None
         for row in rows:
-            getattr(self.node.dml, operation)(ctx, self.node.schema.space(space), pack(row))
+            request = getattr(Request, operation)(pack(row))
+            outcome = self.node.dml.write(ctx, self.node.schema.space(space), request)
         if many:
-            self.node.txns.commit(ctx)
-        return ctx.take_pending()
+            outcome = self.node.txns.commit(ctx)
+        return outcome if isinstance(outcome, Pending) else None
 
     async def put(self, *rows: list[Any], space: int = SPACE, operation: str = "insert") -> None:
         """Write rows in one transaction and wait for its end."""
@@ -131,7 +134,7 @@ class Member:
         if space not in node.schema.spaces:
             return []
         ctx = node.new_context()
-        return [unpack(raw) for raw in node.dml.select(ctx, node.schema.space(space), 0, 2, 0, 2**32 - 1, [])]
+        return [unpack(raw) for raw in node.dml.reads.select(ctx, node.schema.space(space), 0, 2, 0, 2**32 - 1, [])]
 
     def keys(self, space: int = SPACE) -> list[int]:
         return [row[0] for row in self.rows(space)]

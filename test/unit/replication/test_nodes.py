@@ -11,6 +11,7 @@ import pytest
 from box.errors import ErrorCode
 from box.replication.state import ApplierState, SyncState
 from box.schema.ids import SpaceId
+from box.wire.change import Request
 from test.support import until
 
 from .cluster import SPACE, Member, cluster, equal, fails
@@ -107,9 +108,8 @@ def test_local_and_temporary_spaces_stay() -> None:
             node = master.node
             node.txns.begin(ctx)
             for space, key in ((600, 3), (SPACE, 1), (600, 4), (SPACE, 2), (600, 5)):
-                node.dml.insert(ctx, node.schema.space(space), bytes((0x91, key)))
-            node.txns.commit(ctx)
-            commit = ctx.take_pending()
+                node.dml.write(ctx, node.schema.space(space), Request.insert(bytes((0x91, key))))
+            commit = node.txns.commit(ctx)
             assert commit is not None
             await commit.wait()
             await equal([master, replica])

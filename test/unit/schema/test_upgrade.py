@@ -21,6 +21,7 @@ from box.schema.bootstrap import DICTIONARY_VERSION, bootstrap_rows
 from box.schema.ids import SpaceId
 from box.schema.upgrade import SchemaUpgrade
 from box.session import Context
+from box.wire.change import Request
 from box.wire.vclock import VClock
 
 UUID_1 = UUID(int=1)
@@ -203,13 +204,13 @@ def test_an_upgrade_that_waits_for_its_call() -> None:
             "Please, consider using box.schema.upgrade()."
         ]
         ctx = node.new_context()
-        node.dml.insert(ctx, node.schema.space(512), pack(["c", 3]))
+        node.dml.write(ctx, node.schema.space(512), Request.insert(pack(["c", 3])))
         await node.configure({"read_only": True})
         with pytest.raises(BoxError, match="read-only mode"):
             await upgrade(node, ctx)
         await node.configure({"read_only": False})
         await upgrade(node, ctx)
-        node.dml.delete(ctx, node.schema.space(512), 0, [3])
+        node.dml.write(ctx, node.schema.space(512), Request.delete([3]))
         assert_upgraded(node, (2, 1, 3))
         await node.close()
 

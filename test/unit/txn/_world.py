@@ -18,8 +18,10 @@ from box.txn.dml import Dml
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
 from box.txn.mvcc import MvccStorage
+from box.txn.pending import Pending
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
+from box.wire.change import Request
 from box.wire.entry import JournalEntry
 from box.wire.vclock import VClock
 
@@ -93,7 +95,8 @@ class World:
         self.txns = TransactionManager(self.journal, self.storage, self.synchro, self.loop)
         self.schema = Schema()
         self.is_read_only = False
-        self.dml = Dml(self.schema, self.txns, check_writable=self._check_writable)
+        self.dml = Dml(self.schema, self.txns, loop=self.loop, check_writable=self._check_writable)
+        self.pending: Pending | None = None
         self.ctx = self.context()
 
     def _check_writable(self) -> None:
@@ -124,18 +127,28 @@ class World:
 
     # -- short forms with decoded values, committing at once
 
+    def write(self, space: Space, request: Request, ctx: Context | None = None) -> bytes | None:
+        """The result of a write; one whose commit is not complete is in `pending`."""
+        outcome = self.dml.write(ctx or self.ctx, space, request)
+        self.pending = outcome if isinstance(outcome, Pending) else None
+        return outcome.result if isinstance(outcome, Pending) else outcome
+
+    def commit(self, ctx: Context | None = None) -> None:
+        """Commit; if it is not complete, it is in `pending`."""
+        self.pending = self.txns.commit(ctx or self.ctx)
+
     def replace(self, space: Space, *fields: Any, ctx: Context | None = None) -> Any:
-        return unpack(self.dml.replace(ctx or self.ctx, space, pack(list(fields))))
+        return unpack(self.write(space, Request.replace(pack(list(fields))), ctx) or b"")
 
     def insert(self, space: Space, *fields: Any, ctx: Context | None = None) -> Any:
-        return unpack(self.dml.insert(ctx or self.ctx, space, pack(list(fields))))
+        return unpack(self.write(space, Request.insert(pack(list(fields))), ctx) or b"")
 
     def get(self, space: Space, *key: Any, ctx: Context | None = None, iid: int = 0) -> Any:
-        found = self.dml.get(ctx or self.context(), space, iid, list(key))
+        found = self.dml.reads.get(ctx or self.context(), space, iid, list(key))
         return None if found is None else unpack(found)
 
     def all(self, space: Space, ctx: Context | None = None, iid: int = 0) -> list[Any]:
-        rows = self.dml.select(ctx or self.context(), space, iid, 2, 0, 1000, [])
+        rows = self.dml.reads.select(ctx or self.context(), space, iid, 2, 0, 1000, [])
         return [unpack(raw) for raw in rows]
 
 

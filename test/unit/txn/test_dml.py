@@ -10,6 +10,7 @@ import pytest
 from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.schema.space import NOTHING
+from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.row import Row
 
@@ -27,7 +28,7 @@ def test_quick_replace_waits_for_the_journal() -> None:
         space = world.space()
         assert world.replace(space, 1, "a") == [1, "a"]
         assert world.get(space, 1) == [1, "a"]
-        pending = world.ctx.take_pending()
+        pending = world.pending
         assert pending is not None
         assert not pending.done
         world.journal.write()
@@ -50,9 +51,9 @@ def test_failed_write_undoes_newest_first(extra: tuple[Any, ...]) -> None:
         commits = []
         for value in "bcd":
             world.replace(space, 1, value)
-            commits.append(world.ctx.take_pending())
+            commits.append(world.pending)
         world.insert(space, 2, "new")
-        commits.append(world.ctx.take_pending())
+        commits.append(world.pending)
         world.journal.write(1)
         world.journal.fail()
         assert world.all(space) == [[1, "b"]]
@@ -80,7 +81,7 @@ def test_refused_write_raises_at_once(extra: tuple[Any, ...]) -> None:
             world.replace(space, 1, "a")
         assert code(failure.value) == "WAL_IO"
         assert world.all(space) == []
-        assert world.ctx.pending is None
+        assert world.pending is None
         assert world.ctx.txn is None
 
     asyncio.run(body())
@@ -120,15 +121,15 @@ def test_update_delete_upsert_and_their_rows() -> None:
         space = world.space("s", SK)
         dml, ctx = world.dml, world.ctx
         world.insert(space, 1, "a", 7)
-        updated = dml.update(ctx, space, 1, ["a"], [["+", 3, 1]])
+        updated = dml.write(ctx, space, Request.update(["a"], [["+", 3, 1]], 1))
         assert updated is not None
         assert unpack(updated) == [1, "a", 8]
-        assert dml.update(ctx, space, 0, [9], [["=", 3, 1]]) is None
-        dml.upsert(ctx, space, pack([1, "zz", 0]), [["+", 3, 2]])
-        dml.upsert(ctx, space, pack([4, "d", 0]), [["+", 2, 2]], 0)
-        dml.upsert(ctx, space, pack([1, "zz"]), [["=", 1, 77]])
-        assert dml.delete(ctx, space, 1, ["nope"]) is None
-        deleted = dml.delete(ctx, space, 1, ["a"])
+        assert dml.write(ctx, space, Request.update([9], [["=", 3, 1]])) is None
+        dml.write(ctx, space, Request.upsert(pack([1, "zz", 0]), [["+", 3, 2]]))
+        dml.write(ctx, space, Request.upsert(pack([4, "d", 0]), [["+", 2, 2]], 0))
+        dml.write(ctx, space, Request.upsert(pack([1, "zz"]), [["=", 1, 77]]))
+        assert dml.write(ctx, space, Request.delete(["nope"], 1)) is None
+        deleted = dml.write(ctx, space, Request.delete(["a"], 1))
         assert deleted is not None
         assert unpack(deleted) == [1, "a", 10]
         assert world.all(space) == [[4, "d", 0]]
@@ -157,7 +158,7 @@ def test_update_of_the_primary_key() -> None:
         codes = []
         for target in (5, 2):
             with pytest.raises(BoxError) as failure:
-                world.dml.update(world.ctx, space, 0, [1], [["=", 1, target]])
+                world.dml.write(world.ctx, space, Request.update([1], [["=", 1, target]]))
             codes.append(code(failure.value))
         assert codes == ["CANT_UPDATE_PRIMARY_KEY", "TUPLE_FOUND"]
         assert world.all(space) == [[1], [2]]
@@ -173,7 +174,7 @@ def test_too_large_tuple() -> None:
         for space, total in ((world.space("a"), 2000021), (world.space("b", BY_THREE, space_id=513), 2000027)):
             fields = [1, "x" * 2000000, 7][: 2 if total == 2000021 else 3]
             with pytest.raises(BoxError) as failure:
-                world.dml.insert(world.ctx, space, pack(fields))
+                world.dml.write(world.ctx, space, Request.insert(pack(fields)))
             assert code(failure.value) == "MEMTX_MAX_TUPLE_SIZE"
             assert str(total if total == 2000021 else 2000026) in failure.value.message
 
@@ -200,7 +201,7 @@ def test_temporary_local_and_blackhole_spaces() -> None:
         world.is_read_only = False
         world.replace(hole, 1)
         with pytest.raises(BoxError, match=r"Blackhole does not support delete\(\)"):
-            world.dml.delete(world.ctx, hole, 0, [1])
+            world.dml.write(world.ctx, hole, Request.delete([1]))
         assert [(row.group_id, row.replica_id) for entry in world.journal.entries for row in entry.rows] == [
             (1, 0),
             (0, 1),
@@ -239,24 +240,24 @@ def test_triggers() -> None:
         space.before_replace.append(before)
         space.on_replace.append(after)
 
-        async def execute(op: str, *args: Any) -> Any:
-            result = await world.dml.execute(world.ctx, op, space, *args)
+        async def execute(request: Request) -> Any:
+            result = await world.dml.execute(world.ctx, space, request)
             return result and unpack(result)
 
-        assert await execute("insert", pack([1, "a"])) == [1, "a"]
-        assert await execute("update", 0, [1], [["=", 2, "b"]]) == [1, "b"]
-        await execute("upsert", pack([1, "x"]), [["=", 2, "c"]])
+        assert await execute(Request.insert(pack([1, "a"]))) == [1, "a"]
+        assert await execute(Request.update([1], [["=", 2, "b"]])) == [1, "b"]
+        await execute(Request.upsert(pack([1, "x"]), [["=", 2, "c"]]))
         before.answer = pack([1, "forced"])
-        assert await execute("replace", pack([1, "d"])) == [1, "forced"]
+        assert await execute(Request.replace(pack([1, "d"]))) == [1, "forced"]
         before.answer = lambda ctx, old, new: old
-        assert await execute("replace", pack([1, "e"])) is None
+        assert await execute(Request.replace(pack([1, "e"]))) is None
         before.answer = None
-        assert await execute("replace", pack([1, "f"])) == [1, "forced"]
+        assert await execute(Request.replace(pack([1, "f"]))) == [1, "forced"]
         before.answer = pack([2, "moved"])
-        assert await execute("insert", pack([1, "g"])) == [2, "moved"]
+        assert await execute(Request.insert(pack([1, "g"]))) == [2, "moved"]
         before.answer = pack([3])
         with pytest.raises(BoxError) as failure:
-            await execute("replace", pack([2, "h"]))
+            await execute(Request.replace(pack([2, "h"])))
         assert code(failure.value) == "CANT_UPDATE_PRIMARY_KEY"
         assert before.calls[:3] == [
             (None, [1, "a"], "s", "INSERT"),
@@ -272,8 +273,6 @@ def test_triggers() -> None:
             (None, [2, "moved"]),
         ]
         assert [row[0] for row in world.journal.rows] == [2, 4, 9, 3, RequestType.NOP, 5, 3]
-        with pytest.raises(AssertionError, match="has triggers"):
-            world.replace(space, 1)
 
     asyncio.run(body())
 
@@ -290,21 +289,21 @@ def test_nested_statements() -> None:
         async def again(ctx: Any) -> Any:
             nonlocal depth
             depth += 1
-            return await world.dml.execute(ctx, "replace", space, pack([depth]))
+            return await world.dml.execute(ctx, space, Request.replace(pack([depth])))
 
         endless = Recorder(lambda ctx, old, new: again(ctx))
         space.on_replace.append(endless)
         with pytest.raises(BoxError) as failure:
-            await world.dml.execute(world.ctx, "replace", space, pack([100]))
+            await world.dml.execute(world.ctx, space, Request.replace(pack([100])))
         assert code(failure.value) == "SUB_STMT_MAX"
         assert depth == 4
         assert world.all(space) == []
-        space.on_replace[:] = [Recorder(lambda ctx, old, new: world.dml.insert(ctx, log, pack([len(world.all(log))])))]
-        await world.dml.execute(world.ctx, "replace", space, pack([1]))
+        space.on_replace[:] = [Recorder(lambda ctx, old, new: world.insert(log, len(world.all(log)), ctx=ctx))]
+        await world.dml.execute(world.ctx, space, Request.replace(pack([1])))
         assert [row[1][0x10] for row in world.journal.rows] == [512, 513]
         space.on_replace[:] = [Recorder(lambda ctx, old, new: world.txns.commit(ctx))]
         with pytest.raises(BoxError) as failure:
-            await world.dml.execute(world.ctx, "replace", space, pack([2]))
+            await world.dml.execute(world.ctx, space, Request.replace(pack([2])))
         assert code(failure.value) == "COMMIT_IN_SUB_STMT"
         assert world.all(space) == [[1]]
         assert world.ctx.txn is None
@@ -326,7 +325,7 @@ def test_trigger_that_waits() -> None:
         for triggers in (space.before_replace, space.on_replace):
             triggers.append(Recorder(lambda ctx, old, new: yields(ctx)))
             with pytest.raises(BoxError) as failure:
-                await world.dml.execute(world.ctx, "replace", space, pack([1]))
+                await world.dml.execute(world.ctx, space, Request.replace(pack([1])))
             assert code(failure.value) == "TRANSACTION_YIELD"
             assert world.all(space) == []
             triggers.clear()
@@ -343,8 +342,8 @@ def test_rows_of_other_instances_keep_their_origin() -> None:
         ctx = world.context()
         txn = world.txns.begin(ctx)
         body1 = b"\x82\x10" + pack(512) + b"\x21" + pack([1, "a"])
-        await world.dml.apply_row(ctx, Row(RequestType.INSERT, 3, 10, 1.5, tsn=10, is_commit=False, body=body1))
-        await world.dml.apply_row(ctx, Row(RequestType.NOP, 3, 11, 1.5, tsn=10))
+        world.dml.write_row(ctx, Row(RequestType.INSERT, 3, 10, 1.5, tsn=10, is_commit=False, body=body1))
+        world.dml.write_row(ctx, Row(RequestType.NOP, 3, 11, 1.5, tsn=10))
         assert not txn.is_distributed
         world.txns.commit_open(ctx, txn, waits=False)
         world.journal.write()
@@ -357,7 +356,7 @@ def test_rows_of_other_instances_keep_their_origin() -> None:
         ]
         assert world.all(space) == [[1, "a"]]
         with pytest.raises(BoxError, match="Missing mandatory field 'tuple' in request"):
-            await world.dml.apply_row(ctx, Row(RequestType.INSERT, 3, 12, body=b"\x81\x10" + pack(512)))
+            world.dml.write_row(ctx, Row(RequestType.INSERT, 3, 12, body=b"\x81\x10" + pack(512)))
 
     asyncio.run(body())
 
@@ -376,25 +375,25 @@ def test_reads() -> None:
         def values(rows: Any) -> list[int]:
             return [unpack(raw)[0] for raw in rows]
 
-        assert values(dml.select(ctx, space, 0, 5, 1, 2, [2])) == [3, 4]
-        assert values(dml.select(ctx, space, 2, 0, 0, 9, [1])) == [1, 3, 5]
-        assert values(dml.select(ctx, space, 2, 1, 0, 9, [1])) == [5, 3, 1]
-        assert values(dml.cursor(ctx, space, 1, 6, ["k3"])) == [4, 5]
-        assert dml.count(ctx, space, 2, 0, [1]) == 3
-        assert dml.count(ctx, space, 0, 2, []) == dml.len(ctx, space) == 5
-        assert values([dml.min(ctx, space, 1, []) or b"", dml.max(ctx, space, 2, [0]) or b""]) == [1, 4]
-        assert dml.random(ctx, space, 0, 3) is not None
-        assert dml.bsize(space) == 5 * len(pack([1, "k1", 1]))
-        assert len(dml.read_view(space)) == 5
+        assert values(dml.reads.select(ctx, space, 0, 5, 1, 2, [2])) == [3, 4]
+        assert values(dml.reads.select(ctx, space, 2, 0, 0, 9, [1])) == [1, 3, 5]
+        assert values(dml.reads.select(ctx, space, 2, 1, 0, 9, [1])) == [5, 3, 1]
+        assert values(dml.reads.cursor(ctx, space, 1, 6, ["k3"])) == [4, 5]
+        assert dml.reads.count(ctx, space, 2, 0, [1]) == 3
+        assert dml.reads.count(ctx, space, 0, 2, []) == dml.reads.len(ctx, space) == 5
+        assert values([dml.reads.min(ctx, space, 1, []) or b"", dml.reads.max(ctx, space, 2, [0]) or b""]) == [1, 4]
+        assert dml.reads.random(ctx, space, 0, 3) is not None
+        assert dml.reads.bsize(space) == 5 * len(pack([1, "k1", 1]))
+        assert len(dml.reads.read_view(space)) == 5
         codes = []
         for call in (
-            lambda: dml.get(ctx, space, 2, [1]),
-            lambda: dml.get(ctx, space, 0, []),
-            lambda: dml.get(ctx, space, 0, ["x"]),
-            lambda: dml.get(ctx, space, 7, [1]),
-            lambda: dml.select(ctx, space, 0, 99, 0, 1, []),
-            lambda: dml.select(ctx, space, 0, 0, 0, 1, [1, 2]),
-            lambda: dml.cursor(ctx, space, 0, 0, ["x"]),
+            lambda: dml.reads.get(ctx, space, 2, [1]),
+            lambda: dml.reads.get(ctx, space, 0, []),
+            lambda: dml.reads.get(ctx, space, 0, ["x"]),
+            lambda: dml.reads.get(ctx, space, 7, [1]),
+            lambda: dml.reads.select(ctx, space, 0, 99, 0, 1, []),
+            lambda: dml.reads.select(ctx, space, 0, 0, 0, 1, [1, 2]),
+            lambda: dml.reads.cursor(ctx, space, 0, 0, ["x"]),
         ):
             with pytest.raises(BoxError) as failure:
                 call()
@@ -427,7 +426,7 @@ def test_access() -> None:
             lambda: world.replace(other, 1, "a", ctx=guest),
             lambda: world.get(space, 1, ctx=guest),
             lambda: world.all(space, ctx=guest),
-            lambda: world.dml.delete(guest, space, 0, [1]),
+            lambda: world.dml.write(guest, space, Request.delete([1])),
         ):
             with pytest.raises(BoxError) as failure:
                 call()

@@ -13,6 +13,7 @@ from box.errors import BoxError
 from box.session import Context
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
+from box.wire.change import Request
 
 from ._world import World, code
 
@@ -73,10 +74,10 @@ def test_uncommitted_changes_are_private() -> None:
         assert play.get(None, 20, iid=1) is None
         assert play.get(None, 10, iid=1) == [1, 10]
         outside = play.world.context()
-        assert (dml.len(play.a, play.space), dml.len(outside, play.space)) == (2, 1)
-        assert (dml.count(play.a, play.space, 1, 2, []), dml.count(outside, play.space, 1, 2, [])) == (2, 1)
-        assert unpack(dml.max(outside, play.space, 0, []) or b"") == [1, 10]
-        assert unpack(dml.min(play.a, play.space, 1, [11]) or b"") == [1, 11]
+        assert (dml.reads.len(play.a, play.space), dml.reads.len(outside, play.space)) == (2, 1)
+        assert (dml.reads.count(play.a, play.space, 1, 2, []), dml.reads.count(outside, play.space, 1, 2, [])) == (2, 1)
+        assert unpack(dml.reads.max(outside, play.space, 0, []) or b"") == [1, 10]
+        assert unpack(dml.reads.min(play.a, play.space, 1, [11]) or b"") == [1, 11]
         assert len(play.world.storage.read_view(play.space)) == 1
         assert play.commit(play.a) == "ok"
         assert play.all() == play.all(iid=1) == [[1, 11], [2, 20]]
@@ -143,7 +144,7 @@ def test_blind_replaces_do_not_conflict(extra: Any) -> None:
         assert play.all() == [[1, 11]]
         if extra:
             assert play.all(iid=1) == [[1, 11]]
-            assert play.world.dml.len(play.a, play.space, 1) == 1
+            assert play.world.dml.reads.len(play.a, play.space, 1) == 1
         assert play.is_clean
 
     asyncio.run(body())
@@ -160,7 +161,7 @@ def test_reader_goes_to_a_read_view() -> None:
         assert play.get(play.a, 1) == [1, 10]
         play.put(play.world.ctx, 1, 11)
         play.put(play.world.ctx, 1, 12)
-        play.world.dml.delete(play.world.ctx, play.space, 0, [2])
+        play.world.dml.write(play.world.ctx, play.space, Request.delete([2]))
         play.put(play.world.ctx, 3, 30)
         assert play.all(play.a) == play.all(play.a, 1) == [[1, 10], [2, 20]]
         assert play.all() == [[1, 12], [3, 30]]
@@ -233,7 +234,7 @@ def test_ranges() -> None:
             for number in (10, 20, 30):
                 play.put(play.world.ctx, number, number * 10)
             play.begin(play.a)
-            play.world.dml.select(play.a, play.space, iid, iterator, 0, limit, key)
+            play.world.dml.reads.select(play.a, play.space, iid, iterator, 0, limit, key)
             play.put(play.a, 99, 990)
             play.put(play.world.ctx, new, new * 10)
             assert play.commit(play.a) == outcome, (iid, iterator, key, limit, new)
@@ -269,7 +270,7 @@ def test_insert_and_delete_race() -> None:
         assert [play.commit(play.a), play.commit(play.b)] == ["ok", "TRANSACTION_CONFLICT"]
         play.begin(play.a, play.b)
         for ctx in (play.a, play.b):
-            play.world.dml.delete(ctx, play.space, 0, [1])
+            play.world.dml.write(ctx, play.space, Request.delete([1]))
         assert [play.commit(play.a), play.commit(play.b)] == ["ok", "TRANSACTION_CONFLICT"]
         assert play.all() == []
         assert play.is_clean
@@ -302,7 +303,7 @@ def test_cursor_outside_of_transactions() -> None:
         play = Players()
         for number in (1, 2, 3):
             play.put(play.world.ctx, number)
-        cursor = play.world.dml.cursor(play.world.context(), play.space, 0, 2, [])
+        cursor = play.world.dml.reads.cursor(play.world.context(), play.space, 0, 2, [])
         assert unpack(next(cursor)) == [1]
         play.begin(play.a)
         play.put(play.a, 2, "changed")
@@ -362,7 +363,7 @@ def test_generated_histories_are_serial(seed: int, failures: float) -> None:
                 elif action < 0.5:
                     log.append(("all", None, play.all(ctx)))
                 elif action < 0.65:
-                    log.append(("delete", key, world.dml.delete(ctx, play.space, 0, [key]) is not None))
+                    log.append(("delete", key, world.dml.write(ctx, play.space, Request.delete([key])) is not None))
                 else:
                     play.put(ctx, key, value)
                     log.append(("put", key, value))
@@ -390,7 +391,6 @@ def test_generated_histories_are_serial(seed: int, failures: float) -> None:
             elif dice.random() < 0.7:
                 step(ctx)
             elif play.commit(ctx) == "ok":
-                ctx.take_pending()
                 log = logs[id(ctx)]
                 if any(action in ("put", "delete") for action, _, _ in log):
                     state = dict(states[-1])

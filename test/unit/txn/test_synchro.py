@@ -9,7 +9,6 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.wire.change import Request
 from box.wire.constants import Flag, RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
@@ -22,7 +21,7 @@ CONFIRM, ROLLBACK, PROMOTE = RequestType.CONFIRM, RequestType.ROLLBACK, RequestT
 
 def commit_of(world: World, space: Any, *fields: Any) -> Any:
     world.replace(space, *fields)
-    return world.ctx.take_pending()
+    return world.pending
 
 
 def remote(world: World, space: Any, replica_id: int, lsn: int, *fields: Any) -> Any:
@@ -31,9 +30,7 @@ def remote(world: World, space: Any, replica_id: int, lsn: int, *fields: Any) ->
     txn = world.txns.begin(ctx)
     body = b"\x82\x10" + pack(space.id) + b"\x21" + pack(list(fields))
     row = Row(RequestType.REPLACE, replica_id, lsn, body=body)
-    coroutine = world.dml.apply_row(ctx, row)
-    with pytest.raises(StopIteration):
-        coroutine.send(None)
+    world.dml.write_row(ctx, row)
     world.txns.commit_open(ctx, txn, waits=False)
     return txn
 
@@ -419,7 +416,7 @@ def test_nops_and_snapshot_rows_do_not_wait() -> None:
         assert txn.done
         loaded = world.txns.begin(ctx)
         loaded.force_async = True
-        world.dml.run_unchecked(ctx, space, Request(RequestType.INSERT, space.id, tuple=pack([9])))
+        world.dml.write_row(ctx, Row(RequestType.INSERT, body=space.tuple_prefix + pack([9])))
         world.txns.commit(ctx)
         world.journal.write()
         assert loaded.done

@@ -12,6 +12,7 @@ from box.data.codec import pack
 from box.errors import BoxError
 from box.txn.lifecycle import changes_of
 from box.txn.transaction import Statement
+from box.wire.change import Request
 from box.wire.constants import RequestType
 
 from ._world import World, code
@@ -41,15 +42,13 @@ def test_begin_commit_rollback() -> None:
         txns.begin(ctx)
         world.replace(space, 1)
         world.replace(space, 2)
-        txns.commit(ctx)
-        pending = ctx.take_pending()
+        pending = txns.commit(ctx)
         assert pending is not None
         world.journal.write()
         await pending.wait()
         assert [(row.tsn, row.is_commit) for row in world.journal.entries[0].rows] == [(0, False), (0, True)]
         txns.begin(ctx)
-        txns.commit(ctx)
-        assert ctx.pending is None
+        assert txns.commit(ctx) is None
         assert len(world.journal.entries) == 1
 
     asyncio.run(body())
@@ -199,7 +198,7 @@ def test_commit_goes_on_when_its_waiter_is_cancelled() -> None:
         world = World()
         space = world.space()
         world.replace(space, 1)
-        pending = world.ctx.take_pending()
+        pending = world.pending
         assert pending is not None
         waiter = asyncio.ensure_future(pending.wait())
         await asyncio.sleep(0)
@@ -241,10 +240,10 @@ def test_generated_programs(seed: int, mvcc: bool) -> None:
             kind = dice.random()
             if kind < 0.2:
                 expected = model.data.pop(key, None) is not None
-                assert (world.dml.delete(ctx, space, 0, [key]) is not None) == expected
+                assert (world.dml.write(ctx, space, Request.delete([key])) is not None) == expected
             elif kind < 0.3:
                 if key in model.data and model.put(key, value, False):
-                    world.dml.update(ctx, space, 0, [key], [["=", 2, value]])
+                    world.dml.write(ctx, space, Request.update([key], [["=", 2, value]]))
             elif model.put(key, value, insert):
                 (world.insert if insert else world.replace)(space, key, value)
             else:
@@ -255,7 +254,7 @@ def test_generated_programs(seed: int, mvcc: bool) -> None:
             expected = [[key, value] for key, value in sorted(model.data.items())]
             assert world.all(space, ctx) == expected
             assert sorted(world.all(space, ctx, iid=1)) == expected
-            assert world.dml.len(ctx, space, 1) == len(expected)
+            assert world.dml.reads.len(ctx, space, 1) == len(expected)
 
         for _ in range(60):
             before = dict(model.data)
@@ -277,7 +276,6 @@ def test_generated_programs(seed: int, mvcc: bool) -> None:
                 model.data = before
             else:
                 txns.commit(ctx)
-                ctx.take_pending()
                 if dice.random() < 0.3:
                     world.journal.fail()
                     model.data = before

@@ -15,6 +15,8 @@ from box.instance.node import Instance
 from box.journal.storage import MemoryStorage
 from box.schema.space import Space
 from box.session import Context
+from box.txn.pending import Pending, completed
+from box.wire.change import Request
 
 from ._world import code
 
@@ -29,29 +31,20 @@ async def running(disk: MemoryStorage, **options: Any) -> AsyncIterator[Instance
         await node.close()
 
 
-async def finish(ctx: Context) -> None:
-    """Wait for the commit that the last call started."""
-    pending = ctx.take_pending()
-    if pending is not None:
-        await pending.wait()
-
-
 async def create(node: Instance, space_id: int, name: str, **opts: Any) -> Space:
     ctx, schema = node.new_context(), node.schema
-    node.dml.insert(ctx, schema.space(280), pack([space_id, 1, name, "memtx", 0, opts, []]))
-    await finish(ctx)
-    node.dml.insert(ctx, schema.space(288), pack([space_id, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]))
-    await finish(ctx)
+    await node.dml.execute(ctx, schema.space(280), Request.insert(pack([space_id, 1, name, "memtx", 0, opts, []])))
+    index = [space_id, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]]
+    await node.dml.execute(ctx, schema.space(288), Request.insert(pack(index)))
     return schema.space(space_id)
 
 
 async def replace(node: Instance, ctx: Context, space: Space, *fields: Any) -> None:
-    node.dml.replace(ctx, space, pack(list(fields)))
-    await finish(ctx)
+    await node.dml.execute(ctx, space, Request.replace(pack(list(fields))))
 
 
 def rows(node: Instance, space_id: int) -> list[Any]:
-    raws = node.dml.select(node.new_context(), node.schema.space(space_id), 0, 2, 0, 100, [])
+    raws = node.dml.reads.select(node.new_context(), node.schema.space(space_id), 0, 2, 0, 100, [])
     return [unpack(raw) for raw in raws]
 
 
@@ -65,11 +58,10 @@ def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
             space, quorate = await create(node, 512, "plain"), await create(node, 513, "sync", is_sync=True)
             ctx = node.new_context()
             node.txns.begin(ctx)
-            node.dml.insert(ctx, space, pack([1, "one"]))
-            node.dml.update(ctx, space, 0, [1], [["=", 2, "uno"]])
-            node.dml.insert(ctx, quorate, pack([1]))
-            node.txns.commit(ctx)
-            await finish(ctx)
+            node.dml.write(ctx, space, Request.insert(pack([1, "one"])))
+            node.dml.write(ctx, space, Request.update([1], [["=", 2, "uno"]]))
+            node.dml.write(ctx, quorate, Request.insert(pack([1])))
+            await completed(node.txns.commit(ctx))
             for name in ("ERRINJ_WAL_IO", "ERRINJ_WAL_WRITE"):
                 node.errinj.set(name, True)
                 for target in (space, quorate):
@@ -77,8 +69,7 @@ def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
                         await replace(node, ctx, target, 2)
                     assert code(failure.value) == "WAL_IO"
                 node.errinj.set(name, False)
-            node.dml.replace(ctx, quorate, pack([3]))
-            await finish(ctx)
+            await node.dml.execute(ctx, quorate, Request.replace(pack([3])))
             expected = ([[1, "uno"]], [[1], [3]])
             assert (rows(node, 512), rows(node, 513)) == expected
             assert node.synchro.info()["queue"] == {"len": 0}
@@ -98,12 +89,10 @@ def test_unconfirmed_transactions_are_recovered_unconfirmed(mvcc: bool) -> None:
         async with running(disk, replication_synchro_quorum=1, **options) as node:
             space = await create(node, 513, "sync", is_sync=True)
             ctx = node.new_context()
-            node.dml.replace(ctx, space, pack([1]))
-            await finish(ctx)
+            await node.dml.execute(ctx, space, Request.replace(pack([1])))
             node.synchro.set_quorum(2)
-            node.dml.replace(ctx, space, pack([2]))
+            assert isinstance(node.dml.write(ctx, space, Request.replace(pack([2]))), Pending)
             await node.journal.sync()
-            assert ctx.pending is not None
             assert rows(node, 513) == ([[1]] if mvcc else [[1], [2]])
         async with running(disk, replication_synchro_quorum=2, **options) as node:
             assert node.synchro.info()["queue"] == {"len": 1}
@@ -124,20 +113,17 @@ def test_indexes_built_under_mvcc() -> None:
         async with running(MemoryStorage(), memtx_use_mvcc_engine=True) as node:
             space = await create(node, 512, "s")
             ctx, other = node.new_context(), node.new_context()
-            node.dml.insert(ctx, space, pack([1, 10]))
-            await finish(ctx)
+            await node.dml.execute(ctx, space, Request.insert(pack([1, 10])))
             node.txns.begin(other)
-            node.dml.insert(other, space, pack([2, 20]))
+            node.dml.write(other, space, Request.insert(pack([2, 20])))
             index = [512, 1, "sk", "tree", {"unique": False}, [[1, "unsigned"]]]
-            node.dml.insert(ctx, node.schema.space(288), pack(index))
-            await finish(ctx)
-            assert [unpack(raw) for raw in node.dml.select(ctx, space, 1, 2, 0, 10, [])] == [[1, 10]]
+            await node.dml.execute(ctx, node.schema.space(288), Request.insert(pack(index)))
+            assert [unpack(raw) for raw in node.dml.reads.select(ctx, space, 1, 2, 0, 10, [])] == [[1, 10]]
             with pytest.raises(BoxError) as failure:
                 node.txns.commit(other)
             assert code(failure.value) == "TRANSACTION_CONFLICT"
             assert rows(node, 512) == [[1, 10]]
-            node.dml.replace(ctx, space, pack([1, 11]))
-            await finish(ctx)
-            assert [unpack(raw) for raw in node.dml.select(ctx, space, 1, 0, 0, 10, [11])] == [[1, 11]]
+            await node.dml.execute(ctx, space, Request.replace(pack([1, 11])))
+            assert [unpack(raw) for raw in node.dml.reads.select(ctx, space, 1, 0, 0, 10, [11])] == [[1, 11]]
 
     asyncio.run(body())

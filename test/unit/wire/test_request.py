@@ -8,49 +8,7 @@ import pytest
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode
 from box.wire.constants import RequestType
-from box.wire.request import decode_call, decode_change, decode_dml
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {0x10: 512, 0x20: [1], 0x21: [["=", 1, "x"]]},
-        {0x10: 512, 0x11: 2, 0x15: 1, 0x20: ["key", None], 0x21: []},
-        {0x21: [["+", "a.b", 1.5]], 0x20: [], 0x10: 0, 0x99: {"unknown": 1}},
-    ],
-)
-def test_an_update_is_decoded_as_a_whole(body: dict[int, object]) -> None:
-    """Whatever the order of its keys."""
-    raw = msgpack.packb(body)
-    general = decode_dml(RequestType.UPDATE, raw)
-    assert decode_change(RequestType.UPDATE, raw) == (
-        general.space_id,
-        general.index_id,
-        unpack(general.key),
-        unpack(general.tuple),
-        general.index_base,
-    )
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"\x90",
-        b"\x81\x10",
-        msgpack.packb({0x20: [1], 0x21: []}),
-        msgpack.packb({0x10: -1, 0x20: [1], 0x21: []}),
-        msgpack.packb({0x10: True, 0x20: [1], 0x21: []}),
-        msgpack.packb({0x10: 512, 0x20: 1, 0x21: []}),
-        msgpack.packb({0x10: 512, 0x20: [1], 0x21: {}}),
-        msgpack.packb({0x10: 512, 0x20: [1]}),
-        msgpack.packb({0x10: 512, 0x20: [1], 0x21: []}) + b"\x00",
-    ],
-)
-def test_a_bad_update_is_left_to_the_general_reader(body: bytes) -> None:
-    assert decode_change(RequestType.UPDATE, body) is None
-    with pytest.raises(BoxError):
-        decode_dml(RequestType.UPDATE, body)
+from box.wire.request import decode_call
 
 
 @pytest.mark.parametrize("name", ["f", "a.b:c", "x" * 31, "y" * 32, "z" * 255, "w" * 300])

@@ -11,6 +11,7 @@ import pytest
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
+from box.wire.change import Request
 
 from ._world import World, code
 
@@ -36,24 +37,23 @@ def _step(world: World, space: Any, dice: random.Random) -> Any:
     """One random request: what it returns, or the error's name and text."""
     key = dice.randrange(6)
     raw = pack([key, dice.choice("abcdef"), dice.randrange(4)])
-    dml, ctx = world.dml, world.ctx
     choice = dice.randrange(8)
     ops = dice.choice(OPS)
     try:
         if choice == 0:
-            return dml.insert(ctx, space, raw)
+            return world.write(space, Request.insert(raw))
         if choice == 1:
-            return dml.replace(ctx, space, raw)
+            return world.write(space, Request.replace(raw))
         if choice == 2:
-            return dml.update(ctx, space, 0, [key], ops)
+            return world.write(space, Request.update([key], ops))
         if choice == 3:
-            return dml.upsert(ctx, space, raw, ops)
+            return world.write(space, Request.upsert(raw, ops))
         if choice == 4:
-            return dml.delete(ctx, space, 0, [key])
+            return world.write(space, Request.delete([key]))
         if choice == 5:
-            return dml.update(ctx, space, 0, ["wrong"], ops)
+            return world.write(space, Request.update(["wrong"], ops))
         if choice == 6:
-            return dml.delete(ctx, space, 0, [key, key])
+            return world.write(space, Request.delete([key, key]))
         return _transaction(world, space, dice)
     except BoxError as error:
         return code(error), error.message
@@ -116,11 +116,11 @@ def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
         for refuses in (True, False):
             world.journal.is_quick, world.journal.refuses = False, refuses
             changes: tuple[Callable[[], object], ...] = (
-                lambda: world.dml.update(world.ctx, space, 0, [1], [["=", 2, "b"]]),
-                lambda: world.dml.upsert(world.ctx, space, pack([1, "c", 1]), [["=", 2, "d"]]),
-                lambda: world.dml.upsert(world.ctx, space, pack([2, "c", 1]), []),
-                lambda: world.dml.delete(world.ctx, space, 0, [1]),
-                lambda: world.dml.delete(world.ctx, space, 0, [7]),
+                lambda: world.write(space, Request.update([1], [["=", 2, "b"]])),
+                lambda: world.write(space, Request.upsert(pack([1, "c", 1]), [["=", 2, "d"]])),
+                lambda: world.write(space, Request.upsert(pack([2, "c", 1]), [])),
+                lambda: world.write(space, Request.delete([1])),
+                lambda: world.write(space, Request.delete([7])),
             )
             for change in changes:
                 if refuses:
@@ -129,12 +129,11 @@ def test_failed_writes_of_every_kind_are_undone(extra: tuple[Any, ...]) -> None:
                     assert code(raised.value) == "WAL_IO"
                 else:
                     change()
-                    pending = world.ctx.take_pending()
+                    pending = world.pending
                     assert pending is not None
                     world.journal.fail()
                     assert pending.error is not None
                 assert world.all(space) == before
-                assert world.ctx.pending is None
 
     asyncio.run(body())
 
@@ -156,8 +155,8 @@ def test_a_void_journal_gets_no_rows() -> None:
         world.journal.is_void = True
         world.journal.pass_row = pass_row  # type: ignore[method-assign]
         world.replace(space, 1, "a")
-        assert unpack(world.dml.update(world.ctx, space, 0, [1], [["=", 2, "b"]]) or b"") == [1, "b"]
-        assert (passed, world.journal.queue, world.ctx.pending) == (2, [], None)
+        assert unpack(world.write(space, Request.update([1], [["=", 2, "b"]])) or b"") == [1, "b"]
+        assert (passed, world.journal.queue, world.pending) == (2, [], None)
         world.journal.refuses = True
         with pytest.raises(BoxError):
             world.replace(space, 1, "c")

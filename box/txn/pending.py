@@ -1,0 +1,134 @@
+"""Writes that are on their way: what `Dml.write` gives instead of a result that is not known yet.
+
+```
+waits for                      class          ends with
+the log, the limbo             Commit         the commit's outcome (box.txn.transaction)
+a user's trigger, then those   WaitingWrite   the outcome of the whole write
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from box.eager import go_on
+from box.errors import BoxError, ErrorCode, fiber_is_cancelled
+
+
+class Pending:
+    """Something that ends later, once. `done` is true then, and `error` says why it failed; `result` is the tuple that
+    it gives (None: there is none). The error is FiberIsCancelled if the node was closed before the outcome was known.
+
+    Subclasses have the slots, because some are entries of the journal as well: `__slots__` stays empty here.
+    """
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    _callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None
+    """Mostly there is one."""
+    done: bool
+    error: BoxError | None
+    result: bytes | None
+
+    def on_done(self, callback: Callable[[Any], None]) -> None:
+        """Call back once with this object at the end; at once if that was before."""
+        if self.done:
+            callback(self)
+        elif self._callbacks is None:
+            self._callbacks = callback
+        elif isinstance(self._callbacks, list):
+            self._callbacks.append(callback)
+        else:
+            self._callbacks = [self._callbacks, callback]
+
+    async def wait(self) -> bytes | None:
+        """Wait for the end; the result, or its error raised. Cancelling the waiter leaves what it waits for alone."""
+        if not self.done:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.on_done(lambda _: _wake(future))
+            await future
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    may_be_cancelled: ClassVar[bool] = False
+    """A commit may not: what was handed to the log is decided there."""
+
+    def cancel(self) -> None:
+        """Ask it to end with FiberIsCancelled."""
+        raise AssertionError(f"{self!r} cannot be cancelled")
+
+    def finish(self) -> None:
+        """It has ended: tell those who wait for it."""
+        self.done = True
+        callbacks, self._callbacks = self._callbacks, None
+        if callbacks is None:
+            return
+        if isinstance(callbacks, list):
+            for callback in callbacks:
+                callback(self)
+        else:
+            callbacks(self)
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+Outcome = bytes | Pending | None
+"""Of a write: the tuple that it stored or removed, None where there is none, or that this is not known yet."""
+
+
+class WaitingWrite(Pending):
+    """A write whose trigger waits for `waited_for`: its rest is a task."""
+
+    __slots__ = ("_callbacks", "_task", "done", "error", "result")
+
+    may_be_cancelled: ClassVar[bool] = True
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Outcome], waited_for: Any) -> None:
+        self._callbacks = None
+        self.done = False
+        self.error = None
+        self.result = None
+        self._task = go_on(loop, work, waited_for)
+        self._task.add_done_callback(self._ended)
+
+    def cancel(self) -> None:
+        """The trigger's wait ends, the statement is undone. A commit that follows is not stopped any more."""
+        self._task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel it, and wait until its statement is undone."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    def _ended(self, task: asyncio.Task[Outcome]) -> None:
+        try:
+            outcome = task.result()
+        except asyncio.CancelledError:
+            self.error = fiber_is_cancelled()
+        except BoxError as error:
+            self.error = error
+        except Exception as bug:
+            self.error = BoxError(ErrorCode.UNKNOWN, f"{type(bug).__name__}: {bug}")
+            task.get_loop().call_exception_handler({"message": "a write with triggers failed", "exception": bug})
+        else:
+            if isinstance(outcome, Pending):
+                outcome.on_done(self._committed)
+                return
+            self.result = outcome
+        self.finish()
+
+    def _committed(self, commit: Pending) -> None:
+        self.error, self.result = commit.error, commit.result
+        self.finish()
+
+
+async def completed(outcome: Outcome) -> bytes | None:
+    """The result of a write once it is known. Raises its error."""
+    return await outcome.wait() if isinstance(outcome, Pending) else outcome

@@ -1,0 +1,123 @@
+"""Plans of changes: facts about one layout of a space, found once. How to check a tuple, where to put it.
+
+A plan is kept with the space (`Space.write_plan`), which forgets it when another layout is installed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack
+from box.errors import ErrorCode, client_error, out_of_memory
+from box.txn.storage import duplicate
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.schema.space import Space
+
+TUPLE_OVERHEAD: Final = 14
+"""Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
+NO_MEMORY: Final = -1
+"""A limit of tuples that none keeps, so that writes need no check of their own for ERRINJ_TUPLE_ALLOC."""
+_OFFSET_SIZE: Final = 4
+
+
+class WritePlan:
+    """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`.
+
+    `max_tuple_size` counts the peer's overhead; `max_size` is what is left for the MessagePack.
+    """
+
+    __slots__ = (
+        "find",
+        "format",
+        "has_one_index",
+        "is_short",
+        "key_of",
+        "max_size",
+        "overhead",
+        "parse",
+        "put",
+        "replace",
+        "secondary",
+        "validate",
+    )
+
+    def __init__(self, space: Space, max_tuple_size: int, *, short_allowed: bool) -> None:
+        index = space.primary
+        self.format = space.format
+        self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
+        self.max_size = max_tuple_size - self.overhead
+        self.validate = space.format.validate
+        self.is_short = (
+            short_allowed
+            and index is not None
+            and space.is_plain
+            and space.system_trigger is None
+            and space.sequence is None
+            and not (space.is_sync or space.is_local or space.is_temporary or space.definition.opts.view)
+        )
+        self.has_one_index = len(space.indexes) == 1
+        self.secondary = [other for other in space.indexes.values() if other is not index]
+        if index is not None:
+            self.find = index.find
+            self.parse = index.key_def.parse
+            self.key_of = index.key_of
+            self.replace = index.replace
+            self.put = index.put
+
+    def check_size(self, raw: bytes) -> None:
+        """MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
+        if len(raw) <= self.max_size:
+            return
+        size = len(raw) + self.overhead
+        if self.max_size == NO_MEMORY - self.overhead:
+            raise out_of_memory(size, "slab allocator", "memtx_tuple")
+        raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
+
+    def exchange_all(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
+        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND."""
+        changes = []
+        for index in self.secondary:
+            new_key = index.key_of(fields)
+            if index.is_unique and (present := index.find(new_key)) is not None and present != old:
+                raise duplicate(index, space, present, new)
+            changes.append((index, new_key))
+        if old is not None:
+            old_fields = unpack(old)
+            for index, new_key in changes:
+                old_key = index.key_of(old_fields)
+                if old_key != new_key:
+                    index.remove(old_key)
+        self.put(key, new)
+        for index, new_key in changes:
+            index.put(new_key, new)
+
+
+def _offset_count(space: Space) -> int:
+    """How many field offsets the peer stores in a tuple: for key fields that do not simply follow each other."""
+    places = set()
+    for index in space.indexes.values():
+        parts = index.definition.parts
+        if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
+            continue
+        places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}
+    return len(places)
+
+
+class Planner:
+    """Makes the plans of one node's spaces. `short_allowed`: tuples have no versions."""
+
+    def __init__(self, max_tuple_size: int, *, short_allowed: bool) -> None:
+        self.max_tuple_size = max_tuple_size
+        self.has_memory = True
+        """False: no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
+        self._short_allowed = short_allowed
+
+    def plan(self, space: Space) -> WritePlan:
+        """The plan of the space's present layout."""
+        plan: WritePlan | None = space.write_plan
+        if plan is None:
+            limit = self.max_tuple_size if self.has_memory else NO_MEMORY
+            plan = space.write_plan = WritePlan(space, limit, short_allowed=self._short_allowed)
+        return plan

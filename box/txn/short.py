@@ -1,0 +1,146 @@
+"""The short way of the usual change, autocommitted or inside a transaction: from old to new in the indexes, no more.
+
+It serves memtx spaces that are replicated and asynchronous, without triggers, sequence or versions of tuples, outside
+of a transaction while the limbo is empty: nothing but the indexes and the journal has a say in the outcome. Effects,
+errors and their order are those of the general way (`box.txn.general`). `Dml.write` decides, and records what was
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.update import apply_update, apply_upsert, check_operations
+from box.txn.storage import changed_key, duplicate, exchange, keys_of
+from box.txn.transaction import Commit
+from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
+from box.wire.row import Row
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.schema.space import Space
+    from box.txn.plan import WritePlan
+    from box.wire.entry import JournalEntry
+
+Changed = tuple[bytes | None, bytes | None]
+"""The tuples before and after a change; None: there was or is none."""
+
+
+def _insert(plan: WritePlan, space: Space, request: Request) -> Changed:
+    raw = request.tuple
+    fields = plan.validate(raw)
+    if len(raw) > plan.max_size:
+        plan.check_size(raw)
+    key = plan.key_of(fields)
+    old = plan.find(key)
+    if old is not None:
+        raise duplicate(space.index(0), space, old, raw)
+    plan.exchange_all(space, None, key, raw, fields)
+    return None, raw
+
+
+def _replace(plan: WritePlan, space: Space, request: Request) -> Changed:
+    raw = request.tuple
+    fields = plan.validate(raw)
+    if len(raw) > plan.max_size:
+        plan.check_size(raw)
+    key = plan.key_of(fields)
+    if plan.has_one_index:
+        return plan.replace(key, raw), raw
+    old = plan.find(key)
+    plan.exchange_all(space, old, key, raw, fields)
+    return old, raw
+
+
+def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
+    key = plan.parse(request.key, True)
+    old = plan.find(key)
+    if old is None:
+        return None, None
+    new = apply_update(old, request.ops, fmt=plan.format, index_base=request.index_base)
+    _put_changed(plan, space, old, new, key, plan.validate(new))
+    return old, new
+
+
+def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
+    raw, ops = request.tuple, request.ops
+    fields = plan.validate(raw)
+    key = plan.key_of(fields)
+    old = plan.find(key)
+    if old is None:
+        check_operations(ops, fmt=plan.format, index_base=request.index_base)
+        plan.check_size(raw)
+        plan.exchange_all(space, None, key, raw, fields)
+        return None, raw
+    new = apply_upsert(old, ops, fmt=plan.format, index_base=request.index_base)
+    fields = plan.validate(new)
+    if plan.key_of(fields) != key:
+        return None, None  # the peer logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+    _put_changed(plan, space, old, new, key, fields)
+    return old, new
+
+
+def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
+    old = plan.find(plan.parse(request.key, True))
+    if old is not None:
+        exchange(space, old, None, [])
+    return old, None
+
+
+def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: SortKey, fields: list[Any]) -> None:
+    """Put `new`, with these fields, in the place of `old` with the primary key `key`.
+
+    CANT_UPDATE_PRIMARY_KEY, TUPLE_FOUND, MEMTX_MAX_TUPLE_SIZE.
+    """
+    if len(new) > plan.max_size:
+        plan.check_size(new)
+    new_key = plan.key_of(fields)
+    if new_key != key:
+        primary, present = space.index(0), plan.find(new_key)
+        raise changed_key(primary, space) if present is None else duplicate(primary, space, present, new)
+    if plan.has_one_index:
+        plan.put(key, new)
+    else:
+        plan.exchange_all(space, old, key, new, fields)
+
+
+SHORT_CHANGES: Final[dict[int, Callable[[WritePlan, Space, Request], Changed]]] = {
+    INSERT: _insert,
+    REPLACE: _replace,
+    UPDATE: _update,
+    UPSERT: _upsert,
+    DELETE: _delete,
+}
+"""By request type. By the primary key; errors as the general way, which then has changed nothing either."""
+
+
+class ShortWrite(Commit):
+    """An autocommitted change that took the short way: its transaction and its only statement in one."""
+
+    __slots__ = ("new", "old", "space")
+
+    def __init__(self, row: Row, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> None:
+        self.rows = [row]
+        self.error = None
+        self.size = 0
+        self.on_complete = _written
+        self.done = False
+        self.result = result
+        self._callbacks = None
+        self.space = space
+        self.old = old
+        self.new = new
+
+
+def _written(entry: JournalEntry) -> None:
+    assert isinstance(entry, ShortWrite)
+    if entry.error is not None:
+        undo(entry.space, entry.old, entry.new)
+    entry.finish()
+
+
+def undo(space: Space, old: bytes | None, new: bytes | None) -> None:
+    """Put the indexes back as they were before a change."""
+    if old is not None or new is not None:
+        exchange(space, new, old, [] if old is None else keys_of(space, old))

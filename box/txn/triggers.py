@@ -1,0 +1,104 @@
+"""A user's triggers of a space: before_replace may put another outcome in place of a change, on_replace sees it.
+
+They may wait. Without versions of tuples others would see what the transaction has changed so far, so a wait costs it
+all its changes (`TransactionManager.on_yield`), and the statement ends with TRANSACTION_YIELD.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from box.data.codec import unpack
+from box.data.update import apply_update, apply_upsert, check_operations
+from box.errors import ErrorCode, client_error
+from box.schema.space import NOTHING, Space
+from box.txn.storage import changed_key
+from box.wire.change import DELETE, NOP, REPLACE, UPDATE, UPSERT, Request
+from box.wire.constants import RequestType
+
+if TYPE_CHECKING:
+    from box.session import Context
+    from box.txn.storage import TupleStorage
+    from box.txn.transaction import Statement, Transaction
+
+
+async def before_replace(ctx: Context, txn: Transaction, space: Space, request: Request, storage: TupleStorage) -> None:
+    """Let the triggers see a change that is not made yet; the request becomes what they want instead."""
+    if not (space.before_replace and space.run_triggers):
+        return
+    preview = _preview(txn, space, request, storage)
+    if preview is None:
+        return
+    old, new = preview
+    outcome = new
+    op = RequestType(request.type).name
+    for trigger in list(space.before_replace):
+        returned = await trigger.call(ctx, old, outcome, space.name, op)
+        _check_not_yielded(txn)
+        if returned is None or isinstance(returned, bytes):
+            outcome = returned
+        elif returned is not NOTHING:
+            raise AssertionError(f"a trigger returned {returned!r}")
+    if outcome == new:
+        return
+    if old is not None and outcome is not None:
+        _check_same_primary_key(space, old, outcome)
+    if outcome == old:
+        request.become(space.id, NOP)
+    elif outcome is not None:
+        request.become(space.id, REPLACE, tuple=outcome)
+    else:
+        assert old is not None
+        request.become(space.id, DELETE, key=space.index(0).key_def.extract_values(unpack(old)))
+
+
+async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
+    """Show the triggers what a statement has changed."""
+    if not space.run_triggers or (statement.old is None and statement.new is None):
+        return
+    op = RequestType(statement.type).name
+    for trigger in list(space.on_replace):
+        await trigger.call(ctx, statement.old, statement.new, space.name, op)
+        _check_not_yielded(txn)
+
+
+def _preview(
+    txn: Transaction, space: Space, request: Request, storage: TupleStorage
+) -> tuple[bytes | None, bytes | None] | None:
+    """The tuples before and after a request, without doing it; None: it would not change anything."""
+    if request.type in (UPDATE, DELETE):
+        old = storage.find_by(txn, space, request.index_id, request.key)
+        if old is None:
+            return None
+        if request.type == DELETE:
+            return old, None
+        return old, apply_update(old, request.ops, fmt=space.format, index_base=request.index_base)
+    raw = request.tuple
+    old = None
+    if space.primary is not None:
+        key_def = space.primary.key_def
+        old = storage.find(txn, space.primary, key_def.parse(key_def.extract_values(_fields(raw)), True))
+    if request.type != UPSERT:
+        return old, raw
+    if old is None:
+        check_operations(request.ops, fmt=space.format, index_base=request.index_base)
+        return None, raw
+    return old, apply_upsert(old, request.ops, fmt=space.format, index_base=request.index_base)
+
+
+def _check_not_yielded(txn: Transaction) -> None:
+    if txn.aborted_by_yield:
+        raise client_error(ErrorCode.TRANSACTION_YIELD)
+
+
+def _check_same_primary_key(space: Space, old: bytes, new: bytes) -> None:
+    primary = space.primary
+    if primary is not None and primary.key_of(unpack(old)) != primary.key_of(space.format.validate(new)):
+        raise changed_key(primary, space)
+
+
+def _fields(raw: bytes) -> list[Any]:
+    fields = unpack(raw)
+    if type(fields) is not list:
+        raise client_error(ErrorCode.TUPLE_NOT_ARRAY)
+    return fields

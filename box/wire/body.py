@@ -1,0 +1,85 @@
+"""The body of a packet: one map with unsigned keys, read pair by pair.
+
+```
+8n  <key> <value>  <key> <value> ...
+```
+
+A value is passed on as the slice of the body that holds it; whoever wants it decoded does so. Source: the protocol's
+reference document; texts as observed on the peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgpack
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.wire.constants import KEY_NAMES, Key
+
+
+def invalid(what: str = "packet body") -> BoxError:
+    """INVALID_MSGPACK."""
+    return client_error(ErrorCode.INVALID_MSGPACK, what)
+
+
+def missing(key: Key) -> BoxError:
+    """MISSING_REQUEST_FIELD."""
+    return client_error(ErrorCode.MISSING_REQUEST_FIELD, KEY_NAMES[key])
+
+
+def is_array(mark: int) -> bool:
+    """True for the first byte of an array."""
+    return 0x90 <= mark <= 0x9F or mark in (0xDC, 0xDD)
+
+
+def is_map(mark: int) -> bool:
+    """True for the first byte of a map."""
+    return 0x80 <= mark <= 0x8F or mark in (0xDE, 0xDF)
+
+
+def is_uint(mark: int) -> bool:
+    """True for the first byte of an unsigned integer; the peer does not take a signed one in its place."""
+    return mark < 0x80 or 0xCC <= mark <= 0xCF
+
+
+def is_str(mark: int) -> bool:
+    """True for the first byte of a string."""
+    return 0xA0 <= mark <= 0xBF or 0xD9 <= mark <= 0xDB
+
+
+def _may_be_integer(mark: int) -> bool:
+    return mark < 0x80 or 0xCC <= mark <= 0xD3 or mark >= 0xE0
+
+
+def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
+    """The pairs of a body: decoded key, raw value. A key that is no integer means nothing to anyone: it is None.
+
+    Raises INVALID_MSGPACK (`packet body`), also for bytes behind the map.
+    """
+    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(body)
+    try:
+        for _ in range(unpacker.read_map_header()):
+            if _may_be_integer(body[unpacker.tell()]):
+                key = unpacker.unpack()
+            else:
+                key = unpacker.skip()
+            start = unpacker.tell()
+            unpacker.skip()
+            yield key, body[start : unpacker.tell()]
+    except (ValueError, IndexError, msgpack.exceptions.UnpackException):
+        raise invalid() from None
+    if unpacker.tell() != len(body):
+        raise invalid()
+
+
+def pairs(body: bytes) -> Iterator[tuple[int, bytes]]:
+    """As `walk`, where a body has to be there (`missing request body`) and its keys have to be unsigned."""
+    if not body:
+        raise invalid("missing request body")
+    for key, raw in walk(body):
+        if type(key) is not int or key < 0:
+            raise invalid()
+        yield key, raw
