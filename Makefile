@@ -1,4 +1,5 @@
-# `make run` opens a console, `make test` runs every test, `make check` is ruff and mypy.
+# `make run` opens a console, `make test` runs every test, `make check` is ruff and mypy, `make growth` shows how the time
+# of each public call grows with its data.
 PYTHON ?= python3
 VENV := .venv
 # What is installed, by purpose. Each is made once, and again only when pyproject.toml changes.
@@ -8,7 +9,7 @@ DEVELOPMENT := $(VENV)/.development
 # The compatible mode puts this directory on the path, where Spark looks for the data source.
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
-.PHONY: run test check soak bench clean
+.PHONY: run test check soak bench growth clean
 
 run: $(NODE)
 	@$(VENV)/bin/lunabox
@@ -23,6 +24,9 @@ check: $(DEVELOPMENT)
 
 bench: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.bench
+
+growth: $(DEVELOPMENT)
+	@$(VENV)/bin/python -m test.bench.growth
 
 # Random faults in a replica set, then our own suite again and again, with both cores kept busy by something else.
 soak: $(DEVELOPMENT)

@@ -63,7 +63,7 @@ def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> byt
     if type(fields) is not list or type(ops) is not list or len(ops) > MAX_OPERATIONS or pack(fields) != raw:
         return None
     names, size = fmt.names, len(fields)
-    seen = []
+    seen: set[int] = set()
     for op in ops:
         if type(op) is not list or len(op) != 3:
             return None
@@ -76,7 +76,7 @@ def _apply_short(raw: bytes, ops: Any, fmt: TupleFormat, index_base: int) -> byt
             return None
         if number >= size or number in seen:
             return None
-        seen.append(number)
+        seen.add(number)
         if opcode != "=":
             argument = _sum(opcode, fields[number], argument, fmt.double_fields, number)
             if argument is None:

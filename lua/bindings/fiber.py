@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -50,6 +51,7 @@ class FiberBinding:
             "finish": runtime.finish,
             "entry": runtime.entry,
             "loop_time": runtime.loop.time,
+            "seconds": perf_counter,
             "wall_time": self._clock,
             "print": self._write,
             "exit": self._exit,

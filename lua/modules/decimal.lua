@@ -4,6 +4,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 
 local error, tostring, type = error, tostring, type
+local band, bor, lshift, rshift = bit.band, bit.bor, bit.lshift, bit.rshift
 
 local EXTENSION = 1
 
@@ -159,11 +160,118 @@ ffi.metatype(decimal_type, {
     __tostring = text_of,
 })
 
-msgpack.register(decimal_type, function(number)
-    return python.decimal_pack(text_of(number))
+-- ---- MessagePack -----------------------------------------------------------------------------
+--
+--     +--------+---------+-------+------------------------------------------+
+--     | header | type: 1 | scale | digits, half a byte each, and the sign   |
+--     +--------+---------+-------+------------------------------------------+
+--
+-- The header is 0xc7 and the size of scale and digits, or 0xd5 .. 0xd8 for 2, 4, 8 or 16 bytes. The scale counts the digits after the point. Where the digits are even in number a zero stands before them. The sign
+-- is 0x0c for plus, 0x0d for minus.
+
+local MINUS_CHAR, POINT_CHAR, ZERO_CHAR = 45, 46, 48
+local PLUS, MINUS = 0x0c, 0x0d
+local MAX_DIGITS = 38
+local FIXED_TAGS = {[2] = 0xd5, [4] = 0xd6, [8] = 0xd7, [16] = 0xd8}
+-- Bytes of a body at most: the scale, 38 digits, half a byte of zero and the sign.
+local MAX_BODY = 21
+
+-- How many digits count, from the first that is not zero on and at least one, and how many are behind the point.
+local function measure(text, size)
+    local count, scale, has_point = 0, 0, false
+    for i = 0, size - 1 do
+        local char = text[i]
+        if char == POINT_CHAR then
+            has_point = true
+        elseif char ~= MINUS_CHAR then
+            count = (count > 0 or char ~= ZERO_CHAR) and count + 1 or 0
+            scale = has_point and scale + 1 or 0
+        end
+    end
+    return count > 0 and count or 1, scale
+end
+
+msgpack.register(decimal_type, function(number, pos, buffer)
+    local text, from = number._text, number._size - 1
+    local count, scale = measure(text, number._size)
+    local size = rshift(count, 1) + 1
+    local tag = FIXED_TAGS[size + 1]
+    buffer[pos] = tag or 0xc7
+    if not tag then
+        pos = pos + 1
+        buffer[pos] = size + 1
+    end
+    buffer[pos + 1], buffer[pos + 2] = EXTENSION, scale
+    local after = pos + 3 + size
+    local is_high, half = true, text[0] == MINUS_CHAR and MINUS or PLUS
+    for i = 1, 2 * size - 1 do
+        if text[from] == POINT_CHAR then
+            from = from - 1
+        end
+        local digit = i <= count and text[from] - ZERO_CHAR or 0
+        from = from - 1
+        if is_high then
+            buffer[after - rshift(i + 1, 1)] = bor(lshift(digit, 4), half)
+        end
+        is_high, half = not is_high, digit
+    end
+    return after
 end)
-msgpack.register_extension(EXTENSION, function(body)
-    local text = python.decimal_unpack(body)
+
+-- Half a byte of the digits at `p + pos`, from 0.
+local function nibble(p, pos, i)
+    local both = p[pos + rshift(i, 1)]
+    return band(i, 1) == 0 and rshift(both, 4) or band(both, 0x0f)
+end
+
+-- Which half-byte of a body is the first digit that is not zero, and where the sign is; nil for a body that the encoder
+-- above would not have made.
+local function survey(p, pos, size)
+    if size < 2 or size > MAX_BODY or p[pos] > MAX_DIGITS then
+        return nil
+    end
+    local last, first = 2 * (size - 1) - 1, nil
+    for i = 0, last - 1 do
+        local digit = nibble(p, pos + 1, i)
+        if digit > 9 then
+            return nil
+        elseif digit > 0 and first == nil then
+            first = i
+        end
+    end
+    first = first or last
+    local sign = nibble(p, pos + 1, last)
+    if last - first > MAX_DIGITS or sign ~= PLUS and sign ~= MINUS then
+        return nil
+    end
+    return first, last, sign == MINUS
+end
+
+-- The digits from half-byte `first` up to and without `last`, of which so many as the scale, or zeros in their place,
+-- stand behind the point.
+local function of_body(p, pos, first, last, is_negative)
+    local number = ffi.new(decimal_type)
+    local text, size, scale = number._text, 0, p[pos]
+    if is_negative then
+        text[0], size = MINUS_CHAR, 1
+    end
+    local point = last - scale
+    for i = math.min(point - 1, first), last - 1 do
+        if i == point then
+            text[size], size = POINT_CHAR, size + 1
+        end
+        text[size], size = ZERO_CHAR + (i >= first and nibble(p, pos + 1, i) or 0), size + 1
+    end
+    number._size = size
+    return number
+end
+
+msgpack.register_extension(EXTENSION, function(p, pos, size)
+    local first, last, is_negative = survey(p, pos, size)
+    if first then
+        return of_body(p, pos, first, last, is_negative)
+    end
+    local text = python.decimal_unpack(ffi.string(p + pos, size))
     return text and of_text(text) or error('Invalid MsgPack - decimal', 0)
 end)
 

@@ -110,23 +110,57 @@ end
 
 -- ---- merging ---------------------------------------------------------------------------------
 
--- The position of the head that comes first. Of equal ones that of the earlier source is taken.
-local function first_of(heads, key_def, is_reverse)
-    local best
-    for i, head in pairs(heads) do
-        if best == nil then
-            best = i
-        else
-            local order = key_def:compare(head, heads[best])
-            if is_reverse then
-                order = -order
-            end
-            if order < 0 or (order == 0 and i < best) then
-                best = i
-            end
+-- A heap of the sources that have a tuple at hand: {source, place, head}, `place` among the sources. The first comes
+-- first; of equal tuples that of the earlier source is taken.
+local function comparer(key_def, is_reverse)
+    return function(left, right)
+        local order = key_def:compare(left.head, right.head)
+        if order == 0 then
+            return left.place < right.place
+        end
+        return (order < 0) ~= is_reverse
+    end
+end
+
+local function sift_up(heap, at, is_before)
+    local entry = heap[at]
+    while at > 1 do
+        local parent = math.floor(at / 2)
+        if not is_before(entry, heap[parent]) then
+            break
+        end
+        heap[at], at = heap[parent], parent
+    end
+    heap[at] = entry
+end
+
+local function sift_down(heap, size, is_before)
+    local entry, at = heap[1], 1
+    while 2 * at <= size do
+        local child = 2 * at
+        if child < size and is_before(heap[child + 1], heap[child]) then
+            child = child + 1
+        end
+        if not is_before(heap[child], entry) then
+            break
+        end
+        heap[at], at = heap[child], child
+    end
+    heap[at] = entry
+end
+
+-- The heap of the sources' first tuples and its size.
+local function build_heap(sources, is_before)
+    local heap, size = {}, 0
+    for place, source in ipairs(sources) do
+        local head = source._take()
+        if head ~= nil then
+            size = size + 1
+            heap[size] = {source = source, place = place, head = head}
+            sift_up(heap, size, is_before)
         end
     end
-    return best
+    return heap, size
 end
 
 function M.new(key_def, sources, options)
@@ -138,21 +172,25 @@ function M.new(key_def, sources, options)
             error('expected cdata as 3 argument', 2)
         end
     end
-    local is_reverse = options ~= nil and options.reverse == true
-    local heads
+    local is_before = comparer(key_def, options ~= nil and options.reverse == true)
+    local heap, size
     return new_source(function()
-        if heads == nil then
-            heads = {}
-            for i, source in ipairs(sources) do
-                heads[i] = source._take()
-            end
+        if heap == nil then
+            heap, size = build_heap(sources, is_before)
         end
-        local best = first_of(heads, key_def, is_reverse)
-        if best == nil then
+        local first = heap[1]
+        if first == nil then
             return nil
         end
-        local tuple = heads[best]
-        heads[best] = sources[best]._take()
+        local tuple = first.head
+        first.head = first.source._take()
+        if first.head == nil then
+            heap[1], heap[size] = heap[size], nil
+            size = size - 1
+        end
+        if size > 1 then
+            sift_down(heap, size, is_before)
+        end
         return tuple
     end)
 end

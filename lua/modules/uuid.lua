@@ -18,6 +18,7 @@ ffi.cdef([[
 ]])
 
 local uuid_type = ffi.typeof('struct tt_uuid')
+local byte_pointer, constant_pointer = ffi.typeof('uint8_t *'), ffi.typeof('const uint8_t *')
 local SIZE, TEXT_SIZE, EXTENSION = 16, 36, 2
 local IS_LITTLE = ffi.abi('le')
 
@@ -40,10 +41,22 @@ local function check_order(order)
     return swap
 end
 
-local function from_big_endian(bytes)
+-- Where each byte of the big-endian form stands in memory, both from 0.
+local PLACES = ffi.new('const uint8_t[16]', IS_LITTLE and {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15}
+    or {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+
+-- From the 16 bytes at `p + pos`.
+local function from_memory(p, pos)
     local uuid = ffi.new(uuid_type)
-    ffi.copy(uuid, IS_LITTLE and swapped(bytes) or bytes, SIZE)
+    local bytes = ffi.cast(byte_pointer, uuid)
+    for i = 0, SIZE - 1 do
+        bytes[PLACES[i]] = p[pos + i]
+    end
     return uuid
+end
+
+local function from_big_endian(bytes)
+    return from_memory(ffi.cast(constant_pointer, bytes), 0)
 end
 
 local function to_big_endian(uuid)
@@ -154,11 +167,19 @@ ffi.metatype(uuid_type, {
     end,
 })
 
-msgpack.register(uuid_type, function(uuid)
-    return '\xd8\2' .. to_big_endian(uuid)
+-- Bytes before the body: the tag of an extension of 16 bytes, and the type.
+local HEADER_SIZE = 2
+
+msgpack.register(uuid_type, function(uuid, pos, buffer)
+    local bytes = ffi.cast(constant_pointer, uuid)
+    buffer[pos], buffer[pos + 1] = 0xd8, EXTENSION
+    for i = 0, SIZE - 1 do
+        buffer[pos + HEADER_SIZE + i] = bytes[PLACES[i]]
+    end
+    return pos + HEADER_SIZE + SIZE
 end)
-msgpack.register_extension(EXTENSION, function(bytes)
-    return #bytes == SIZE and from_big_endian(bytes) or error('Invalid MsgPack - uuid', 0)
+msgpack.register_extension(EXTENSION, function(p, pos, size)
+    return size == SIZE and from_memory(p, pos) or error('Invalid MsgPack - uuid', 0)
 end)
 
 return setmetatable({

@@ -39,9 +39,6 @@ local function read_node(reader)
     end
     reader.position = reader.position + 2
     local result = {}
-    if reader.cfg.decode_save_metatables then
-        setmetatable(result, code == MAPPING and serializer.map_mt or serializer.array_mt)
-    end
     if first ~= '' then
         reader.anchors[first] = result
     end
@@ -49,6 +46,9 @@ local function read_node(reader)
     while true do
         local ended, item = read_node(reader)
         if ended then
+            if reader.cfg.decode_save_metatables then
+                setmetatable(result, code == MAPPING and serializer.map_mt or serializer.array_mt)
+            end
             return false, result
         elseif code == SEQUENCE then
             size = size + 1

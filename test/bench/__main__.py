@@ -260,7 +260,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how often each group is measured")
     parser.add_argument("--only", nargs="*", choices=_GROUPS, default=list(_GROUPS), help="groups of figures")
     args = parser.parse_args()
-    executables = [[sys.executable, "-m", "console"], *_peer()]
+    peer = peer_command()
+    executables = [[sys.executable, "-m", "console"], *([list(peer)] if peer else [])]
     results: list[Values] = [{} for _ in range(2)]
     with compiled_modules():
         for group in args.only:
@@ -269,9 +270,10 @@ def main() -> None:
     print(_table(*results))
 
 
-def _peer() -> list[list[str]]:
+def peer_command() -> tuple[str, ...] | None:
+    """What starts the peer: `LUNABOX_PEER` of the environment, else `tarantool` on PATH; None without one."""
     path = os.environ.get("LUNABOX_PEER") or shutil.which("tarantool")
-    return [[path]] if path else []
+    return (path,) if path else None
 
 
 if __name__ == "__main__":

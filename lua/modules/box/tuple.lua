@@ -6,7 +6,7 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local tuples = require('internal.tuple')
 
-local is_tuple, tuple_new, tuple_raw = tuples.is, tuples.new, tuples.raw
+local is_tuple, tuple_new, tuple_raw, step = tuples.is, tuples.new, tuples.raw, tuples.step
 local methods = tuples.methods
 
 local M = {is = is_tuple}
@@ -49,15 +49,6 @@ local function check(tuple, usage)
     end
 end
 
-local function step(tuple, number)
-    number = number + 1
-    local value = tuples.field(tuple, number)
-    if value ~= nil or number <= #tuple then
-        return number, value
-    end
-    return nil
-end
-
 -- See next() of Lua.
 function methods.next(tuple, position)
     check(tuple, 'tuple:next(tuple[, pos])')
@@ -68,17 +59,32 @@ function methods.next(tuple, position)
     return step(tuple, position)
 end
 
-local function loop(tuple, position)
+local function checked_position(tuple, position)
     position = position or 0
     if type(position) ~= 'number' or position < 0 or position > #tuple then
         error("error: invalid key to 'next'")
     end
-    return step(tuple, position)
+    return position
+end
+
+local function loop(tuple, position)
+    return step(tuple, checked_position(tuple, position))
+end
+
+-- The generator of a loop, which may be called with positions of the user.
+local function looper(tuple)
+    local next_field = tuples.stepper(tuple)
+    if next_field == tuples.step then
+        return loop
+    end
+    return function(owner, position)
+        return next_field(owner, checked_position(owner, position))
+    end
 end
 
 function methods.ipairs(tuple, position)
     check(tuple, 'tuple:pairs(tuple[, pos])')
-    return require('fun').wrap(loop, tuple, position)
+    return require('fun').wrap(looper(tuple), tuple, position)
 end
 
 methods.pairs = methods.ipairs
@@ -124,7 +130,7 @@ function methods.find(tuple, offset, value)
     if value == nil then
         offset, value = 0, offset
     end
-    for number, field in loop, tuple, offset do
+    for number, field in looper(tuple), tuple, offset do
         if field == value then
             return number
         end
@@ -138,7 +144,7 @@ function methods.findall(tuple, offset, value)
         offset, value = 0, offset
     end
     local found = {}
-    for number, field in loop, tuple, offset do
+    for number, field in looper(tuple), tuple, offset do
         if field == value then
             found[#found + 1] = number
         end
@@ -281,7 +287,9 @@ end
 function tuples.path_lookup(tuple, path)
     if path:find('[.[]') then
         local packed = finish.plain(python.tuple_path(tuple_raw(tuple), path, tuples.format_of(tuple)))
-        return packed and (msgpack.decode(packed)) or nil
+        if packed then
+            return (msgpack.decode(packed))
+        end
     end
 end
 

@@ -163,8 +163,8 @@ ffi.metatype(error_type, {
     end,
 })
 
-msgpack.register(error_type, function(err)
-    return msgpack.encode(facts_of[err].message)
+msgpack.register(error_type, function(err, pos)
+    return msgpack.put_string(facts_of[err].message, pos)
 end)
 
 local NULL = msgpack.NULL

@@ -5,7 +5,7 @@
 --   decode(bytes[, offset]) -> value, next offset (1-based)
 --   decode_args(bytes) -> the elements of an array, as several results
 --   encode_tuple(table | tuple) -> bytes of an array; the peer's error for anything else
---   register(ctype, encode) / register_extension(type, decode): cdata of other modules
+--   register(ctype, put) / register_extension(type, decode): cdata of other modules
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
 local decoder = require('internal.msgpack_decode')
@@ -59,12 +59,15 @@ function M.decode_args(bytes)
     return unpack(decoder.get(DEFAULTS, p, 0), 1, count)
 end
 
--- `encode` takes a value of the ctype and returns its MessagePack bytes.
-function M.register(ctype, encode_value)
-    encoder.by_ctype[tonumber(ffi.typeof(ctype))] = encode_value
+-- `put(value, pos, buffer)` writes a value of the ctype at a position of the encoder's buffer and returns the position
+-- after it. There is room for 32 bytes; what is longer goes through `put_bytes` or `put_string`.
+function M.register(ctype, put)
+    encoder.by_ctype[tonumber(ffi.typeof(ctype))] = put
 end
 
--- `decode` takes the bytes of the extension, without type and size, and returns the value.
+M.put_bytes, M.put_string = encoder.put_bytes, encoder.put_string
+
+-- `decode(p, pos, size)` takes the place of the extension's body in memory and returns the value.
 function M.register_extension(kind, decode_value)
     decoder.extensions[kind] = decode_value
 end

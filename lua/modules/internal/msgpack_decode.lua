@@ -7,6 +7,7 @@
 -- `pos` alone when `p` is a constant, and crashes.
 local ffi = require('ffi')
 local bit = require('bit')
+local marks = require('internal.marks')
 
 local band, bor, lshift = bit.band, bit.bor, bit.lshift
 local error, setmetatable = error, setmetatable
@@ -18,10 +19,9 @@ local byte_pointer = ffi.typeof('const uint8_t *')
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 local NULL = ffi.cast('void *', 0)
 
-local array_mt = {__serialize = 'seq'}
-local map_mt = {__serialize = 'map'}
+local array_mt, map_mt = marks.array_mt, marks.map_mt
 
--- extension type -> function(bytes) -> value
+-- extension type -> function(p, pos, size) -> value, of the extension's body
 local extensions = {}
 
 local get
@@ -94,7 +94,7 @@ local function get_extension(p, pos, size)
     if decode == nil then
         error('Unsupported MsgPack extension type: ' .. kind, 0)
     end
-    return decode(ffi.string(p + pos + 1, size)), pos + 1 + size
+    return decode(p, pos + 1, size), pos + 1 + size
 end
 
 local function finite(cfg, number)

@@ -1,9 +1,9 @@
 -- Lua values to MessagePack, through one growing FFI buffer.
 --
 -- Every `put_*` takes the position to write at and returns the next one, so a position is never shared state: an
--- error leaves nothing to clean up. Code of the user (`__serialize`) may encode or wait itself; what is written so
--- far is taken out of the buffer around such a call. Finalizers, which may run in between, have a buffer of their own. Leaf functions are small, so that the JIT compiles each as a
--- trace of its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
+-- error leaves nothing to clean up. Code of the user (`__serialize`) may encode or wait itself, and finalizers may run
+-- in between: both have another buffer meanwhile. Leaf functions are small, so that the JIT compiles each as a trace of
+-- its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
 local ffi = require('ffi')
 local bit = require('bit')
 
@@ -20,9 +20,12 @@ local NULL = ffi.cast('void *', 0)
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 
 local buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
+-- Buffers that are free: one more than calls out of the encoder have been under way at once.
+local spares, spare_count = {}, 0
 local put
 
--- ctype id -> function(value) -> MessagePack bytes; for decimal, uuid, tuple and other modules' cdata.
+-- ctype id -> function(value, pos, buffer) -> next position; for decimal, uuid, tuple and other modules' cdata. There is
+-- room for MARGIN bytes at `pos`; `put_bytes` and `put_string` make more. It neither raises nor calls code of the user.
 local by_ctype = {}
 
 -- Errors that the peer raises as objects of type LuajitError.
@@ -41,11 +44,25 @@ local function taken(pos)
     return ffi.string(buffer, pos)
 end
 
-local function restored(text)
-    if #text > capacity then
-        grow(#text, 0)
+-- Another buffer for what is called, until `swap_back` with what this returns.
+local function swap()
+    local outer, outer_capacity = buffer, capacity
+    if spare_count > 0 then
+        local spare = spares[spare_count]
+        spares[spare_count] = nil
+        spare_count = spare_count - 1
+        buffer, capacity = spare.buffer, spare.capacity
+    else
+        buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
     end
-    ffi.copy(buffer, text, #text)
+    return outer, outer_capacity
+end
+
+-- The buffer of now is free, for whoever else was called has ended or holds its own: it need not be the one `swap` gave.
+local function swap_back(outer, outer_capacity)
+    spare_count = spare_count + 1
+    spares[spare_count] = {buffer = buffer, capacity = capacity}
+    buffer, capacity = outer, outer_capacity
 end
 
 local function put_be32(pos, value)
@@ -204,11 +221,11 @@ local function put_map_header(size, pos)
     return pos + 5
 end
 
--- Call code of the user with the buffer free for its own use.
-local function call_out(serialize, value, pos)
-    local text = taken(pos)
+-- Call code of the user.
+local function call_out(serialize, value)
+    local outer, outer_capacity = swap()
     local ok, result = pcall(serialize, value)
-    restored(text)
+    swap_back(outer, outer_capacity)
     if not ok then
         raise(result)
     end
@@ -217,7 +234,7 @@ end
 
 local function unencodable(cfg, value, pos, kind)
     if cfg.encode_use_tostring then
-        return put_string(call_out(tostring, value, pos), pos)
+        return put_string(call_out(tostring, value), pos)
     elseif cfg.encode_invalid_as_nil then
         buffer[pos] = 0xc0
         return pos + 1
@@ -252,8 +269,7 @@ local function put_other_cdata(cfg, value, pos)
     end
     local encode = by_ctype[ctype]
     if encode then
-        local bytes = call_out(encode, value, pos)
-        return put_bytes(bytes, #bytes, pos)
+        return encode(value, pos, buffer)
     elseif small_integers[ctype] then
         local number = tonumber(value)
         return number >= 0 and put_unsigned(number, pos) or put_negative(number, pos)
@@ -360,7 +376,7 @@ end
 
 local function put_with_hint(cfg, value, hint, pos, level)
     if type(hint) == 'function' then
-        local result = call_out(hint, value, pos)
+        local result = call_out(hint, value)
         if type(result) == 'table' and type(rawget(getmetatable(result) or {}, '__serialize')) ~= 'string' then
             return put_plain_table(cfg, result, pos, level)
         end
@@ -410,7 +426,7 @@ local function put_rest(cfg, value, pos, level)
         local metatable = debug.getmetatable(value)
         local serialize = metatable and metatable.__serialize
         if type(serialize) == 'function' and cfg.encode_load_metatables then
-            return put(cfg, call_out(serialize, value, pos), pos, level)
+            return put(cfg, call_out(serialize, value), pos, level)
         end
     end
     return unencodable(cfg, value, pos, kind)
@@ -437,21 +453,15 @@ function put(cfg, value, pos, level)
     return put_rest(cfg, value, pos, level)
 end
 
-local encoder = {by_ctype = by_ctype, NULL = NULL, is_null = is_null}
-
-local spare, spare_capacity
+local encoder = {by_ctype = by_ctype, NULL = NULL, is_null = is_null, put_bytes = put_bytes, put_string = put_string}
 
 -- Call what may have interrupted this module, and which raises nothing, with another buffer.
 function encoder.call_aside(run, argument)
-    local outer, outer_capacity, low, high = buffer, capacity, number_cell.half[0], number_cell.half[1]
-    if spare then
-        buffer, capacity, spare = spare, spare_capacity, nil
-    else
-        buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
-    end
+    local low, high = number_cell.half[0], number_cell.half[1]
+    local outer, outer_capacity = swap()
     run(argument)
-    spare, spare_capacity = buffer, capacity
-    buffer, capacity, number_cell.half[0], number_cell.half[1] = outer, outer_capacity, low, high
+    swap_back(outer, outer_capacity)
+    number_cell.half[0], number_cell.half[1] = low, high
 end
 
 -- MessagePack bytes of one value.

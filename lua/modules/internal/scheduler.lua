@@ -10,8 +10,9 @@
 --                         |---yield---> yielded ---next tick---> ready
 --                         '---return or raise---> finished; its coroutine goes back to the pool
 --
--- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile. Fibers that
--- yielded wait for the next tick, so that input and timers have their turn: the peer's order as well.
+-- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile, in up to a few rounds.
+-- Fibers that yielded wait for the next round, and input and timers have their turn between ticks: the peer's order as
+-- well. A turn of the loop costs more than a round, so that fibers which do little between yields have several in one.
 --
 -- A finalizer may make, wake and cancel fibers, and the collector may run it in any C function that is called here. None
 -- runs between two lines of this file: internal.finalizers puts it off.
@@ -21,6 +22,7 @@ local registry = require('internal.registry')
 
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local pcall, select, unpack, type = pcall, select, unpack, type
+local seconds = python.seconds
 
 -- What a coroutine of the scheduler yields.
 local PARK, IDLE = {}, {}
@@ -29,6 +31,8 @@ local PARK, IDLE = {}, {}
 local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN = 0, 1, 2, 3
 -- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
 local TICK_BUDGET = 10000
+-- So many rounds a tick, as long as they take less than so many seconds.
+local ROUNDS, LONG_TICK = 4, 0.0005
 local FIRST_ID = 101
 -- Waits of this many seconds and more have no deadline.
 local FOREVER = 3e9
@@ -216,23 +220,22 @@ local function take_woken()
     end
 end
 
--- Run what is ready. Of those that yielded, the first goes first and the others follow from last to second: a yield is
--- a timer in the peer, and this is how its heap gives out timers of the same time. True if another tick is wanted.
-function scheduler.run()
-    take_woken()
-    shared[TICK_WANTED] = 0
-    if put_off_count > 0 then
-        scheduler.finalize_put_off()
+-- Of those that yielded, the first goes first and the others follow from last to second: a yield is a timer in the
+-- peer, and this is how its heap gives out timers of the same time.
+local function promote_yielded()
+    local batch, count = yielded, yielded_count
+    yielded, yielded_count = {}, 0
+    promote(batch[1])
+    for i = count, 2, -1 do
+        promote(batch[i])
     end
+end
+
+-- Run what is ready, at most `budget` fibers; what is left of the budget.
+local function run_round(budget)
     if yielded_count > 0 then
-        local batch, count = yielded, yielded_count
-        yielded, yielded_count = {}, 0
-        promote(batch[1])
-        for i = count, 2, -1 do
-            promote(batch[i])
-        end
+        promote_yielded()
     end
-    local budget = TICK_BUDGET
     while queue_head < queue_tail and budget > 0 do
         queue_head = queue_head + 1
         local strand = queue[queue_head]
@@ -244,6 +247,23 @@ function scheduler.run()
     end
     if queue_head == queue_tail then
         queue_head, queue_tail = 0, 0
+    end
+    return budget
+end
+
+-- Run what is ready. True if another tick is wanted.
+function scheduler.run()
+    take_woken()
+    shared[TICK_WANTED] = 0
+    if put_off_count > 0 then
+        scheduler.finalize_put_off()
+    end
+    local start = yielded_count > 0 and seconds()
+    local budget, round = run_round(TICK_BUDGET), 1
+    -- Another round for fibers that have yielded: anything else that is left may stand for more than a round.
+    while start and round < ROUNDS and yielded_count > 0 and queue_tail == 0 and shared[WOKEN] == 0
+            and put_off_count == 0 and seconds() - start < LONG_TICK do
+        budget, round = run_round(budget), round + 1
     end
     -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
     local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0 or put_off_count > 0

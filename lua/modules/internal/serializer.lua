@@ -11,6 +11,7 @@
 --   ARRAY          table, size, compact      (compact: YAML flow style is asked for)
 --   MAP            table, nil, compact
 local ffi = require('ffi')
+local marks = require('internal.marks')
 
 local floor, format = math.floor, string.format
 local next, type, tostring, tonumber, rawget, pcall, error = next, type, tostring, tonumber, rawget, pcall, error
@@ -347,12 +348,6 @@ classify = function(cfg, value, conversions)
     return by_type[type(value)](cfg, value, conversions)
 end
 
--- ---- decoding -------------------------------------------------------------------------------
-
--- Shared metatables of decoded collections; they keep the style when printed again.
-local array_mt = {__serialize = 'seq'}
-local map_mt = {__serialize = 'map'}
-
 return {
     NIL = NIL, BOOLEAN = BOOLEAN, INTEGER = INTEGER, DOUBLE = DOUBLE,
     STRING = STRING, EXTENSION = EXTENSION, ARRAY = ARRAY, MAP = MAP,
@@ -361,7 +356,7 @@ return {
     options = options,
     with_options = with_options,
     public_cfg = public_cfg,
-    array_mt = array_mt,
-    map_mt = map_mt,
+    array_mt = marks.array_mt,
+    map_mt = marks.map_mt,
     NULL = ffi.cast('void *', 0),
 }

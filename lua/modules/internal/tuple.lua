@@ -8,9 +8,9 @@ local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
 
-local type, error, tonumber, pairs, unpack = type, error, tonumber, pairs, unpack
+local type, error, tonumber, pairs, unpack, rawequal = type, error, tonumber, pairs, unpack, rawequal
 local get, skip, array_header = decoder.get, decoder.skip, decoder.array_header
-local byte_pointer = decoder.byte_pointer
+local byte_pointer, put_bytes = decoder.byte_pointer, msgpack.put_bytes
 
 ffi.cdef('struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[?]; };')
 ffi.cdef('int memcmp(const void *, const void *, size_t);')
@@ -202,17 +202,49 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
+-- Fields of a tuple are found from its start on. In a wider one a loop remembers where it is.
+local WIDE = 32
+
 local function step(tuple, number)
     number = number + 1
-    local value = field(tuple, number)
-    if value ~= nil or number <= len(tuple) then
+    if number <= len(tuple) then
+        return number, field(tuple, number)
+    end
+    return nil
+end
+
+M.step = step
+
+-- The generator of a loop over a tuple: (tuple, number) -> the next number and that field.
+function M.stepper(tuple)
+    if len(tuple) <= WIDE then
+        return step
+    end
+    local p = tuple._data
+    local count, first = array_header(p, 0)
+    local next_number, pos = 1, first
+    return function(owner, number)
+        if not rawequal(owner, tuple) then
+            return step(owner, number)
+        end
+        number = number + 1
+        if not (number <= count) then
+            return nil
+        elseif number < next_number then
+            next_number, pos = 1, first
+        end
+        while next_number < number do
+            next_number, pos = next_number + 1, skip(p, pos)
+        end
+        local value
+        next_number, value, pos = number + 1, get(OPTIONS, p, pos)
         return number, value
     end
 end
 
 -- Generator, parameter and state of a loop over the fields.
 function methods.ipairs(tuple)
-    return step, tuple, 0
+    return M.stepper(tuple), tuple, 0
 end
 
 methods.pairs = methods.ipairs
@@ -243,6 +275,8 @@ ffi.metatype(tuple_type, {
 M.pairs = methods.ipairs
 
 msgpack.is_tuple, msgpack.raw_tuple = is, raw
-msgpack.register(tuple_type, raw)
+msgpack.register(tuple_type, function(tuple, pos)
+    return put_bytes(tuple._data, tuple._size, pos)
+end)
 
 return M

@@ -145,24 +145,24 @@ end
 
 -- ---- scalars: styles ------------------------------------------------------------------------
 
--- text[position..stop], where single spaces become line ends past the width; a quoted text
--- keeps its first and its last character.
-local function put_folded(e, text, position, stop, quoted)
-    local size = #text
-    while position <= stop do
-        local space = find(text, ' ', position, true)
-        if not space or space > stop then
+-- A line of a text, where single spaces become line ends past the width. A quoted text keeps its first and its last
+-- character: `is_first` and `is_last` tell that they are in this line.
+local function put_folded(e, line, is_first, is_last)
+    local position, size = 1, #line
+    while position <= size do
+        local space = find(line, ' ', position, true)
+        if not space then
             break
         end
         if space > position then
-            local word = sub(text, position, space - 1)
+            local word = sub(line, position, space - 1)
             put(e, word, characters(word))
         end
         local last = space
-        while last < stop and byte(text, last + 1) == 32 do
+        while last < size and byte(line, last + 1) == 32 do
             last = last + 1
         end
-        local at_edge = quoted and (space == 1 or space == size)
+        local at_edge = is_first and space == 1 or is_last and space == size
         if last == space and e.column > WIDTH and not at_edge then
             e.indention = false
             write_indent(e)
@@ -171,8 +171,8 @@ local function put_folded(e, text, position, stop, quoted)
         end
         position = last + 1
     end
-    if position <= stop then
-        local word = sub(text, position, stop)
+    if position <= size then
+        local word = sub(line, position)
         put(e, word, characters(word))
     end
 end
@@ -182,7 +182,7 @@ local function put_words(e, text, allow_breaks, quoted)
     if not allow_breaks or e.column + columns <= WIDTH then
         put(e, text, columns)
     else
-        put_folded(e, text, 1, #text, quoted)
+        put_folded(e, text, quoted, quoted)
     end
 end
 
@@ -197,13 +197,20 @@ local function write_plain(e, text, allow_breaks)
     end_scalar(e)
 end
 
--- The first and the last position of the next run of line breaks.
-local function find_breaks(text, position)
-    local from = find(text, '\n', position, true)
-    local separator = find(text, '\226\128[\168\169]', position)
-    if not from or (separator and separator < from) then
-        from = separator
+-- The position of the next line end, a line feed or a separator.
+local function find_line_end(text, position)
+    while true do
+        position = find(text, '[\n\226]', position)
+        if not position or byte(text, position) == 10 or find(text, '^\128[\168\169]', position + 1) then
+            return position
+        end
+        position = position + 1
     end
+end
+
+-- The first and the last position of the next run of line ends.
+local function find_breaks(text, position)
+    local from = find_line_end(text, position)
     if not from then
         return nil
     end
@@ -225,7 +232,8 @@ local function put_lines(e, text)
     local position, size = 1, #text
     while position <= size do
         local from, to = find_breaks(text, position)
-        put_folded(e, text, position, (from or size + 1) - 1, true)
+        local stop = (from or size + 1) - 1
+        put_folded(e, sub(text, position, stop), position == 1, stop == size)
         if not from then
             return
         end
@@ -292,6 +300,15 @@ local function write_double(e, text, allow_breaks)
     local position, size = 1, #text
     local after_space = false
     while position <= size do
+        local _, plain = find(text, '^[!#-%[%]-~]+', position)
+        if plain then
+            put(e, sub(text, position, plain), plain - position + 1)
+            after_space = false
+            position = plain + 1
+            if position > size then
+                break
+            end
+        end
         local code, width = code_point(text, position)
         local char = sub(text, position, position + width - 1)
         if is_escaped(char, code) then

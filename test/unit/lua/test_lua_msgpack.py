@@ -154,8 +154,10 @@ def test_registered_types(evaluate: Evaluate) -> None:
         r"""
         local ffi, msgpack = require('ffi'), require('internal.msgpack')
         local point = ffi.typeof('struct { int x; int y; }')
-        msgpack.register(point, function(p) return '\213\7' .. string.char(p.x, p.y) end)
-        msgpack.register_extension(7, function(bytes) return point(bytes:byte(1, 2)) end)
+        msgpack.register(point, function(p, pos)
+            return msgpack.put_bytes('\213\7' .. string.char(p.x, p.y), 4, pos)
+        end)
+        msgpack.register_extension(7, function(p, pos) return point(p[pos], p[pos + 1]) end)
         local back = msgpack.decode(msgpack.encode({point(3, 4)}))[1]
         return ffi.istype(point, back), back.x, back.y"""
     ) == [True, 3, 4]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
+from box.data.codec import pack
 from box.errors import BoxError
 
 from .conftest import Lua
@@ -154,3 +156,102 @@ def test_sources_are_merged_in_the_order_of_a_key(lua: Lua) -> None:
         return merger.new(k, {source({1}, {3}), source({2}, {9})}):select(),
             merger.new(k, {source({3}, {1}), source({2})}, {reverse = true}):select({limit = 2})"""
     ) == [[[1], [2], [3], [9]], [[3], [2]]]
+
+
+def test_decimals_and_uuids_travel_byte_for_byte(lua: Lua) -> None:
+    """As Python's codec writes them: zeros before and after the point, both signs, 38 digits, every size of header."""
+    texts = ["0", "-0", "0.00", "7", "-7", "12", "123456", "0.05", "-0.050", "99.5", "9" * 38, "0." + "1" * 38]
+    uuid = "c8f0fa1f-da29-438c-a040-393f1126ad39"
+    shown, packed, uuid_shown, uuid_packed = lua(
+        """
+        local texts, id = ...
+        local msgpack, decimal, uuid = require('msgpack'), require('decimal'), require('uuid')
+        local shown, packed = {}, {}
+        for i, text in ipairs(texts) do
+            packed[i] = msgpack.encode(decimal.new(text))
+            shown[i] = tostring((msgpack.decode(packed[i])))
+            packed[i] = packed[i]:hex()
+        end
+        local bytes = msgpack.encode(uuid.fromstr(id))
+        return shown, packed, tostring((msgpack.decode(bytes))), bytes:hex()""",
+        texts,
+        uuid,
+    )
+    assert shown == texts
+    assert packed == [pack(Decimal(text)).hex() for text in texts]
+    assert (uuid_shown, uuid_packed) == (uuid, pack(UUID(uuid)).hex())
+
+
+def test_what_a_serializer_of_the_user_encodes_meanwhile_is_not_mixed_up(lua: Lua) -> None:
+    """It may encode, wait while other fibers encode, and fail."""
+    assert lua(
+        """
+        local msgpack, json, fiber = require('msgpack'), require('json'), require('fiber')
+        local function object(number)
+            return setmetatable({}, {__serialize = function()
+                local bytes = #msgpack.encode({('x'):rep(number * 1000)})
+                fiber.sleep(0.001)
+                if number == 3 then error('three') end
+                return {number, bytes > 0}
+            end})
+        end
+        local results, done = {}, fiber.channel(4)
+        for number = 1, 4 do
+            fiber.create(function()
+                for _ = 1, 5 do
+                    local ok, bytes = pcall(msgpack.encode, {number, object(number), ('y'):rep(number), object(number)})
+                    results[number] = ok and json.encode((msgpack.decode(bytes))) or tostring(bytes):match('three')
+                end
+                done:put(true)
+            end)
+        end
+        for _ = 1, 4 do done:get() end
+        return results"""
+    ) == [[*(f'[{n},[{n},true],"{"y" * n}",[{n},true]]' for n in (1, 2)), "three", '[4,[4,true],"yyyy",[4,true]]']]
+
+
+MARKED = {
+    "tuple field": "box.tuple.new{1, {}}[2]",
+    "path of a tuple": "box.tuple.new{1, {a = {}}}['[2].a']",
+    "tuple:totable": "box.tuple.new{}:totable()",
+    "tuple:totable of a part": "box.tuple.new{1, {}}:totable(2, 2)[1]",
+    "json": "require('json').decode('[]')",
+    "nested json": "require('json').decode('{\"a\": [ ]}').a",
+    "yaml": "require('yaml').decode('[]')",
+    "yaml of an anchor": "require('yaml').decode('[&a [], *a]')[2]",
+    "msgpack": "require('msgpack').decode('\\144')",
+    "mark given by hand": "setmetatable({}, require('json').array_mt)",
+}
+
+
+@pytest.mark.parametrize("source", MARKED.values(), ids=MARKED.keys())
+def test_a_name_takes_the_mark_of_an_empty_array_off(lua: Lua, source: str) -> None:
+    """It is encoded as an array while it is empty and as a map from then on; and the other way for maps."""
+    assert lua(
+        f"""
+        local array, msgpack = {source}, require('msgpack')
+        local before = msgpack.encode(array):hex()
+        array.test = 48
+        return before, msgpack.encode(array):hex(), getmetatable(array) == nil, require('json').encode(array)"""
+    ) == ["90", "81a47465737430", True, '{"test":48}']
+
+
+def test_a_number_takes_the_mark_of_an_empty_map_off(lua: Lua) -> None:
+    assert lua(
+        """
+        local json, results = require('json'), {}
+        for i, text in ipairs{'{}', '[1]'} do
+            local value = json.decode(text)
+            value[#value + 1] = 'x'
+            results[i] = json.encode(value)
+        end
+        return results, json.array_mt == require('msgpack').array_mt, json.map_mt == require('yaml').map_mt"""
+    ) == [['["x"]', '[1,"x"]'], True, True]
+
+
+def test_a_json_path_finds_false(lua: Lua) -> None:
+    assert lua(
+        """
+        local tuple = box.tuple.new{1, false, {a = false, b = true}}
+        return tuple['[2]'], tuple['[3].a'], tuple['[3].b'], tuple['[3].c']"""
+    ) == [False, False, True, None]

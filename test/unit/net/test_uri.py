@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from box.errors import BoxError
@@ -70,3 +72,11 @@ def test_option() -> None:
             check(bad, "replication")
         expected = "Incorrect value for option 'replication': expected host:service or /unix.socket"
         assert failure.value.message == expected
+
+
+@pytest.mark.parametrize("text", ["host/" + "%AB" * 60 + "\x01", "a@" * 3000 + "\x01", "h?" + "/?:" * 3000 + "\x01"])
+def test_what_is_no_address_is_refused_at_once(text: str) -> None:
+    """However many ways there are to read its beginning."""
+    start = time.perf_counter()
+    assert parse(text) is None
+    assert time.perf_counter() - start < 1.0

@@ -1,8 +1,9 @@
 -- Inside the peer: our JSON against its own, in both directions. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
-package.preload['internal.arguments'] = assert(loadfile(modules .. '/internal/arguments.lua'))
-package.preload['internal.serializer'] = assert(loadfile(modules .. '/internal/serializer.lua'))
+for _, name in ipairs({'arguments', 'marks', 'serializer', 'json_decode', 'json_encode'}) do
+    package.preload['internal.' .. name] = assert(loadfile(modules .. '/internal/' .. name .. '.lua'))
+end
 local ours, theirs, yaml = assert(loadfile(modules .. '/json.lua'))(), require('json'), require('yaml')
 local value = dofile(here .. 'random_values.lua')
 local differ = 0

@@ -1,0 +1,125 @@
+"""`python -m test.bench.growth`: how the time of each public call grows with its data, beside the peer's.
+
+Each scenario of growth.lua is timed at n, 10 n and, where it is quick, 100 n. The exponent is the slope of the last
+two: 1 for a call whose time grows as its data, 2 where twice the data take four times as long. Rows marked `!` grow
+faster than the peer's. Nothing here fails because of a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from test.bench.__main__ import compiled_modules, peer_command
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_PROGRAM = _HERE / "growth.lua"
+OWN_COMMAND = (sys.executable, "-m", "console")
+_LINEAR = 1.2
+_MARGIN = 0.15
+"""An exponent above the first that is more than this above the peer's is marked."""
+_DEADLINE = 1800
+
+
+@dataclass(slots=True)
+class Growth:
+    """The times of one scenario: (size, microseconds), sizes rising; empty if it failed."""
+
+    name: str
+    times: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def exponent(self) -> float | None:
+        """The slope of the last two times on a double logarithmic scale."""
+        if len(self.times) < 2:
+            return None
+        (size, time), (larger_size, larger_time) = self.times[-2:]
+        return math.log(larger_time / time) / math.log(larger_size / size)
+
+
+def names(command: tuple[str, ...]) -> list[str]:
+    """All scenarios, in their order."""
+    with tempfile.TemporaryDirectory(prefix="growth") as directory:
+        done = subprocess.run(
+            [*command, str(_PROGRAM), directory, "list"], capture_output=True, text=True, cwd=_ROOT, check=True
+        )
+    return done.stdout.split()
+
+
+def measure(command: tuple[str, ...], wanted: list[str], scale: float = 1.0) -> dict[str, Growth]:
+    """Run the scenarios. A process that dies loses the one it was at; another goes on with the rest."""
+    results: dict[str, Growth] = {}
+    left = list(wanted)
+    while left:
+        last = None
+        for growth in _run(command, left, scale):
+            results[growth.name] = last = growth
+        if last is None:
+            break
+        left = left[left.index(last.name) + 1 :]
+    return results
+
+
+def _run(command: tuple[str, ...], wanted: list[str], scale: float) -> Iterator[Growth]:
+    with tempfile.TemporaryDirectory(prefix="growth") as directory:
+        done = subprocess.run(
+            [*command, str(_PROGRAM), directory, str(scale), *wanted],
+            stdout=subprocess.PIPE,
+            stderr=sys.stderr if sys.stderr.isatty() else subprocess.DEVNULL,
+            text=True,
+            cwd=_ROOT,
+            timeout=_DEADLINE,
+            check=False,
+        )
+    growth: Growth | None = None
+    for line in done.stdout.splitlines():
+        name, *figures = line.split()
+        if growth is None or growth.name != name:
+            if growth is not None:
+                yield growth
+            growth = Growth(name)
+        if figures:
+            growth.times.append((int(figures[0]), float(figures[1])))
+    if growth is not None:
+        yield growth
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _row(own: Growth, peers: Growth | None) -> str:
+    size, time = own.times[-1] if own.times else (None, None)
+    theirs = dict(peers.times).get(size) if peers is not None and size is not None else None
+    exponents = own.exponent, None if peers is None else peers.exponent
+    marked = exponents[0] is not None and exponents[0] > max(_LINEAR, (exponents[1] or 1.0) + _MARGIN)
+    texts = ["" if exponent is None else f"{exponent:.2f}" for exponent in exponents]
+    ratio = f"{time / theirs:.2f}" if time and theirs else ""
+    mark = " !" if marked else ""
+    return f"| {own.name} | {size} | {_number(time)} | {_number(theirs)} | {ratio} | {texts[0]}{mark} | {texts[1]} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m test.bench.growth", description=__doc__)
+    parser.add_argument("names", nargs="*", help="scenarios, or the beginnings of their names; all by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor of all sizes")
+    args = parser.parse_args()
+    with compiled_modules():
+        wanted = [name for name in names(OWN_COMMAND) if not args.names or name.startswith(tuple(args.names))]
+        own = measure(OWN_COMMAND, wanted, args.scale)
+        peer = peer_command()
+        peers = measure(peer, wanted, args.scale) if peer is not None else {}
+    print("| call | size | this node, us | peer, us | ratio | exponent | peer's |\n|---|---:|---:|---:|---:|---:|---:|")
+    for name in wanted:
+        print(_row(own.get(name, Growth(name)), peers.get(name)))
+
+
+if __name__ == "__main__":
+    main()

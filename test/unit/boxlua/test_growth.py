@@ -1,0 +1,44 @@
+"""The time of a call grows as its data: ten times the data take about ten times as long, not a hundred times."""
+
+from __future__ import annotations
+
+from test.bench.growth import OWN_COMMAND, measure
+
+LIMIT = 1.6
+"""What grows with the square shows 2; other work on the machine shifts what is linear by a few tenths."""
+ATTEMPTS = 4
+LISTS = ("objects", "tuples", "decimals", "uuids", "errors")
+CALLS = [
+    *(f"msgpack.encode.{kind}" for kind in LISTS),
+    *(f"msgpack.decode.{kind}" for kind in ("decimals", "uuids", "maps")),
+    *(f"net_box.{way}.{kind}" for way in ("send", "receive") for kind in LISTS[:4]),
+    *(
+        f"{codec}.encode.{kind}"
+        for codec in ("json", "yaml")
+        for kind in ("document", "indented", "paragraphs", "maps")
+    ),
+    *(f"{codec}.decode.{kind}" for codec in ("json", "yaml") for kind in ("document", "quoted", "maps")),
+    *(f"tuple.{name}" for name in ("pairs", "ipairs", "find", "findall", "update_many", "tostring", "totable")),
+    "uri.parse",
+    "fiber.yield",
+    "fiber.cancel",
+    "channel.timeouts",
+    "cond.broadcast",
+    "space.transaction",
+    "space.savepoints",
+    "console.answer",
+]
+
+
+def test_no_call_grows_faster_than_its_data() -> None:
+    """What is above the limit is measured again: only other work on the machine makes it differ from time to time."""
+    steep = dict.fromkeys(CALLS, 0.0)
+    for _ in range(ATTEMPTS):
+        found = measure(OWN_COMMAND, list(steep))
+        assert set(found) == set(steep), "a scenario has ended the node"
+        exponents = {name: growth.exponent for name, growth in found.items()}
+        assert None not in exponents.values(), "a scenario has failed"
+        steep = {name: exponent for name, exponent in exponents.items() if exponent is not None and exponent > LIMIT}
+        if not steep:
+            return
+    raise AssertionError(f"exponents above {LIMIT}: {steep}")
