@@ -2,7 +2,7 @@
 
 ```
 start         a task for the rest            before it no task is current: not for `asyncio.timeout` and the like
-first_step    a task for the rest            a stand-in is current meanwhile; 3 us more
+first_step    a task for the rest            a stand-in is current meanwhile; 1 us more
 run_at_once   the coroutine is given up      for what must not wait
 ```
 

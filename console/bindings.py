@@ -118,7 +118,7 @@ class Consoles:
     # -- servers -------------------------------------------------------------------------------------------
 
     async def _listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
-        server = ConsoleServer(self._node, self._runtime, self._serve)
+        server = ConsoleServer(self._node.log, self._runtime, self._serve)
         try:
             await server.listen(address.decode(errors="surrogateescape"))
         except ListenError as error:

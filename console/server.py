@@ -13,13 +13,12 @@ import socket
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from box.log import Level
+from box.log import Level, Log
 from box.net import uri as uris
 from box.net.sockets import BACKLOG, address_text, host_of, is_abandoned, remove_socket_file
 from lua.boundary import error_from_exception
 
 if TYPE_CHECKING:
-    from box.instance.node import Instance
     from lua.runtime import Runtime
 
 VERSION = "2.8.1"
@@ -196,9 +195,10 @@ class ConsoleServer:
     """One listening address. `serve` runs the session of an accepted connection."""
 
     def __init__(
-        self, node: Instance, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
+        self, log: Log, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
     ) -> None:
-        self._node = node
+        self._loop = runtime.loop
+        self._log = log
         self._runtime = runtime
         self._serve = serve
         self._server: asyncio.Server | None = None
@@ -231,7 +231,7 @@ class ConsoleServer:
         sock.setblocking(False)
         try:
             self._bind_unix(sock, path)
-            self._server = await self._node.loop.create_unix_server(self._accept, sock=sock, backlog=BACKLOG)
+            self._server = await self._loop.create_unix_server(self._accept, sock=sock, backlog=BACKLOG)
         except OSError:
             sock.close()
             raise
@@ -248,7 +248,7 @@ class ConsoleServer:
             sock.bind(path)
 
     async def _listen_tcp(self, uri: uris.Uri) -> None:
-        self._server = await self._node.loop.create_server(
+        self._server = await self._loop.create_server(
             self._accept, host_of(uri), int(uri.service or 0), backlog=BACKLOG, reuse_address=True
         )
 
@@ -257,7 +257,7 @@ class ConsoleServer:
 
     def _on_made(self, connection: ConsoleConnection) -> None:
         self._connections.add(connection)
-        task = self._node.loop.create_task(self._run(connection))
+        task = self._loop.create_task(self._run(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -266,13 +266,13 @@ class ConsoleServer:
             await self._serve(connection)
         except Exception as error:
             # A session's failure is the session's own: on_connect that refuses, a hook that raises.
-            self._node.log.error(f"console: {error_from_exception(error).message}")
+            self._log.error(f"console: {error_from_exception(error).message}")
         finally:
             connection.close()
             self._connections.discard(connection)
 
     def _say(self, fiber: str, text: str) -> None:
-        self._node.log.say(Level.INFO, text, fiber=fiber)
+        self._log.say(Level.INFO, text, fiber=fiber)
 
     @property
     def bound_port(self) -> int:
