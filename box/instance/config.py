@@ -16,6 +16,7 @@ from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.instance.quorum import check_synchro_quorum
+from box.journal.journal import WAL_MODES
 from box.log import check_log_target, log_level
 
 _QUOTA_MAX = 4398046510080
@@ -311,7 +312,7 @@ def _check_sizes(values: Values) -> None:
     _require(values, "readahead", "specified value is out of bounds", lambda size: _int32(size) >= 128)
     _require(values, "checkpoint_count", "the value must not be less than one", lambda count: _int32(count) >= 1)
     _require(values, "wal_max_size", "the value must be greater than one", lambda size: _int64(size) > 1)
-    if values["wal_mode"] not in ("none", "write", "fsync"):
+    if values["wal_mode"] not in WAL_MODES:
         raise _bad("wal_mode", values["wal_mode"])
     _require(values, "wal_queue_max_size", "wal_queue_max_size must be >= 0", lambda size: _int64(size) >= 0)
     _require(values, "wal_cleanup_delay", "value must be >= 0", lambda delay: delay >= 0)

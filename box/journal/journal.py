@@ -57,6 +57,7 @@ _READERS: Final = 4
 _NO_THRESHOLD: Final = 10**18
 
 WAL_MODES: Final = ("none", "write", "fsync")
+"""The values of `box.cfg.wal_mode`."""
 
 
 class _FinishedBatch:
