@@ -20,8 +20,8 @@ local NULL = ffi.cast('void *', 0)
 local number_cell = ffi.new('union { double d; float f; int64_t i; uint64_t u; int32_t half[2]; }')
 
 local buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
--- Buffers that are free: one more than calls out of the encoder have been under way at once.
-local spares, spare_count = {}, 0
+-- Buffers that are free, a chain: one more than calls out of the encoder have been under way at once.
+local spares
 local put
 
 -- ctype id -> function(value, pos, buffer) -> next position; for decimal, uuid, tuple and other modules' cdata. There is
@@ -47,10 +47,9 @@ end
 -- Another buffer for what is called, until `swap_back` with what this returns.
 local function swap()
     local outer, outer_capacity = buffer, capacity
-    if spare_count > 0 then
-        local spare = spares[spare_count]
-        spares[spare_count] = nil
-        spare_count = spare_count - 1
+    local spare = spares
+    if spare then
+        spares = spare.next
         buffer, capacity = spare.buffer, spare.capacity
     else
         buffer, capacity = ffi.new(bytes_type, INITIAL_SIZE), INITIAL_SIZE - MARGIN
@@ -60,8 +59,10 @@ end
 
 -- The buffer of now is free, for whoever else was called has ended or holds its own: it need not be the one `swap` gave.
 local function swap_back(outer, outer_capacity)
-    spare_count = spare_count + 1
-    spares[spare_count] = {buffer = buffer, capacity = capacity}
+    -- A new table may set off a finalizer, which swaps too: it comes before the chain is looked at, and nothing after it
+    -- allocates.
+    local spare = {buffer = buffer, capacity = capacity, next = false}
+    spare.next, spares = spares, spare
     buffer, capacity = outer, outer_capacity
 end
 
