@@ -20,13 +20,13 @@ from box.wire.constants import Key, RequestType
 if TYPE_CHECKING:
     from box.data.format import FieldDef, TupleFormat
     from box.index import Index
+    from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
     from box.schema.sequence import Sequence
     from box.schema.session_settings import SessionSettings
     from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
     RowFilter = Callable[[Credentials, bytes], bool]
-    SystemTrigger = Callable[[Context, Transaction, Statement], None]
+    SystemTrigger = Callable[[Credentials, DdlTransaction, DdlStatement], None]
 
 
 class _Nothing:

@@ -90,7 +90,7 @@ class GeneralWrite:
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
         with self._storage.alteration(txn):
-            space.system_trigger(ctx, txn, statement)
+            space.system_trigger(ctx.credentials, txn, statement)
 
     # -- changing the indexes
 

@@ -1,20 +1,19 @@
 """Triggers of the system spaces: every change of the dictionary is a change of a system space.
 
-Each is called as `trigger(schema, ctx, txn, stmt)` inside the changing transaction, right after the row is in the
-indexes: `ctx.credentials` tells who asks, `stmt.old` and `stmt.new` are the row before and after (None: there is
-none), `stmt.type` the request type, `stmt.row` the journal row; `txn.check_single_statement(what)` refuses work
-that must be alone in its transaction. A trigger raises before it changes anything, or changes the dictionary and
-appends to `stmt.on_rollback` how to take that back.
+Each is called as `trigger(schema, credentials, txn, stmt)` inside the changing transaction, right after the row is in
+the indexes: `credentials` tells who asks, the rest is told in `dictionary_change`. A trigger raises before it changes
+anything, or changes the dictionary and appends to `stmt.on_rollback` how to take that back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from box.schema.access import Credentials
 from box.schema.ddl.access import on_replace_priv, on_replace_user
 from box.schema.ddl.cluster import on_replace_cluster, on_replace_schema
 from box.schema.ddl.collation import on_replace_collation
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.ddl.function import on_replace_func
 from box.schema.ddl.index import on_replace_func_index, on_replace_index
 from box.schema.ddl.sequence import on_replace_sequence, on_replace_sequence_data, on_replace_space_sequence
@@ -23,13 +22,9 @@ from box.schema.ddl.sql import on_replace_ck_constraint, on_replace_fk_constrain
 from box.schema.ids import SpaceId
 from box.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
-
 __all__ = ["TRIGGERS"]
 
-TRIGGERS: dict[int, Callable[[Schema, Context, Transaction, Statement], None]] = {
+TRIGGERS: dict[int, Callable[[Schema, Credentials, DdlTransaction, DdlStatement], None]] = {
     SpaceId.SCHEMA: on_replace_schema,
     SpaceId.COLLATION: on_replace_collation,
     SpaceId.SPACE: on_replace_space,

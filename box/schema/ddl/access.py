@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error
 from box.schema.access import (
@@ -10,6 +10,7 @@ from box.schema.access import (
     EMPTY_PASSWORD,
     HASH_SIZE,
     UNIVERSE,
+    Credentials,
     ObjectKey,
     Privilege,
     User,
@@ -19,15 +20,12 @@ from box.schema.access import (
     privilege_name,
     refresh,
 )
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier, too_long
 from box.schema.ids import NAME_MAX, USER_MAX, UserId
 from box.schema.schema import Grant, Schema
 from box.schema.upgrade import ALL_OF_ADMIN, is_older
-
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
 _OBJECT_TYPES = frozenset(("universe", "space", "function", "user", "role", "sequence", "collation"))
 _ENCODED_HASH_SIZE = 28
@@ -37,21 +35,21 @@ _ENCODED_HASH_SIZE = 28
 # --- _user ---
 
 
-def on_replace_user(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_user(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create, change or drop a user or a role."""
     uid = Fields(stmt.first).u32(0)
     user = schema.users.get(uid)
     if stmt.new is None:
-        _drop_user(schema, ctx, stmt, schema.user(uid))
+        _drop_user(schema, credentials, stmt, schema.user(uid))
     elif user is None:
-        _create_user(schema, ctx, stmt)
+        _create_user(schema, credentials, stmt)
     else:
-        _alter_user(schema, ctx, stmt, user)
+        _alter_user(schema, credentials, stmt, user)
 
 
-def _create_user(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _create_user(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     user = decode_user(stmt.last)
-    check_ddl(ctx.credentials, Privilege.C, (user.type, user.uid), user.name, user.owner)
+    check_ddl(credentials, Privilege.C, (user.type, user.uid), user.name, user.owner)
     if len(schema.users) >= USER_MAX:
         raise client_error(ErrorCode.USER_MAX, USER_MAX)
     schema.add_user(user)
@@ -64,8 +62,8 @@ def _create_user(schema: Schema, ctx: Context, stmt: Statement) -> None:
     stmt.on_rollback.append(undo)
 
 
-def _drop_user(schema: Schema, ctx: Context, stmt: Statement, user: User) -> None:
-    check_ddl(ctx.credentials, Privilege.D, (user.type, user.uid), user.name, user.owner)
+def _drop_user(schema: Schema, credentials: Credentials, stmt: DdlStatement, user: User) -> None:
+    check_ddl(credentials, Privilege.D, (user.type, user.uid), user.name, user.owner)
     if user.uid <= UserId.PUBLIC or user.uid == UserId.SUPER:
         raise client_error(ErrorCode.DROP_USER, user.name, "the user or the role is a system")
     if _has_objects(schema, user):
@@ -92,9 +90,9 @@ def _has_objects(schema: Schema, user: User) -> bool:
     )
 
 
-def _alter_user(schema: Schema, ctx: Context, stmt: Statement, user: User) -> None:
+def _alter_user(schema: Schema, credentials: Credentials, stmt: DdlStatement, user: User) -> None:
     changed = decode_user(stmt.last)
-    check_ddl(ctx.credentials, Privilege.A, (user.type, user.uid), changed.name, changed.uid)
+    check_ddl(credentials, Privilege.A, (user.type, user.uid), changed.name, changed.uid)
     saved = (user.name, user.owner, user.type, user.hash2)
 
     def assign(name: str, owner: int, kind: str, hash2: bytes) -> None:
@@ -157,11 +155,11 @@ def _decode_password(user: User, value: Any) -> bytes:
 # --- _priv ---
 
 
-def on_replace_priv(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Grant, change or revoke."""
     action = Privilege.REVOKE if stmt.new is None else Privilege.GRANT
     grantee_id, key, grant = decode_grant(stmt.last)
-    grantee = _check_grant(schema, ctx, grantee_id, key, grant, action)
+    grantee = _check_grant(schema, credentials, grantee_id, key, grant, action)
     slot = (grantee_id, key)
     before = (schema.grants.get(slot), grantee.granted.get(key, 0), set(grantee.roles))
     _set_grant(schema, grantee, key, None if stmt.new is None else grant)
@@ -189,12 +187,12 @@ def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
 
 
 def _check_grant(
-    schema: Schema, ctx: Context, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege
+    schema: Schema, credentials: Credentials, grantee_id: int, key: ObjectKey, grant: Grant, action: Privilege
 ) -> User:
     """Check that both users and the object exist and that the grantor may give it away; return the grantee."""
     grantor, grantee = schema.user(grant.grantor), schema.user(grantee_id)
     name = schema.object_name(key)
-    check_ddl(ctx.credentials, action, key, name, grantor.uid)
+    check_ddl(credentials, action, key, name, grantor.uid)
     if not _may_give(schema, grantor, key, grant):
         raise access_denied(privilege_name(action), key[0], name, grantor.name)
     if key[0] == "role" and key[1] is not None:

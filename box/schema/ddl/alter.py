@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from box.data.format import TupleFormat
 from box.data.keydef import KeyDef
 from box.data.show import tuple_str
 from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef, create_index
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.options import check_collation
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
 from box.schema.sysview import create_view_index, row_filter
-
-if TYPE_CHECKING:
-    from box.txn.transaction import Statement, Transaction
 
 
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
@@ -53,7 +51,7 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
     return create_index(definition, primary, space_name=space.name, engine=space.engine)
 
 
-def exchange(schema: Schema, stmt: Statement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
+def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
     """Install a layout; the statement's rollback installs the present one again.
 
     `is_visible`: clients see the difference, so the schema version grows.
@@ -71,7 +69,7 @@ def exchange(schema: Schema, stmt: Statement, space: Space, layout: Layout, *, i
     stmt.on_rollback.append(lambda: install(before))
 
 
-def check_format(schema: Schema, txn: Transaction, space: Space, new_format: TupleFormat) -> None:
+def check_format(schema: Schema, txn: DdlTransaction, space: Space, new_format: TupleFormat) -> None:
     """Check stored tuples against a format that may be stricter than the present one."""
     if new_format.can_store(space.format) or is_empty(space):
         return

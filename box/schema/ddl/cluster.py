@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error, unsupported
+from box.schema.access import Credentials
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.ids import REPLICA_MAX
 from box.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
-
-def on_replace_schema(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_schema(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Follow the replica set's UUID under the key `cluster`; other keys mean nothing here."""
     fields = Fields(stmt.last)
     if fields.string(0) != "cluster":
@@ -32,7 +29,7 @@ def on_replace_schema(schema: Schema, ctx: Context, txn: Transaction, stmt: Stat
         hook(schema.replicaset_uuid)
 
 
-def on_replace_cluster(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_cluster(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Register or remove an instance; it counts when the transaction is committed."""
     fields = Fields(stmt.last)
     replica_id = fields.u32(0)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.schema.access import Privilege, check_ddl
+from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.collation_def import CollationDef
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.identifier import check_identifier
 from box.schema.ids import NAME_MAX
 from box.schema.options import ENUM, check_options
 from box.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
 _OPTS_FIELD = 5
 _LOCALE_MAX = 30
@@ -32,13 +27,13 @@ _OPTIONS = {
 """ICU's attributes and their values, in the order in which they are checked; DEFAULT is always possible."""
 
 
-def on_replace_collation(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_collation(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create or drop a collation."""
     if stmt.new is not None and stmt.old is not None:
         raise unsupported("collation", "alter")
     if stmt.new is not None:
         collation = decode_collation(stmt.new)
-        _check_ddl(ctx, Privilege.C, collation)
+        _check_ddl(credentials, Privilege.C, collation)
         schema.add_collation(collation)
         stmt.on_rollback.append(lambda: schema.remove_collation(collation))
         return
@@ -46,13 +41,13 @@ def on_replace_collation(schema: Schema, ctx: Context, txn: Transaction, stmt: S
     if collation_id == 0:
         raise client_error(ErrorCode.DROP_COLLATION, "none", "system collation")
     collation = schema.collations[collation_id]
-    _check_ddl(ctx, Privilege.D, collation)
+    _check_ddl(credentials, Privilege.D, collation)
     schema.remove_collation(collation)
     stmt.on_rollback.append(lambda: schema.add_collation(collation))
 
 
-def _check_ddl(ctx: Context, privilege: Privilege, collation: CollationDef) -> None:
-    check_ddl(ctx.credentials, privilege, ("collation", collation.id), collation.name, collation.owner)
+def _check_ddl(credentials: Credentials, privilege: Privilege, collation: CollationDef) -> None:
+    check_ddl(credentials, privilege, ("collation", collation.id), collation.name, collation.owner)
 
 
 def decode_collation(raw: bytes) -> CollationDef:

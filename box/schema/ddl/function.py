@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.schema.access import Privilege, check_ddl
+from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.bootstrap import sql_function_names
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.function import Function, decode_function
 from box.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
-
 _SQL_FUNCTIONS = sql_function_names()
 
 
-def on_replace_func(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_func(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create or drop a function; an alter must not change anything."""
     function_id = Fields(stmt.first).u32(0)
     function = schema.functions.get(function_id)
     if stmt.new is None:
         if function is None:
             raise client_error(ErrorCode.NO_SUCH_FUNCTION, str(function_id))
-        _drop_function(schema, ctx, stmt, function)
+        _drop_function(schema, credentials, stmt, function)
     elif function is None:
-        _create_function(schema, ctx, stmt)
+        _create_function(schema, credentials, stmt)
     elif stmt.old is None or decode_function(stmt.old) != decode_function(stmt.new):
         raise unsupported("function", "alter")
 
 
-def _create_function(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _create_function(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     definition = decode_function(stmt.last)
-    check_ddl(ctx.credentials, Privilege.C, ("function", definition.id), definition.name, definition.owner)
+    check_ddl(credentials, Privilege.C, ("function", definition.id), definition.name, definition.owner)
     if definition.language == "SQL_BUILTIN" and definition.name not in _SQL_FUNCTIONS:
         raise client_error(ErrorCode.CREATE_FUNCTION, definition.name, "given built-in is not predefined")
     function = Function(definition)
@@ -49,8 +44,8 @@ def _create_function(schema: Schema, ctx: Context, stmt: Statement) -> None:
     stmt.on_rollback.append(undo)
 
 
-def _drop_function(schema: Schema, ctx: Context, stmt: Statement, function: Function) -> None:
-    check_ddl(ctx.credentials, Privilege.D, ("function", function.id), function.name, function.owner)
+def _drop_function(schema: Schema, credentials: Credentials, stmt: DdlStatement, function: Function) -> None:
+    check_ddl(credentials, Privilege.D, ("function", function.id), function.name, function.owner)
 
     def wrong(text: str) -> BoxError:
         # The peer shows the owner's id where one expects the function's.

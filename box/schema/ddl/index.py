@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from box.data.format import TupleFormat
 from box.data.keydef import KeyDef, PartDef
 from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef
-from box.schema.access import Privilege, check_ddl
+from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import build_index, check_format, exchange, is_empty, make_format, make_index
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.index_def import decode_index
 from box.schema.schema import Schema
 from box.schema.sequence import check_sequence_part
 from box.schema.space import Layout, Space
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
-
-def on_replace_index(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_index(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create, alter or drop an index. The dictionary, not the old tuple, says whether it exists."""
     fields = Fields(stmt.first)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
     privilege = Privilege.D if stmt.new is None else Privilege.C if stmt.old is None else Privilege.A
-    check_ddl(ctx.credentials, privilege, ("space", space.id), space.name, space.owner)
+    check_ddl(credentials, privilege, ("space", space.id), space.name, space.owner)
     if iid == 0 and stmt.new is None:
         _check_drop_primary(space)
     if iid != 0 and space.primary is None:
@@ -54,7 +51,7 @@ def _check_drop_primary(space: Space) -> None:
         raise client_error(ErrorCode.ALTER_SPACE, space.name, text)
 
 
-def _drop_index(schema: Schema, stmt: Statement, space: Space, iid: int) -> None:
+def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> None:
     space.index(iid)
     indexes = {number: index for number, index in space.indexes.items() if number != iid}
     new_format = make_format(schema, space.definition, (index.definition for index in indexes.values()))
@@ -68,7 +65,7 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
     return make_format(schema, space.definition, definitions)
 
 
-def _create_index(schema: Schema, txn: Transaction, stmt: Statement, space: Space, definition: IndexDef) -> None:
+def _create_index(schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef) -> None:
     index = make_index(schema, space, definition, _primary_key_def(space))
     indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
     new_format = _format_with(schema, space, definition)
@@ -83,7 +80,7 @@ def _primary_key_def(space: Space) -> KeyDef | None:
 
 
 def _alter_index(
-    schema: Schema, txn: Transaction, stmt: Statement, space: Space, old: Index, definition: IndexDef
+    schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, old: Index, definition: IndexDef
 ) -> None:
     """Change an index: by definition only where the stored order stays, else by a rebuild.
 
@@ -123,7 +120,7 @@ def _rebuild_dependent(schema: Schema, space: Space, new_format: TupleFormat, in
             indexes[iid] = _rebuilt(schema, space, new_format, index.definition, primary)
 
 
-def _redefine(stmt: Statement, index: Index, definition: IndexDef) -> None:
+def _redefine(stmt: DdlStatement, index: Index, definition: IndexDef) -> None:
     before = index.definition
     index.definition = definition
 
@@ -150,7 +147,7 @@ def _place(part: PartDef) -> tuple[Any, ...]:
     return part.fieldno, part.collation_id, part.steps, part.exclude_null
 
 
-def on_replace_func_index(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_func_index(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """`_func_index` ties an index to a function, which is not supported; removing a record is harmless."""
     if stmt.new is not None:
         raise unsupported("Lunabox", "functional indexes")

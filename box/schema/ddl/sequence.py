@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from box.errors import BoxError, ErrorCode, client_error, unsupported
-from box.schema.access import Privilege, check_ddl
+from box.schema.access import Credentials, Privilege, check_ddl
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.schema import Schema
 from box.schema.sequence import Sequence, check_sequence_part, decode_sequence
 from box.schema.space import Space
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
-
-def on_replace_sequence(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_sequence(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create, alter or drop a sequence."""
     if stmt.new is None:
-        _drop_sequence(schema, ctx, stmt)
+        _drop_sequence(schema, credentials, stmt)
     elif stmt.old is None:
-        _create_sequence(schema, ctx, stmt)
+        _create_sequence(schema, credentials, stmt)
     else:
-        _alter_sequence(schema, ctx, stmt)
+        _alter_sequence(schema, credentials, stmt)
 
 
-def _changed(schema: Schema, stmt: Statement, sequence: Sequence, undo: Callable[[], Any]) -> None:
+def _changed(schema: Schema, stmt: DdlStatement, sequence: Sequence, undo: Callable[[], Any]) -> None:
     """Tell the listeners now, and again when the change is taken back."""
 
     def take_back() -> None:
@@ -38,16 +35,16 @@ def _changed(schema: Schema, stmt: Statement, sequence: Sequence, undo: Callable
     stmt.on_rollback.append(take_back)
 
 
-def _create_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _create_sequence(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     definition = decode_sequence(stmt.last, ErrorCode.CREATE_SEQUENCE)
-    check_ddl(ctx.credentials, Privilege.C, ("sequence", definition.id), definition.name, definition.owner)
+    check_ddl(credentials, Privilege.C, ("sequence", definition.id), definition.name, definition.owner)
     sequence = schema.sequences[definition.id] = Sequence(definition)
     _changed(schema, stmt, sequence, lambda: schema.sequences.pop(definition.id))
 
 
-def _drop_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _drop_sequence(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     sequence = schema.sequence(Fields(stmt.first).u32(0))
-    _check_ddl(ctx, Privilege.D, sequence)
+    _check_ddl(credentials, Privilege.D, sequence)
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.DROP_SEQUENCE, sequence.name, text)
@@ -62,10 +59,10 @@ def _drop_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
     _changed(schema, stmt, sequence, lambda: schema.sequences.update({sequence.id: sequence}))
 
 
-def _alter_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _alter_sequence(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     definition = decode_sequence(stmt.last, ErrorCode.ALTER_SEQUENCE)
     sequence = schema.sequence(definition.id)
-    _check_ddl(ctx, Privilege.A, sequence)
+    _check_ddl(credentials, Privilege.A, sequence)
     before, sequence.definition = sequence.definition, definition
 
     def undo() -> None:
@@ -74,11 +71,11 @@ def _alter_sequence(schema: Schema, ctx: Context, stmt: Statement) -> None:
     _changed(schema, stmt, sequence, undo)
 
 
-def _check_ddl(ctx: Context, privilege: Privilege, sequence: Sequence) -> None:
-    check_ddl(ctx.credentials, privilege, ("sequence", sequence.id), sequence.name, sequence.owner)
+def _check_ddl(credentials: Credentials, privilege: Privilege, sequence: Sequence) -> None:
+    check_ddl(credentials, privilege, ("sequence", sequence.id), sequence.name, sequence.owner)
 
 
-def on_replace_sequence_data(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_sequence_data(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Set a sequence's value. A value once set stays after a rollback; a deleted one comes back."""
     fields = Fields(stmt.first)
     sequence = schema.sequence(fields.u32(0))
@@ -100,14 +97,16 @@ def on_replace_sequence_data(schema: Schema, ctx: Context, txn: Transaction, stm
     stmt.on_rollback.append(undo)
 
 
-def on_replace_space_sequence(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_space_sequence(
+    schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
+) -> None:
     """Attach a sequence to a space's field, or detach it."""
     fields = Fields(stmt.last)
     is_generated = fields.boolean(2)
     space, sequence = schema.space(fields.u32(0)), schema.sequence(fields.u32(1))
     if stmt.new is not None and stmt.old is not None:
         raise unsupported('space "_space_sequence"', "update")
-    _check_attach(ctx, space, sequence, is_generated, is_new=stmt.new is not None)
+    _check_attach(credentials, space, sequence, is_generated, is_new=stmt.new is not None)
     before = (space.sequence, space.sequence_field, space.sequence_path)
     before_generated = sequence.is_generated
 
@@ -126,14 +125,16 @@ def on_replace_space_sequence(schema: Schema, ctx: Context, txn: Transaction, st
     stmt.on_rollback.append(lambda: assign(*before, before_generated))
 
 
-def _check_attach(ctx: Context, space: Space, sequence: Sequence, is_generated: bool, *, is_new: bool) -> None:
+def _check_attach(
+    credentials: Credentials, space: Space, sequence: Sequence, is_generated: bool, *, is_new: bool
+) -> None:
     """A generated sequence is created or dropped with it; a given one must be readable and writable."""
     if is_generated or not is_new:
-        _check_ddl(ctx, Privilege.C if is_new else Privilege.D, sequence)
+        _check_ddl(credentials, Privilege.C if is_new else Privilege.D, sequence)
     else:
-        _check_ddl(ctx, Privilege.R, sequence)
-        _check_ddl(ctx, Privilege.W, sequence)
-    check_ddl(ctx.credentials, Privilege.A, ("space", space.id), space.name, space.owner)
+        _check_ddl(credentials, Privilege.R, sequence)
+        _check_ddl(credentials, Privilege.W, sequence)
+    check_ddl(credentials, Privilege.A, ("space", space.id), space.name, space.owner)
 
 
 def _sequence_field(space: Space, fields: Fields) -> tuple[int, str | None]:

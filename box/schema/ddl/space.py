@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from box.errors import BoxError, ErrorCode, client_error
-from box.schema.access import Privilege, check_ddl
+from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import check_format, exchange, is_empty, make_format, make_index, make_space
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space
 from box.schema.space_def import decode_space
 from box.wire.constants import GROUP_LOCAL, RequestType
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
-
-def on_replace_space(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_space(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Create, alter or drop a space.
 
     Whether it exists is asked of the dictionary, not of the old tuple: the first system spaces exist before
@@ -27,16 +22,16 @@ def on_replace_space(schema: Schema, ctx: Context, txn: Transaction, stmt: State
     space_id = Fields(stmt.first).u32(0)
     space = schema.spaces.get(space_id)
     if stmt.new is None:
-        _drop_space(schema, ctx, stmt, schema.space(space_id))
+        _drop_space(schema, credentials, stmt, schema.space(space_id))
     elif space is None:
-        _create_space(schema, ctx, stmt)
+        _create_space(schema, credentials, stmt)
     else:
-        _alter_space(schema, ctx, txn, stmt, space)
+        _alter_space(schema, credentials, txn, stmt, space)
 
 
-def _create_space(schema: Schema, ctx: Context, stmt: Statement) -> None:
+def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
     definition = decode_space(stmt.last, ErrorCode.CREATE_SPACE)
-    check_ddl(ctx.credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
+    check_ddl(credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
     space = make_space(schema, definition)
     schema.add_space(space)
     _changed(schema, space)
@@ -53,8 +48,8 @@ def _changed(schema: Schema, space: Space) -> None:
     schema.space_changed(space)
 
 
-def _drop_space(schema: Schema, ctx: Context, stmt: Statement, space: Space) -> None:
-    check_ddl(ctx.credentials, Privilege.D, ("space", space.id), space.name, space.owner)
+def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, space: Space) -> None:
+    check_ddl(credentials, Privilege.D, ("space", space.id), space.name, space.owner)
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.DROP_SPACE, space.name, text)
@@ -75,9 +70,11 @@ def _drop_space(schema: Schema, ctx: Context, stmt: Statement, space: Space) -> 
     stmt.on_rollback.append(undo)
 
 
-def _alter_space(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement, space: Space) -> None:
+def _alter_space(
+    schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement, space: Space
+) -> None:
     definition = decode_space(stmt.last, ErrorCode.ALTER_SPACE)
-    check_ddl(ctx.credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
+    check_ddl(credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.ALTER_SPACE, space.name, text)
@@ -95,7 +92,7 @@ def _alter_space(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement
     exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
 
 
-def on_replace_truncate(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_truncate(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Empty a space. A first INSERT comes from a snapshot and only records the count; a delete goes with a drop."""
     space_id = Fields(stmt.last).u32(0)
     if stmt.new is None:
@@ -104,16 +101,16 @@ def on_replace_truncate(schema: Schema, ctx: Context, txn: Transaction, stmt: St
         return
     space = schema.space(space_id)
     if stmt.type != RequestType.INSERT:
-        _truncate(schema, ctx, stmt, space)
+        _truncate(schema, credentials, stmt, space)
     if space_id not in schema.truncated:
         schema.truncated.add(space_id)
         stmt.on_rollback.append(lambda: schema.truncated.discard(space_id))
 
 
-def _truncate(schema: Schema, ctx: Context, stmt: Statement, space: Space) -> None:
+def _truncate(schema: Schema, credentials: Credentials, stmt: DdlStatement, space: Space) -> None:
     if space.is_system:
         raise client_error(ErrorCode.TRUNCATE_SYSTEM_SPACE, space.name)
-    space.check_access(ctx.credentials, Privilege.W)
+    space.check_access(credentials, Privilege.W)
     if stmt.row is not None and (space.is_temporary or space.is_local):
         stmt.row.group_id = GROUP_LOCAL  # other instances have no such tuples
     indexes = {iid: make_index(schema, space, index.definition, index.primary) for iid, index in space.indexes.items()}

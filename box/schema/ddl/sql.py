@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from box.errors import unsupported
+from box.schema.access import Credentials
+from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from box.session import Context
-    from box.txn.transaction import Statement, Transaction
 
-
-def on_replace_trigger(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_trigger(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Refuse SQL triggers."""
     if stmt.new is not None:
         raise unsupported("Lunabox", "SQL triggers")
 
 
-def on_replace_fk_constraint(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_fk_constraint(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Refuse foreign keys."""
     if stmt.new is not None:
         raise unsupported("Lunabox", "foreign key constraints")
 
 
-def on_replace_ck_constraint(schema: Schema, ctx: Context, txn: Transaction, stmt: Statement) -> None:
+def on_replace_ck_constraint(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
     """Refuse check constraints."""
     if stmt.new is not None:
         raise unsupported("Lunabox", "check constraints")

@@ -41,19 +41,6 @@ ONLY = {
 """Parts that know less than their floor allows."""
 
 UPWARD = {
-    "A DDL trigger is handed the statement and the transaction that fire it, and adds to what their end does.": {
-        "box.schema.ddl -> box.txn.transaction",
-        "box.schema.ddl.access -> box.txn.transaction",
-        "box.schema.ddl.alter -> box.txn.transaction",
-        "box.schema.ddl.cluster -> box.txn.transaction",
-        "box.schema.ddl.collation -> box.txn.transaction",
-        "box.schema.ddl.function -> box.txn.transaction",
-        "box.schema.ddl.index -> box.txn.transaction",
-        "box.schema.ddl.sequence -> box.txn.transaction",
-        "box.schema.ddl.space -> box.txn.transaction",
-        "box.schema.ddl.sql -> box.txn.transaction",
-        "box.schema.space -> box.txn.transaction",
-    },
     "A session carries what the schema and the transactions put into it; it calls nothing of theirs.": {
         "box.session -> box.schema.access",
         "box.session -> box.txn.transaction",

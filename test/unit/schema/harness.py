@@ -26,19 +26,12 @@ def refusal(action: Callable[..., Any], *args: Any) -> str:
     return ""
 
 
-class Reader:
-    """Stands for a context: the triggers ask only for credentials."""
-
-    def __init__(self, user: User) -> None:
-        self.credentials = user.credentials
-
-
 class Dictionary:
     """Applies rows to spaces as the transaction manager does: check, change the indexes, run the system trigger."""
 
     def __init__(self) -> None:
         self.schema: Schema = initial_schema()
-        self.ctx = Reader(self.schema.users[1])
+        self.credentials = self.schema.users[1].credentials
         self.statements: list[Statement] = []
 
     def bootstrap(self) -> None:
@@ -77,7 +70,7 @@ class Dictionary:
         self.replace(SpaceId.PRIV, 1, uid, object_type, object_id, mask)
 
     def act_as(self, user: User) -> None:
-        self.ctx = Reader(user)
+        self.credentials = user.credentials
 
     def check_single_statement(self, what: str) -> None:
         if len(self.statements) > 1:
@@ -124,7 +117,7 @@ class Dictionary:
         self.statements.append(statement)
         try:
             if space.system_trigger is not None:
-                space.system_trigger(self.ctx, self, statement)
+                space.system_trigger(self.credentials, self, statement)
         except BoxError:
             self.statements.pop()
             self._exchange(space, new, old)
