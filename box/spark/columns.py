@@ -1,4 +1,4 @@
-"""Columns of a space: names and types from its format, values from decoded tuples.
+"""Columns of a space: names and types from its format, values from decoded fields.
 
 | field type                  | column                | why                                                        |
 |---|---|---|
@@ -15,30 +15,83 @@ column `tuple` with the JSON text of the whole tuple. Further fields go to the c
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from decimal import Decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Context, Decimal
+from enum import Enum
+from itertools import chain
 from typing import Any, Final
 
-from box.data.codec import Ext, decode_ext
-from box.errors import BoxError, ErrorCode
-from box.spark.snapshot import SpaceInfo
+from box.errors import BoxError, ErrorCode, illegal_params
+from box.spark.definitions import SpaceInfo
+from box.spark.values import UnreadValue, to_json
 
 _INT64_MAX: Final = 2**63 - 1
 _SCALE: Final = Decimal(1).scaleb(-18)
+_EXACT: Final = Context(prec=76)
+_NONE: Final = type(None)
+
+
+class Kind(Enum):
+    """The kinds of columns: where their values come from and what they become."""
+
+    INTEGER = "integer"
+    BIG_INTEGER = "big integer"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string"
+    UUID = "uuid"
+    BOOLEAN = "boolean"
+    BINARY = "binary"
+    MIXED = "mixed"
+    """JSON text of one field."""
+    TUPLE = "tuple"
+    """JSON text of all fields."""
+    REST = "rest"
+    """JSON text of the fields from number `field` on; null where there are none."""
+    CONSTANT = "constant"
+    """The same text in every row."""
+
+
+SQL_TYPES: Final = {
+    Kind.INTEGER: "bigint",
+    Kind.BIG_INTEGER: "decimal(20,0)",
+    Kind.DOUBLE: "double",
+    Kind.DECIMAL: "decimal(38,18)",
+    Kind.BOOLEAN: "boolean",
+    Kind.BINARY: "binary",
+}
+"""The Spark SQL type of a column of each kind; `string` for the others."""
+
+_KINDS: Final = {
+    "unsigned": Kind.INTEGER,
+    "integer": Kind.INTEGER,
+    "number": Kind.DOUBLE,
+    "double": Kind.DOUBLE,
+    "decimal": Kind.DECIMAL,
+    "string": Kind.STRING,
+    "uuid": Kind.UUID,
+    "boolean": Kind.BOOLEAN,
+    "varbinary": Kind.BINARY,
+}
+# What formats of 1.6 called the types.
+_OLD_NAMES: Final = {"num": "unsigned", "uint": "unsigned", "str": "string", "int": "integer"}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`field` is the 0-based number in the tuple, None for the rest column; `type` a Spark SQL type name."""
+    """`field` is the 0-based number of the field in the tuple; `text` the value of a constant column."""
 
     name: str
-    field: int | None
-    type: str
-    is_nullable: bool
-    convert: Callable[[Any], Any] | None
+    kind: Kind
+    field: int = 0
+    is_nullable: bool = True
+    text: str = ""
+
+    @property
+    def type(self) -> str:
+        """The Spark SQL type name."""
+        return SQL_TYPES.get(self.kind, "string")
 
 
 def conversion_error(name: str, value: Any, reason: str) -> BoxError:
@@ -46,113 +99,137 @@ def conversion_error(name: str, value: Any, reason: str) -> BoxError:
     return BoxError(ErrorCode.ILLEGAL_PARAMS, f"column '{name}': {reason}: {value!r}", type="ClientError")
 
 
-def _json_default(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value)
-
-
-def to_json(value: Any) -> str:
-    """JSON text as a column of mixed values holds it; binary data as base64."""
-    if isinstance(value, dict):
-        value = {str(key): item for key, item in value.items()}
-    return json.dumps(value, ensure_ascii=False, default=_json_default, separators=(", ", ": "))
-
-
-def _bigint(name: str) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
-        if value is not None and value > _INT64_MAX:
-            raise conversion_error(name, value, "does not fit a bigint (set the option unsigned to decimal)")
-        return value
-
-    return convert
-
-
-def _decimal(name: str) -> Callable[[Any], Any]:
-    def convert(value: Any) -> Any:
-        if value is None:
-            return None
-        number = Decimal(value)
-        scaled = number.quantize(_SCALE) if number.adjusted() < 20 else None
-        if scaled is None or scaled != number:
-            raise conversion_error(name, value, "does not fit a decimal(38, 18)")
-        return scaled
-
-    return convert
-
-
-def _text(value: Any) -> Any:
-    return value if value is None else str(value)
-
-
-def _double(value: Any) -> Any:
-    return value if value is None else float(value)
-
-
-def _mixed(value: Any) -> Any:
-    return value if value is None else to_json(value)
-
-
-def _column(name: str, field: int, kind: str, is_nullable: bool, unsigned: str) -> Column:
-    match kind:
-        case "unsigned" | "integer" if unsigned == "decimal":
-            return Column(name, field, "decimal(20,0)", is_nullable, lambda value: value and Decimal(value))
-        case "unsigned" | "integer":
-            return Column(name, field, "bigint", is_nullable, _bigint(name))
-        case "number" | "double":
-            return Column(name, field, "double", is_nullable, _double)
-        case "decimal":
-            return Column(name, field, "decimal(38,18)", is_nullable, _decimal(name))
-        case "string":
-            return Column(name, field, "string", is_nullable, None)
-        case "uuid":
-            return Column(name, field, "string", is_nullable, _text)
-        case "boolean":
-            return Column(name, field, "boolean", is_nullable, None)
-        case "varbinary":
-            return Column(name, field, "binary", is_nullable, None)
-    return Column(name, field, "string", True, _mixed)
-
-
 def columns_of(space: SpaceInfo, *, unsigned: str = "long", rest: str | None = None) -> list[Column]:
     """The columns of a space; `unsigned` is `long` or `decimal`, `rest` names a column for fields beyond them."""
     columns = [
         _column(
-            str(field.get("name", f"field_{number + 1}")),
+            str(item.get("name", f"field_{number + 1}")),
             number,
-            str(field.get("type", "any")).lower(),
-            bool(field.get("is_nullable", False)),
+            str(item.get("type", "any")),
+            bool(item.get("is_nullable", False)),
             unsigned,
         )
-        for number, field in enumerate(space.format)
+        for number, item in enumerate(space.format)
     ]
-    kinds = {number: kind.lower() for number, kind in space.parts}
-    for number in range(len(columns), max(kinds, default=-1) + 1):
-        name = f"field_{number + 1}"
-        columns.append(_column(name, number, kinds.get(number, "any"), number not in kinds, unsigned))
+    parts = {part.field: part for index in reversed(space.indexes) for part in index.parts}
+    for number in range(len(columns), max(parts, default=-1) + 1):
+        part = parts.get(number)
+        kind = "any" if part is None or part.path else part.type
+        columns.append(_column(f"field_{number + 1}", number, kind, part is None or part.is_nullable, unsigned))
     if not columns:
-        return [Column("tuple", None, "string", False, to_json)]
+        return [Column("tuple", Kind.TUPLE, is_nullable=False)]
     if rest is not None:
-        columns.append(Column(rest, None, "string", True, _mixed))
+        columns.append(Column(rest, Kind.REST, len(columns)))
+    _check_names(columns)
     return columns
 
 
-def values_by_column(columns: list[Column], tuples: list[list[Any]]) -> list[list[Any]]:
-    """Tuples turned into one list of converted values for each column; missing fields are None."""
-    named = sum(column.field is not None for column in columns)
-    return [_values(column, tuples, named) for column in columns]
+def _column(name: str, number: int, type_name: str, is_nullable: bool, unsigned: str) -> Column:
+    type_name = type_name.lower()
+    kind = _KINDS.get(_OLD_NAMES.get(type_name, type_name), Kind.MIXED)
+    if kind is Kind.INTEGER and unsigned == "decimal":
+        kind = Kind.BIG_INTEGER
+    return Column(name, kind, number, is_nullable or kind is Kind.MIXED)
 
 
-def _values(column: Column, tuples: Iterable[list[Any]], named: int) -> list[Any]:
-    field = column.field
-    if field is None:
-        values = [fields[named:] or None for fields in tuples]
-    else:
-        values = [fields[field] if len(fields) > field else None for fields in tuples]
-    return values if column.convert is None else [column.convert(value) for value in values]
+def _check_names(columns: Sequence[Column]) -> None:
+    names = [column.name for column in columns]
+    for name in names:
+        if names.count(name) > 1:
+            raise illegal_params(f"the space has two columns '{name}': give the further one another name")
 
 
-def decode_extension(code: int, data: bytes) -> Any:
-    """Decimals and UUIDs of the peer; anything else stays bytes."""
-    value = decode_ext(code, data)
-    return data if isinstance(value, Ext) else value
+def choose_columns(columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """The columns with these names, in their order. Raises ILLEGAL_PARAMS for a name that is not there."""
+    by_name = {column.name: column for column in columns}
+    for name in names:
+        if name not in by_name:
+            raise illegal_params(f"the space has no column '{name}'; it has: {', '.join(by_name)}")
+    return [by_name[name] for name in names]
+
+
+def with_constant(columns: Sequence[Column], name: str, text: str) -> list[Column]:
+    """The columns and one more that has the same text in every row."""
+    more = [*columns, Column(name, Kind.CONSTANT, is_nullable=False, text=text)]
+    _check_names(more)
+    return more
+
+
+def refill_constants(columns: Sequence[Column], text: str) -> list[Column]:
+    """The columns with another text in the constant ones."""
+    return [replace(column, text=text) if column.kind is Kind.CONSTANT else column for column in columns]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def values_of(column: Column, tuples: Sequence[list[Any]]) -> list[Any]:
+    """The converted values of one column; missing fields are None. Raises ILLEGAL_PARAMS."""
+    number = column.field
+    if column.kind is Kind.CONSTANT:
+        return [column.text] * len(tuples)
+    if column.kind is Kind.TUPLE:
+        return convert_values(column, list(tuples))
+    if column.kind is Kind.REST:
+        return convert_values(column, [fields[number:] or None for fields in tuples])
+    return convert_values(column, [fields[number] if len(fields) > number else None for fields in tuples])
+
+
+def convert_values(column: Column, values: list[Any]) -> list[Any]:
+    """Decoded values as the column's type wants them. Raises ILLEGAL_PARAMS for one that does not fit."""
+    _check_types(column, values)
+    if not column.is_nullable and None in values:
+        raise conversion_error(column.name, None, "is not nullable")
+    convert = _CONVERSIONS.get(column.kind)
+    return values if convert is None else [value if value is None else convert(column.name, value) for value in values]
+
+
+def _check_types(column: Column, values: list[Any]) -> None:
+    for value in values if column.kind not in (Kind.TUPLE, Kind.REST) else chain.from_iterable(filter(None, values)):
+        if type(value) is UnreadValue:
+            raise conversion_error(column.name, value.text, "a value cannot be decoded")
+    allowed = _TYPES.get(column.kind)
+    if allowed is None or set(map(type, values)) <= allowed:
+        return
+    wrong = next(value for value in values if type(value) not in allowed)
+    raise conversion_error(column.name, wrong, f"does not fit {column.type}")
+
+
+def _big_integer(name: str, value: int) -> Decimal:
+    return Decimal(value)
+
+
+def _bigint(name: str, value: int) -> int:
+    if value > _INT64_MAX:
+        raise conversion_error(name, value, "does not fit a bigint (set the option unsigned to decimal)")
+    return value
+
+
+def _decimal(name: str, value: Any) -> Decimal:
+    number = Decimal(value)
+    scaled = number.quantize(_SCALE, context=_EXACT) if number.is_finite() and number.adjusted() < 20 else None
+    if scaled is None or scaled != number:
+        raise conversion_error(name, value, "does not fit a decimal(38, 18)")
+    return scaled
+
+
+_TYPES: Final[dict[Kind, set[type]]] = {
+    Kind.INTEGER: {int, _NONE},
+    Kind.BIG_INTEGER: {int, _NONE},
+    Kind.DOUBLE: {int, float, Decimal, _NONE},
+    Kind.DECIMAL: {int, float, Decimal, _NONE},
+    Kind.STRING: {str, _NONE},
+    Kind.BOOLEAN: {bool, _NONE},
+    Kind.BINARY: {bytes, _NONE},
+}
+
+_CONVERSIONS: Final[dict[Kind, Callable[[str, Any], Any]]] = {
+    Kind.INTEGER: _bigint,
+    Kind.BIG_INTEGER: _big_integer,
+    Kind.DOUBLE: lambda name, value: float(value),
+    Kind.DECIMAL: _decimal,
+    Kind.UUID: lambda name, value: str(value),
+    Kind.MIXED: lambda name, value: to_json(value),
+    Kind.TUPLE: lambda name, value: to_json(value),
+    Kind.REST: lambda name, value: to_json(value),
+}

@@ -1,26 +1,13 @@
-"""The Spark data source `box`.
-
-    spark.read.format("box").option("path", DIRECTORY).option("space", NAME).load()
-
-| option | meaning | default |
-|---|---|---|
-| path | directory with snapshots, or one `.snap` file | required |
-| space | name or id | required |
-| partitions | how many parts the file is read in, at most | one for 8 MiB, at least 4 |
-| unsigned | `long` or `decimal`: column type of unsigned and integer fields | long |
-| rest | name of a column for fields that the format does not name | none: they are left out |
-| onCorrupt | `fail` or `skip` blocks that cannot be read | fail |
-"""
+"""The Spark data source `box`; `source_options` lists what it can be told."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql import datasource as spark_filters
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
@@ -36,144 +23,155 @@ from pyspark.sql.types import (
 )
 
 from box.errors import BoxError, illegal_params
-from box.spark.columns import Column, columns_of, conversion_error, decode_extension, values_by_column
-from box.spark.snapshot import BlockRange, Snapshot, newest_snapshot
+from box.spark.columns import Column, Kind, choose_columns
+from box.spark.conditions import Condition
+from box.spark.source_options import SourceOptions, prefixed
+from box.spark.table import Share, Table
 
-_BYTES_A_PARTITION: Final = 8 * 1024 * 1024
-_PARTITIONS_MIN: Final = 4
-_BATCH_ROWS: Final = 10_000
-
-_SPARK_TYPES: Final[dict[str, DataType]] = {
-    "bigint": LongType(),
-    "double": DoubleType(),
-    "string": StringType(),
-    "boolean": BooleanType(),
-    "binary": BinaryType(),
-    "decimal(20,0)": DecimalType(20, 0),
-    "decimal(38,18)": DecimalType(38, 18),
+_SPARK_TYPES: Final[dict[Kind, DataType]] = {
+    Kind.INTEGER: LongType(),
+    Kind.BIG_INTEGER: DecimalType(20, 0),
+    Kind.DOUBLE: DoubleType(),
+    Kind.DECIMAL: DecimalType(38, 18),
+    Kind.BOOLEAN: BooleanType(),
+    Kind.BINARY: BinaryType(),
 }
+"""Text for the others."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The checked options. Data source options arrive with names in lower case."""
-
-    path: Path
-    space: str
-    partitions: int | None
-    unsigned: str
-    rest: str | None
-    skip_corrupt: bool
-
-    @classmethod
-    def of(cls, options: Mapping[str, str]) -> _Settings:
-        values = {name.lower(): value for name, value in options.items()}
-        known = {"path", "space", "partitions", "unsigned", "rest", "oncorrupt"}
-        for name in values:
-            if name not in known:
-                raise illegal_params(f"unexpected option '{name}'")
-        for name in ("path", "space"):
-            if not values.get(name):
-                raise illegal_params(f"option '{name}' is required")
-        partitions = values.get("partitions")
-        if partitions is not None and not (partitions.isdigit() and int(partitions) > 0):
-            raise illegal_params("option 'partitions' must be a positive integer")
-        unsigned = _one_of(values, "unsigned", "long", "decimal")
-        on_corrupt = _one_of(values, "oncorrupt", "fail", "skip")
-        path = Path(values["path"])
-        file = path if path.suffix == ".snap" else newest_snapshot(path)
-        count = None if partitions is None else int(partitions)
-        return cls(file, values["space"], count, unsigned, values.get("rest"), on_corrupt == "skip")
-
-    @property
-    def partition_count(self) -> int:
-        if self.partitions is not None:
-            return self.partitions
-        return max(_PARTITIONS_MIN, os.path.getsize(self.path) // _BYTES_A_PARTITION)
-
-
-def _one_of(values: Mapping[str, str], name: str, *allowed: str) -> str:
-    value = values.get(name, allowed[0])
-    if value not in allowed:
-        raise illegal_params(f"option '{name}' must be one of: {', '.join(allowed)}")
-    return value
+_OPERATORS: Final = {
+    "EqualTo": "=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "In": "in",
+    "IsNull": "is null",
+    "IsNotNull": "is not null",
+    "StringStartsWith": "starts with",
+    "StringEndsWith": "ends with",
+    "StringContains": "contains",
+}
+_INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER})
+"""Kinds whose values Spark hands over in a form that need not be the column's: Spark compares them itself."""
 
 
 class _Partition(InputPartition):
-    """A range of blocks of one file."""
+    """A share of the table."""
 
-    def __init__(self, path: str, blocks: BlockRange) -> None:
-        super().__init__(blocks)
-        self.path = path
-        self.blocks = blocks
+    def __init__(self, share: Share) -> None:
+        super().__init__(share)
+        self.share = share
+
+
+class _PushFilters:
+    """The method `pushFilters` of a reader, as an object.
+
+    With `spark.sql.python.filterPushdown.enabled` off, Spark refuses a reader whose `pushFilters` is not the one of
+    its base class, which it tells by `__func__`; it does not call it then, and compares all values itself. With the
+    option on it calls what stands here.
+    """
+
+    def __init__(self, reader: _Reader) -> None:
+        self._reader = reader
+        self.__func__ = getattr(DataSourceReader, "pushFilters", None)
+
+    def __call__(self, filters: list[Any]) -> Iterable[Any]:
+        return self._reader.take_conditions(filters)
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, settings: _Settings, schema: StructType) -> None:
-        self._settings = settings
+    def __init__(self, table: Table, schema: StructType) -> None:
+        self._table = table
         self._schema = schema
+        self._columns = choose_columns(table.columns, schema.names)
+        self._conditions: list[Condition] = []
 
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(self._settings.path, skip_corrupt=self._settings.skip_corrupt)
+    @property
+    def pushFilters(self) -> _PushFilters:  # Spark's name
+        return _PushFilters(self)
+
+    def take_conditions(self, filters: list[Any]) -> Iterator[Any]:
+        """Keep the conditions that are understood; the others go back to Spark."""
+        columns = {
+            column.name: column
+            for column, field in zip(self._columns, self._schema, strict=True)
+            if field.dataType == _SPARK_TYPES.get(column.kind, StringType())
+        }
+        for item in filters:
+            known = _condition_of(item, columns)
+            if known is None:
+                yield item
+            else:
+                self._conditions.append(known)
 
     def partitions(self) -> list[InputPartition]:
-        ranges = self._snapshot().partitions(self._settings.partition_count)
-        return [_Partition(str(self._settings.path), blocks) for blocks in ranges]
+        try:
+            return [_Partition(share) for share in self._table.shares(self._conditions)]
+        except BoxError as error:
+            raise prefixed(error) from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, _Partition):
-            raise illegal_params("this partition does not belong to the data source box")
-        snapshot, settings = self._snapshot(), self._settings
-        space = snapshot.space(settings.space)
-        every = columns_of(space, unsigned=settings.unsigned, rest=settings.rest)
-        columns = _chosen(every, self._schema)
-        arrow = to_arrow_schema(self._schema)
-        batch: list[list[Any]] = []
-        for fields in snapshot.tuples(space.id, partition.blocks, decode_extension):
-            batch.append(fields)
-            if len(batch) >= _BATCH_ROWS:
-                yield _record_batch(columns, batch, arrow)
-                batch = []
-        if batch:
-            yield _record_batch(columns, batch, arrow)
-
-
-def _chosen(columns: list[Column], schema: StructType) -> list[Column]:
-    """The columns of a schema that the user may have given, in its order."""
-    by_name = {column.name: column for column in columns}
-    missing = [name for name in schema.names if name not in by_name]
-    if missing:
-        raise illegal_params(f"the space has no column '{missing[0]}'")
-    return [by_name[name] for name in schema.names]
-
-
-def _record_batch(columns: list[Column], tuples: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = []
-    for column, values, field in zip(columns, values_by_column(columns, tuples), schema, strict=True):
+        if not isinstance(partition, _Partition):  # Spark's substitute for no partitions at all.
+            return
         try:
-            arrays.append(pa.array(values, type=field.type))
-        except (pa.ArrowException, UnicodeError, TypeError, ValueError) as error:
-            raise conversion_error(column.name, str(error), f"a value does not fit {field.type}") from None
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield from self._table.read(partition.share, self._columns, to_arrow_schema(self._schema), self._conditions)
+        except BoxError as error:
+            raise prefixed(error) from None
+
+
+def _condition_of(item: Any, columns: dict[str, Column]) -> Condition | None:
+    """A condition of Spark's as ours; None for one that is Spark's to check."""
+    is_negated = isinstance(item, spark_filters.Not)
+    if is_negated:
+        item = item.child
+    operator = _OPERATORS.get(type(item).__name__)
+    if operator is None or len(item.attribute) != 1:
+        return None
+    column = columns.get(item.attribute[0])
+    if column is None:
+        return None
+    value = getattr(item, "value", None)
+    if operator in ("is null", "is not null"):
+        return Condition(column.name, operator, None, is_negated)
+    if operator == "in":
+        value = list(value) if isinstance(value, list | tuple | set | frozenset) else None
+    if column.kind in _INEXACT or not _is_usual(value if operator == "in" else [value]):
+        return None
+    return Condition(column.name, operator, value, is_negated)
+
+
+def _is_usual(values: Any) -> bool:
+    """Values that compare here as in Spark: neither null nor NaN."""
+    if not values:
+        return False
+    return all(value is not None and not (isinstance(value, float) and math.isnan(value)) for value in values)
 
 
 class BoxDataSource(DataSource):
-    """Registered as `box`; see the module's text for its options."""
+    """Registered as `box`; `source_options` lists what it can be told."""
 
     @classmethod
     def name(cls) -> str:
         return "box"
 
+    def _table(self) -> Table:
+        try:
+            return Table.open(SourceOptions.of(self.options))
+        except BoxError as error:
+            raise prefixed(error) from error
+
     def schema(self) -> StructType:
         """Columns and types of the space, from the snapshot."""
-        try:
-            settings = _Settings.of(self.options)
-            space = Snapshot(settings.path, skip_corrupt=settings.skip_corrupt).space(settings.space)
-            columns = columns_of(space, unsigned=settings.unsigned, rest=settings.rest)
-        except BoxError as error:
-            # Spark shows the text of the exception alone.
-            raise type(error)(error.code, f"box: {error.message}", type=error.type) from error
-        return StructType([StructField(c.name, _SPARK_TYPES[c.type], c.is_nullable) for c in columns])
+        return StructType(
+            [
+                StructField(column.name, _SPARK_TYPES.get(column.kind, StringType()), column.is_nullable)
+                for column in self._table().columns
+            ]
+        )
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(_Settings.of(self.options), schema)
+        table = self._table()
+        try:
+            return _Reader(table, schema)
+        except BoxError as error:
+            raise prefixed(illegal_params(error.message.removeprefix("Illegal parameters, "))) from None

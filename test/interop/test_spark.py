@@ -5,10 +5,6 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
-import os
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +16,9 @@ from box.data.codec import unpack
 pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
 pyarrow_parquet = pytest.importorskip("pyarrow.parquet", reason="the extra 'spark' is not installed")
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs a Java runtime on PATH"),
-    # Spark's own Python code warns about things that are not ours.
-    pytest.mark.filterwarnings("ignore"),
-]
+from .spark_files import FORMAT, NEEDS_SPARK, make_snapshot  # noqa: E402
 
-FORMAT = "{{'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'}}"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("test").config("spark.ui.enabled", "false")
-    session = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR").getOrCreate()
-    yield session
-    session.stop()
-
-
-def make_snapshot(directory: Path, source: str) -> None:
-    """Run Lua on a node in `directory`, then leave a snapshot and stop it."""
-
-    async def run() -> None:
-        async with Node(directory, wal_mode="none", log_level=0) as node:
-            await node.eval(source)
-            await node.eval("box.snapshot()")
-
-    asyncio.run(run())
+pytestmark = NEEDS_SPARK
 
 
 def test_a_space_is_a_data_frame(spark: Any, tmp_path: Path) -> None:
@@ -112,7 +81,7 @@ def test_wrong_options_have_a_clear_error(spark: Any, tmp_path: Path, options: d
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
-    from box.spark.cli import main
+    from box.spark.export import main
 
     data = tmp_path / "data"
     data.mkdir()
@@ -140,7 +109,7 @@ def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pyte
 
 
 def test_the_command_tells_what_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from box.spark.cli import main
+    from box.spark.export import main
 
     assert main([str(tmp_path / "missing"), "s", "--to", "csv", str(tmp_path / "out")]) == 1
     assert "can't read directory" in capfd.readouterr().err

@@ -27,7 +27,7 @@ SAME_NAME = {
     },
     "the binary protocol and the console's text protocol each have a server": {"console/server.py"},
     "the suite runner has sessions of its own": {"console/suite/session.py"},
-    "each command has a command line": {"console/suite/cli.py", "box/spark/cli.py"},
+    "each command has a command line": {"console/suite/cli.py"},
     "the journal writes snapshots, the exporter reads them in parallel": {"box/spark/snapshot.py"},
     "files are stored by the journal, tuples by transactions": {"box/txn/storage.py"},
 }

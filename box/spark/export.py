@@ -8,8 +8,6 @@ import sys
 from collections.abc import Sequence
 
 from box.errors import BoxError
-from box.spark.columns import columns_of
-from box.spark.snapshot import Snapshot, newest_snapshot
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -45,9 +43,10 @@ def _options(args: argparse.Namespace) -> dict[str, str]:
 
 def _check(args: argparse.Namespace) -> None:
     """Find what is wrong with the input before a Java virtual machine is started."""
-    path = args.directory if args.directory.endswith(".snap") else newest_snapshot(args.directory)
-    snapshot = Snapshot(path, skip_corrupt=args.skip_corrupt)
-    columns_of(snapshot.space(args.space), unsigned=args.unsigned, rest=args.rest)
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import Table
+
+    Table.open(SourceOptions.of(_options(args)))
 
 
 def export(args: argparse.Namespace) -> int:
@@ -88,11 +87,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         _check(args)
-    except (BoxError, OSError) as error:
+        count = export(args)
+    except BoxError as error:
         print(f"lunabox-export: {error}", file=sys.stderr)
         return 1
-    try:
-        count = export(args)
     except ImportError:
         print("lunabox-export: Spark is not installed: pip install 'lunabox[spark]'", file=sys.stderr)
         return 1

@@ -1,0 +1,157 @@
+"""Blocks of a log file: shares for parallel readers, found by a few seeks, and the rows of a share.
+
+A share begins where a block begins. The planner looks for one near each of evenly spaced offsets: the first marker
+behind which a whole block with a good checksum stands (a marker may occur inside compressed data). It reads a block
+or two for each share and nothing in between. A reader walks from fixheader to fixheader and has to arrive at the end
+of its share exactly, so that no block is lost or read twice between two shares.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final, NamedTuple, Protocol
+
+from box.errors import ErrorCode, client_error
+from box.journal import xlog
+from box.journal.xlog_errors import XlogError
+from box.spark.paths import open_file
+
+_WINDOW: Final = 1 << 18
+"""Bytes read at first to find a block; a block of a snapshot is rarely larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Whole blocks of a file: offsets of the first byte and of the byte after the last."""
+
+    start: int
+    end: int
+
+
+class Block(NamedTuple):
+    """The rows of one block, and its offset in the file."""
+
+    position: int
+    rows: bytes
+
+
+class SkipLog(Protocol):
+    """Counts what a lenient reader passes over."""
+
+    def __call__(self, path: str, position: int, size: int, reason: str) -> None: ...
+
+
+class BlockFile:
+    """One file. With `on_skip` broken blocks are reported there and passed over; else the first raises XlogError.
+
+    A context manager. `meta` is decoded at once; `data` is the range from the first block to the EOF marker.
+    """
+
+    def __init__(self, path: str, *, file_type: str = "SNAP", on_skip: SkipLog | None = None) -> None:
+        self.path = path
+        self._on_skip = on_skip
+        self._file: BinaryIO = open_file(path)
+        try:
+            self.size = self._file.seek(0, os.SEEK_END)
+            self.meta, start = self._read_meta(file_type)
+            self.data = BlockRange(start, self._find_end())
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> BlockFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()
+
+    def _read_meta(self, file_type: str) -> tuple[xlog.Meta, int]:
+        try:
+            found = xlog.Meta.decode(self._read(0, xlog.META_SIZE_MAX))
+        except XlogError as error:
+            raise self._error(error.message, 0) from None
+        if found is None:
+            raise self._error("unexpected end of file", self.size)
+        if found[0].file_type != file_type:
+            raise client_error(ErrorCode.INVALID_XLOG_TYPE, file_type, found[0].file_type)
+        return found
+
+    def _find_end(self) -> int:
+        end = self.size - xlog.MARKER_SIZE
+        if self._read(max(end, 0), xlog.MARKER_SIZE) == xlog.EOF_MARKER:
+            return end
+        if self._on_skip is None:
+            raise self._error("no EOF marker: the file is cut off or still being written", self.size)
+        return self.size
+
+    def _read(self, position: int, size: int) -> bytes:
+        self._file.seek(position)
+        return self._file.read(size)
+
+    def _error(self, text: str, position: int) -> XlogError:
+        return XlogError(f"{self.path}: {text} at {position}")
+
+    # -- planning -------------------------------------------------------------------------------
+
+    def first_block(self, position: int) -> int | None:
+        """Where the first whole block at or after `position` begins; None if there is none."""
+        window = _WINDOW
+        while position < self.data.end:
+            data = self._read(position, min(window, self.data.end - position))
+            found = next(xlog.find_blocks(data), None)
+            if found is not None:
+                return position + found[0]
+            if position + len(data) >= self.data.end:
+                return None
+            window *= 2
+        return None
+
+    def shares(self, count: int, wanted: BlockRange | None = None) -> list[BlockRange]:
+        """At most `count` ranges of about the same size that hold all blocks (of a range), in the order of the file."""
+        start, end = (self.data.start, self.data.end) if wanted is None else (wanted.start, wanted.end)
+        if start == end:
+            return []
+        starts = [start]
+        for number in range(1, count):
+            even = start + (end - start) * number // count
+            if even <= starts[-1]:
+                continue
+            found = self.first_block(even)
+            if found is None or found >= end:
+                break
+            if found > starts[-1]:
+                starts.append(found)
+        return [BlockRange(first, last) for first, last in zip(starts, [*starts[1:], end], strict=True)]
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def blocks(self, wanted: BlockRange) -> Iterator[Block]:
+        """The blocks of a range. Raises XlogError with file and position."""
+        position = wanted.start
+        while position < wanted.end:
+            try:
+                rows, end = self._block(position, wanted.end)
+            except XlogError as error:
+                if self._on_skip is None:
+                    raise self._error(error.message, position) from None
+                end = self._after_broken(position, wanted.end)
+                self._on_skip(self.path, position, end - position, error.message)
+            else:
+                yield Block(position, rows)
+            position = end
+
+    def _block(self, position: int, limit: int) -> tuple[bytes, int]:
+        """The rows of the block at `position` and where it ends."""
+        header = xlog.decode_fixheader(self._read(position, xlog.FIXHEADER_SIZE))
+        if header is None or position + xlog.FIXHEADER_SIZE + header.length > limit:
+            raise XlogError("unexpected end of file")
+        stored = self._file.read(header.length)
+        if len(stored) < header.length:
+            raise XlogError("unexpected end of file")
+        return xlog.decode_data(header, stored), position + xlog.FIXHEADER_SIZE + header.length
+
+    def _after_broken(self, position: int, limit: int) -> int:
+        found = self.first_block(position + 1)
+        return limit if found is None else min(found, limit)

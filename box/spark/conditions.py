@@ -1,0 +1,123 @@
+"""Conditions that Spark hands over: which rows of a batch pass, and which range of the primary key can hold any.
+
+Spark's own classes are translated in `source`; here a condition is a column, an operator and a value.
+
+| operator | rows that pass |
+|---|---|
+| `=` `<` `<=` `>` `>=` | the value compares so; null never passes |
+| `in` | the value is one of a list |
+| `is null`, `is not null` | |
+| `starts with`, `ends with`, `contains` | of text |
+
+A negated condition passes rows whose condition is false; null passes neither way (`is null` aside).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition; several hold together."""
+
+    column: str
+    operator: str
+    value: Any = None
+    is_negated: bool = False
+
+
+def mask_of(conditions: Sequence[Condition], arrays: Mapping[str, pa.Array]) -> pa.BooleanArray:
+    """Which rows pass all conditions; never null."""
+    masks = [_mask(item, arrays[item.column]) for item in conditions]
+    return pc.fill_null(functools.reduce(pc.and_, masks), False)
+
+
+def _mask(item: Condition, array: pa.Array) -> pa.BooleanArray:
+    mask = _plain_mask(item, array)
+    # Null where the value is null: inverted it stays null, and passes neither way.
+    return pc.invert(mask) if item.is_negated else mask
+
+
+def _plain_mask(item: Condition, array: pa.Array) -> pa.BooleanArray:
+    match item.operator:
+        case "is null":
+            return pc.is_null(array)
+        case "is not null":
+            return pc.is_valid(array)
+        case "in":
+            found = pc.is_in(array, value_set=pa.array(item.value, type=array.type))
+            return pc.if_else(pc.is_valid(array), found, pa.scalar(None, pa.bool_()))
+        case "starts with":
+            return pc.starts_with(array, item.value)
+        case "ends with":
+            return pc.ends_with(array, item.value)
+        case "contains":
+            return pc.match_substring(array, item.value)
+    mask = _COMPARISONS[item.operator](array, pa.scalar(item.value, type=array.type))
+    if pa.types.is_floating(array.type) and item.operator in (">", ">="):
+        return pc.or_(mask, pc.is_nan(array))  # Spark's order has NaN above all numbers.
+    return mask
+
+
+_COMPARISONS = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def sort_key(value: Any) -> Any:
+    """A key part in a form that Python orders as an index without a collation does: text by its bytes."""
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The first parts of keys that can pass, as `sort_key`: from `low` to `high`, both included; None is no bound."""
+
+    low: Any = None
+    high: Any = None
+
+    def is_before(self, key: Any) -> bool:
+        """All of the range is smaller than `key`."""
+        return self.high is not None and isinstance(key, type(self.high)) and bool(self.high < key)
+
+    def is_after(self, key: Any) -> bool:
+        """All of the range is greater than `key`."""
+        return self.low is not None and isinstance(key, type(self.low)) and bool(key < self.low)
+
+    def holds(self, key: Any) -> bool:
+        """`key` is of the bounds' type and in the range."""
+        same = all(bound is None or isinstance(key, type(bound)) for bound in (self.low, self.high))
+        return same and not self.is_before(key) and not self.is_after(key)
+
+
+def key_range(conditions: Iterable[Condition], column: str) -> KeyRange | None:
+    """The range that the conditions on `column` leave; None where they leave everything."""
+    low: list[Any] = []
+    high: list[Any] = []
+    for item in conditions:
+        if item.column != column or item.is_negated:
+            continue
+        if item.operator in ("=", ">", ">="):
+            low.append(sort_key(item.value))
+        if item.operator in ("=", "<", "<="):
+            high.append(sort_key(item.value))
+        if item.operator == "in" and item.value:
+            low.append(min(map(sort_key, item.value)))
+            high.append(max(map(sort_key, item.value)))
+        if item.operator == "starts with" and item.value:
+            low.append(sort_key(item.value))
+            high.append(sort_key(item.value) + b"\xff")
+    if not low and not high:
+        return None
+    return KeyRange(max(low, default=None), min(high, default=None))

@@ -1,0 +1,108 @@
+"""Files by path: of this machine, or of any store that fsspec knows by URL (`s3://`, `hdfs://`, `memory://`, ...).
+
+A path that begins with `file:` is one of this machine. Globs have `*`, `?` and `[...]`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from typing import Any, BinaryIO, Final, cast
+
+from box.errors import BoxError, ErrorCode, client_error, illegal_params
+
+_URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://")
+_LOCAL: Final = re.compile(r"file:(?://(?=/))?")
+_GLOB: Final = re.compile(r"[*?\[]")
+_SNAPSHOT_NAME: Final = re.compile(r"\d{20}\.snap")
+_BUFFER: Final = 1 << 18
+
+
+def local_path(path: str) -> str | None:
+    """The path without `file:`; None for the URL of another store."""
+    path = _LOCAL.sub("", path, count=1)
+    return None if _URL.match(path) else path
+
+
+def _store(url: str) -> Any:
+    """The fsspec file system of a URL."""
+    try:
+        import fsspec
+    except ImportError:
+        raise illegal_params(f"'{url}' needs the package fsspec: pip install 'lunabox[remote]'") from None
+    try:
+        return fsspec.core.url_to_fs(url)[0]
+    except (ImportError, ValueError) as error:
+        raise illegal_params(f"'{url}': {error}") from None
+
+
+def open_file(path: str) -> BinaryIO:
+    """The file for reading at any offset. Raises SYSTEM."""
+    local = local_path(path)
+    try:
+        if local is not None:
+            return open(local, "rb", buffering=_BUFFER)
+        return cast(BinaryIO, _store(path).open(path, "rb"))
+    except OSError as error:
+        raise _failed(f"failed to open '{path}' file", error) from error
+
+
+def names_in(directory: str) -> list[str]:
+    """Sorted names of the files of a directory. Raises SYSTEM."""
+    local = local_path(directory)
+    try:
+        if local is not None:
+            return sorted(os.listdir(local))
+        found = _store(directory).ls(directory, detail=False)
+    except OSError as error:
+        raise _failed(f"can't read directory {directory}", error) from error
+    return sorted(str(name).rstrip("/").rpartition("/")[2] for name in found)
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """The paths themselves, and in place of globs what they match; no path twice. Raises ILLEGAL_PARAMS, SYSTEM."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        paths = _glob(pattern) if _GLOB.search(pattern) else [pattern]
+        if not paths:
+            raise illegal_params(f"no file or directory matches '{pattern}'")
+        found.update(dict.fromkeys(path.rstrip("/") or "/" for path in paths))
+    return list(found)
+
+
+def is_glob(pattern: str) -> bool:
+    """Whether the path may stand for several."""
+    return _GLOB.search(pattern) is not None
+
+
+def _glob(pattern: str) -> list[str]:
+    local = local_path(pattern)
+    if local is not None:
+        return sorted(glob.glob(local))
+    store = _store(pattern)
+    try:
+        return sorted(str(store.unstrip_protocol(name)) for name in store.glob(pattern))
+    except OSError as error:
+        raise _failed(f"can't read {pattern}", error) from error
+
+
+def newest_snapshot(path: str) -> str:
+    """The path itself where it is a snapshot, else the directory's snapshot with the greatest signature.
+
+    Unfinished ones (`.inprogress`) do not count. Raises SYSTEM for a directory that cannot be read, MISSING_SNAPSHOT
+    where there is none.
+    """
+    if path.endswith(".snap"):
+        return path
+    names = [name for name in names_in(path) if _SNAPSHOT_NAME.fullmatch(name)]
+    if not names:
+        error = client_error(ErrorCode.MISSING_SNAPSHOT)
+        raise BoxError(error.code, f"{error.message} in {path}: run box.snapshot() there first")
+    return f"{path}/{names[-1]}"
+
+
+def _failed(what: str, error: OSError) -> BoxError:
+    text = f"{what}: {error.strerror or error}"
+    return BoxError(ErrorCode.SYSTEM, text, type="SystemError", errno=error.errno or 0)

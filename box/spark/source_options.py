@@ -1,0 +1,114 @@
+"""Options of the data source, checked and typed. Spark hands their names over in lower case.
+
+| option | meaning | default |
+|---|---|---|
+| path | directory with snapshots, or one `.snap` file; a glob or a URL of fsspec; several by `load([...])` | required |
+| space | name or id | required |
+| columns | names of the columns to read, separated by commas; empty for none | all |
+| partitions | how many parts the files are read in, about | one for 8 MiB, at least 4 |
+| unsigned | `long` or `decimal`: column type of unsigned and integer fields | long |
+| rest | name of a column for fields that the format does not name | none: they are left out |
+| instance | name of a column with the UUID of the instance that wrote the file | `instance` for several paths |
+| onCorrupt | `fail` or `skip` blocks that cannot be read | fail |
+| decoder | `compiled` (needs numba), `python`, or `auto` | auto |
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from box.errors import BoxError, illegal_params
+from box.spark.decoder import DECODERS
+from box.spark.paths import is_glob
+
+_KNOWN: Final = frozenset(
+    {"path", "paths", "space", "columns", "partitions", "unsigned", "rest", "instance", "oncorrupt", "decoder"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """The checked options. `paths` may hold globs; `columns` is None for all."""
+
+    paths: tuple[str, ...]
+    space: str
+    columns: tuple[str, ...] | None
+    partitions: int | None
+    unsigned: str
+    rest: str | None
+    instance: str | None
+    skips_corrupt: bool
+    decoder: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> SourceOptions:
+        """Raises ILLEGAL_PARAMS for unknown options, missing ones and wrong values."""
+        values = {name.lower(): value for name, value in options.items()}
+        for name in values:
+            if name not in _KNOWN:
+                raise illegal_params(f"unexpected option '{name}'")
+        paths = _paths(values)
+        if not values.get("space"):
+            raise illegal_params("option 'space' is required")
+        instance = values.get("instance")
+        if instance is None and (len(paths) > 1 or is_glob(paths[0])):
+            instance = "instance"
+        return cls(
+            paths,
+            values["space"],
+            _names(values.get("columns")),
+            _positive(values, "partitions"),
+            _one_of(values, "unsigned", "long", "decimal"),
+            values.get("rest"),
+            instance,
+            _one_of(values, "oncorrupt", "fail", "skip") == "skip",
+            _one_of(values, "decoder", *DECODERS),
+        )
+
+
+def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
+    """Spark hands several paths over as a JSON array named `paths`."""
+    if "paths" in values:
+        try:
+            paths = json.loads(values["paths"])
+        except ValueError:
+            paths = None
+        if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and path for path in paths):
+            raise illegal_params("option 'paths' must be a JSON array of paths")
+        return tuple(paths)
+    if not values.get("path"):
+        raise illegal_params("option 'path' is required")
+    return (values["path"],)
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    """Names separated by commas, with double quotes around one that holds a comma."""
+    if text is None:
+        return None
+    names = next(csv.reader([text], skipinitialspace=True), [])
+    return tuple(name.strip() for name in names)
+
+
+def _positive(values: Mapping[str, str], name: str) -> int | None:
+    value = values.get(name)
+    if value is None:
+        return None
+    if not (value.isdecimal() and int(value) > 0):
+        raise illegal_params(f"option '{name}' must be a positive integer")
+    return int(value)
+
+
+def _one_of(values: Mapping[str, str], name: str, *allowed: str) -> str:
+    value = values.get(name, allowed[0])
+    if value not in allowed:
+        raise illegal_params(f"option '{name}' must be one of: {', '.join(allowed)}")
+    return value
+
+
+def prefixed(error: BoxError) -> BoxError:
+    """The same error with `box: ` in front of its text, because Spark shows the text of an exception alone."""
+    return BoxError(error.code, f"box: {error.message}", type=error.type, errno=error.errno)

@@ -1,0 +1,207 @@
+"""MessagePack values as Python objects, the way that columns show them, and the rows of a block as Python lists.
+
+This is the decoder for columns of mixed values, for environments without numba, and the reference that the compiled
+one is tested against.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgpack
+
+from box.data.codec import Ext, FrozenMap, decode_ext, read_container, skip, split_array, unpack
+from box.errors import BoxError
+from box.journal.xlog_errors import XlogError
+from box.wire.constants import Key
+
+_INTEGER_SIZE_MAX: Final = 9
+
+
+class UnreadValue:
+    """A field that cannot be decoded, in a tuple whose other fields can; an error only for the column that wants it."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def decode_extension(code: int, data: bytes) -> Any:
+    """Decimals and UUIDs of the peer; anything else is bytes. Raises ValueError."""
+    value = decode_ext(code, data)
+    return data if isinstance(value, Ext) else value
+
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "raw": False,
+    "strict_map_key": False,
+    "unicode_errors": "surrogateescape",
+    "ext_hook": decode_extension,
+}
+
+
+def decode_value(raw: bytes) -> Any:
+    """The value of one field; an `UnreadValue` for content without meaning (a malformed decimal)."""
+    try:
+        return msgpack.unpackb(raw, **_OPTIONS)
+    except (ValueError, TypeError):
+        pass
+    try:
+        return _plain(unpack(raw))
+    except BoxError as error:
+        return UnreadValue(error.message)
+
+
+def decode_fields(raw: bytes) -> list[Any]:
+    """The values of a tuple, which has to be an array; those that cannot be decoded as `UnreadValue`."""
+    try:
+        fields: list[Any] = msgpack.unpackb(raw, **_OPTIONS)
+    except (ValueError, TypeError):
+        fields = [decode_value(field) for field in split_array(raw)]
+    return fields
+
+
+def _plain(value: Any) -> Any:
+    """Bytes in place of extensions that nobody here interprets."""
+    if isinstance(value, Ext):
+        return value.data
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {FrozenMap(key) if isinstance(key, dict) else key: _plain(item) for key, item in value.items()}
+    return value
+
+
+def _json_default(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value)
+
+
+def _json_ready(value: Any) -> Any:
+    """Maps with text as keys, at any depth."""
+    if isinstance(value, dict):
+        return {_json_key(key): _json_ready(item) for key, item in value.items()}
+    return [_json_ready(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _json_key(key: Any) -> str:
+    if isinstance(key, bytes):
+        return base64.b64encode(key).decode()
+    return key if isinstance(key, str) else to_json(key)
+
+
+def to_json(value: Any) -> str:
+    """JSON text as a column of mixed values holds it; binary data as base64."""
+    return json.dumps(_json_ready(value), ensure_ascii=False, default=_json_default, separators=(", ", ": "))
+
+
+# --- rows of a block --------------------------------------------------------------------------------------------------
+
+
+def decode_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
+    """The tuples of one space in a block, as lists of values. Raises XlogError for a block that is no list of rows."""
+    try:
+        return _fast_tuples(rows, space_id)
+    except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException):
+        pass
+    return [decode_fields(raw) for raw in raw_tuples(rows, space_id)]
+
+
+def _fast_tuples(rows: bytes, space_id: int) -> list[list[Any]]:
+    """The usual block in the C decoder. Raises something for everything else."""
+    unpacker = msgpack.Unpacker(max_buffer_size=0, **_OPTIONS)
+    unpacker.feed(rows)
+    skip_one, unpack_one, read_map_header, tell = (
+        unpacker.skip,
+        unpacker.unpack,
+        unpacker.read_map_header,
+        unpacker.tell,
+    )
+    end = len(rows)
+    found: list[list[Any]] = []
+    while tell() < end:
+        skip_one()
+        is_wanted = False
+        for number in range(read_map_header()):
+            key = unpack_one()
+            if number == 0 and key == Key.SPACE_ID and type(key) is int:
+                value = unpack_one()
+                if type(value) is not int or value < 0:
+                    raise ValueError("not a space id")
+                is_wanted = value == space_id
+            elif number == 1 and key == Key.TUPLE and is_wanted:
+                fields = unpack_one()
+                if type(fields) is not list or type(key) is not int:
+                    raise ValueError("not an array")
+                found.append(fields)
+            elif key == Key.SPACE_ID or (key == Key.TUPLE and number != 1):
+                raise ValueError("not the usual order")
+            else:
+                skip_one()
+    return found
+
+
+def raw_tuples(rows: bytes, space_id: int) -> list[bytes]:
+    """The tuples of one space in a block, undecoded. Raises XlogError for a block that is no list of rows."""
+    tuples = [raw for found, raw in raw_rows(rows) if found == space_id]
+    if any(read_container(raw)[0] != "array" for raw in tuples):
+        raise XlogError("can't parse row: a tuple is no array")
+    return tuples
+
+
+def raw_rows(rows: bytes) -> Iterator[tuple[int, bytes]]:
+    """Space id and tuple of every row of a block that has both; other rows (raft, limbo) are passed over.
+
+    Raises XlogError for a row that is not a header value and a body map.
+    """
+    position, end = 0, len(rows)
+    while position < end:
+        try:
+            body = skip(rows, position)
+            kind, count, start = read_container(rows, body)
+            if kind != "map" or start > end:
+                raise XlogError("can't parse row")
+            space_id, raw, position = _body(rows, start, count)
+        except (BoxError, IndexError, ValueError):
+            raise XlogError(f"can't parse row at byte {position} of the block's rows") from None
+        if space_id >= 0 and raw:
+            yield space_id, raw
+
+
+def _body(rows: bytes, position: int, count: int) -> tuple[int, bytes, int]:
+    """Space id (-1 if there is none), tuple and end of a body map. A key that comes twice is an error."""
+    space_id, raw = -1, b""
+    for _ in range(count):
+        start = skip(rows, position)
+        key = _key(rows[position:start])
+        position = skip(rows, start)
+        if key == Key.SPACE_ID:
+            if space_id >= 0:
+                raise ValueError("twice")
+            space_id = _uint(rows[start:position])
+        elif key == Key.TUPLE:
+            if raw:
+                raise ValueError("twice")
+            raw = rows[start:position]
+    return space_id, raw, position
+
+
+def _key(raw: bytes) -> int:
+    """The key of a pair; -1 for one that is no unsigned integer."""
+    try:
+        return _uint(raw)
+    except ValueError:
+        return -1
+
+
+def _uint(raw: bytes) -> int:
+    """The integer that is not negative; ValueError for any other value."""
+    value: Any = msgpack.unpackb(raw) if len(raw) <= _INTEGER_SIZE_MAX else None
+    if type(value) is not int or value < 0:
+        raise ValueError("not an unsigned integer")
+    return int(value)
