@@ -118,7 +118,8 @@ class Startup:
             self._log.info(
                 f"can't follow {applier.uuid} at {applier.address}: required {vclock} available {ballot.gc_vclock}"
             )
-            if not ballot.vclock.covers(vclock, ignore_zero=True):
+            # Rows of local spaces count too, which no other instance has: component 0.
+            if not ballot.vclock.covers(vclock):
                 self._log.info(
                     f"can't rebootstrap from {applier.uuid} at {applier.address}: "
                     f"replica has local rows: local {vclock} remote {ballot.vclock}"

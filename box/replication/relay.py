@@ -120,6 +120,7 @@ class Relay:
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
+        self._last_sent = self._loop.time()
         row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync)
         self._sync = sync
         tasks = [
@@ -153,7 +154,11 @@ class Relay:
             await self.host.journal.pass_writer()
 
     async def _send_rows(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
-        self._send_heartbeat(connection)
+        """The first heartbeat follows what there is at the time of the subscription: the replica is in sync then."""
+        known = self.host.instance.vclock.copy()
+        is_behind = not vclock.covers(known, ignore_zero=True)
+        if not is_behind:
+            self._send_heartbeat(connection)
         values = self.host.errinj.values
         async with aclosing(self.host.journal.follow(vclock)) as follower:
             async for rows in follower:
@@ -165,6 +170,9 @@ class Relay:
                     await self._send_slowly(connection, row_filter.select(rows))
                 elif data := b"".join([encode_packet(row) for row in row_filter.select(rows)]):
                     await self._send(connection, data)
+                if is_behind and follower.vclock.covers(known, ignore_zero=True):
+                    is_behind = False
+                    self._send_heartbeat(connection)
 
     async def _send(self, connection: PeerConnection, data: bytes) -> None:
         connection.write(data)

@@ -20,7 +20,7 @@ from box.replication.replicaset import ReplicaSet
 from box.replication.row_sink import RowSink
 from box.session import Context, Sessions
 from box.wire.row import Row
-from box.wire.vclock import VClock
+from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
     from box.journal.journal import Journal
@@ -82,12 +82,6 @@ class Sources:
     async def close_context(self, ctx: Context) -> None:
         await self._sessions.close(ctx.session)
 
-    def on_applier_connect(self, applier: Applier) -> None:
-        self.replicaset.on_connect(applier)
-
-    def on_applier_state(self, applier: Applier) -> None:
-        self.replicaset.on_state(applier)
-
     def _on_written(self) -> None:
         """Called for every transaction of a batch: one acknowledgement is enough for all."""
         if not self._acks_are_due:
@@ -110,9 +104,15 @@ class Sources:
 
         On bootstrap all sources have to answer within `replication_connect_timeout`, or at least
         `replication_connect_quorum` of them: CFG `failed to connect to one or more replicas`. Later a source that does
-        not answer is tried again in the background.
+        not answer is tried again in the background. CFG for more sources than a replica set has members.
         """
-        appliers = [Applier(self, source) for source in self.options.sources]
+        replicaset = self.replicaset
+        if len(self.options.sources) >= VCLOCK_MAX:
+            raise client_error(ErrorCode.CFG, "replication", "too many replicas")
+        appliers = [
+            Applier(self, source, on_connect=replicaset.on_connect, on_state=replicaset.on_state)
+            for source in self.options.sources
+        ]
         if not appliers:
             await self._replace([])
             return

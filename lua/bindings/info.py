@@ -109,8 +109,8 @@ class InfoBinding(Binding):
 
     def _upstream(self, applier: Applier) -> dict[str, Any]:
         described: dict[str, Any] = {"status": applier.state.status}
-        described["lag"] = applier.lag
-        described["idle"] = self.node.loop.time() - applier.last_row_time
+        described["lag"] = applier.times.lag
+        described["idle"] = self.node.loop.time() - applier.times.last_row_time
         described["peer"] = peer_name(applier.uri)
         return _with_error(described, applier.error)
 

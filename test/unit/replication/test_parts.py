@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from box.errinj import ErrorInjections
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode
 from box.log import Log
-from box.replication.applier import Applier, check_next_row
+from box.replication.applier import Applier
 from box.replication.local import ReplicationOptions
 from box.replication.relay import RowFilter
 from box.replication.replicaset import ReplicaSet
@@ -166,21 +166,6 @@ def test_a_final_join_brings_own_rows_too() -> None:
     assert len(selected(RowFilter(0, VClock(), frozenset()), [row(5, 2), row(1, 1)])) == 2
 
 
-def test_rows_of_a_transaction() -> None:
-    uuid = UUIDS[0]
-    first = row(5, tsn=5, is_commit=False)
-    check_next_row([], first, uuid)
-    check_next_row([first], row(6, tsn=5), uuid)
-    with pytest.raises(BoxError, match="replication does not support interleaving transactions"):
-        check_next_row([first], row(6), uuid)
-    with pytest.raises(BoxError, match="Transaction id must be equal to LSN of the first row in the transaction"):
-        check_next_row([], row(6, tsn=5), uuid)
-    with pytest.raises(BoxError, match="Replica 32 is not registered"):
-        check_next_row([], row(1, 32), uuid)
-    with pytest.raises(BoxError, match="read-only"):
-        check_next_row([], error_row(client_error(ErrorCode.READONLY)), uuid)
-
-
 # -- an applier before a script -----------------------------------------------------------------------------------
 
 
@@ -272,22 +257,22 @@ class Host:
     async def sync(self) -> None:
         self.instance_id = 2
 
-    def on_applier_connect(self, applier: Applier) -> None:
-        pass
-
-    def on_applier_state(self, applier: Applier) -> None:
-        self.states.append(applier.state)
+    def applier(self, uri: str) -> Applier:
+        return Applier(
+            cast(Any, self),
+            uri,
+            on_connect=lambda applier: None,
+            on_state=lambda applier: self.states.append(applier.state),
+        )
 
 
 async def follow(tmp_path: Any, answers: list[list[Row]], host: Host, end: ApplierState) -> tuple[Applier, Script]:
     """Run an applier against a script until it is in a state; then stop it."""
     async with Script(f"{tmp_path}/s", answers) as script:
-        applier = Applier(cast(Any, host), f"unix/:{tmp_path}/s")
+        applier = host.applier(f"unix/:{tmp_path}/s")
         applier.resume()
         await until(lambda: end in host.states, f"{end} after {host.states}")
-        error = applier.error
         await applier.close()
-        applier.error = error
         return applier, script
 
 
@@ -307,10 +292,10 @@ def test_states_of_a_subscription(tmp_path: Any) -> None:
     ]
     applier, script = asyncio.run(follow(tmp_path, [[SUBSCRIBED, *rows]], host, ApplierState.FOLLOW))
     assert [state.name for state in host.states] == [
-        *("CONNECT", "CONNECTED", "READY", "SYNC", "FOLLOW", "OFF"),
+        *("CONNECT", "CONNECTED", "READY", "SYNC", "FOLLOW", "OFF", "OFF"),
     ]
     assert host.applied == [[1], [2, 3]]
-    assert (applier.peer_id, applier.lag, applier.uuid) == (1, 0.0, UUIDS[0])
+    assert (applier.peer_id, applier.times.lag, applier.uuid) == (1, 0.0, UUIDS[0])
     assert script.requests[0] == RequestType.SUBSCRIBE
     assert applier.ballot.vclock == {1: 3}
 
@@ -346,6 +331,17 @@ def test_another_cluster(tmp_path: Any) -> None:
     assert applier.error.code == ErrorCode.REPLICASET_UUID_MISMATCH
 
 
+def test_a_row_of_an_unknown_type(tmp_path: Any) -> None:
+    """Nobody knows what it changes, so nothing after it is applied either."""
+    host = Host()
+    strange = Row(77, 1, 2, 1.0, body=b"\x80")
+    answers = [[SUBSCRIBED, heartbeat_row(1, 1.0), row(1), strange, row(3)]]
+    applier, _ = asyncio.run(follow(tmp_path, answers, host, ApplierState.STOPPED))
+    assert applier.error is not None
+    assert (applier.error.code, applier.error.message) == (ErrorCode.UNKNOWN_REQUEST_TYPE, "Unknown request type 77")
+    assert host.applied == [[1]]
+
+
 def test_an_anonymous_instance_registers_first(tmp_path: Any) -> None:
     host = Host()
     host.instance_id = 0
@@ -359,7 +355,7 @@ def test_a_connection_to_itself(tmp_path: Any) -> None:
         host = Host()
         host.instance_uuid = UUIDS[0]
         async with Script(f"{tmp_path}/s", []):
-            applier = Applier(cast(Any, host), f"unix/:{tmp_path}/s")
+            applier = host.applier(f"unix/:{tmp_path}/s")
             applier.start()
             await applier.wait_connected()
             assert (applier.state, applier.is_connected, applier.is_running) == (ApplierState.OFF, True, False)
@@ -373,7 +369,7 @@ def test_an_applier_that_nobody_answers(tmp_path: Any) -> None:
 
     async def main() -> None:
         host = Host()
-        applier = Applier(cast(Any, host), f"unix/:{tmp_path}/nobody")
+        applier = host.applier(f"unix/:{tmp_path}/nobody")
         applier.start()
         await until(lambda: host.states.count(ApplierState.DISCONNECTED) >= 3)
         assert applier.error is not None

@@ -185,3 +185,27 @@ def test_a_replica_that_does_not_tell_who_it_is() -> None:
                 assert (error.code, str(UUID(int=0)) in error.message) == (ErrorCode.TOO_EARLY_SUBSCRIBE, True)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("id_filter", [frozenset(), frozenset({1})])
+def test_the_first_heartbeat_follows_what_there_is(id_filter: frozenset[int]) -> None:
+    """Rows that were written before come first, whether they are wanted or not; an up-to-date replica hears at once."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start(replication_timeout=5)
+            await member.grant_guest()
+            await member.make_space()
+            last = member.node.state.vclock[1]
+            for vclock in (VClock(), VClock({1: last})):
+                async with stranger(member) as client:
+                    row = messages.subscribe_row(UUID(int=1), STRANGER, vclock, anon=True, id_filter=id_filter)
+                    answer = await client.ask(encode_packet(row))
+                    assert (answer.type, answer.replica_id) == (RequestType.OK, 1)
+                    wanted = [] if id_filter else list(range(vclock[1] + 1, last + 1))
+                    assert [(await client.read_row()).lsn for _ in wanted] == wanted
+                    heartbeat = await client.read_row()
+                    assert (heartbeat.type, heartbeat.lsn, heartbeat.tm > 0) == (RequestType.OK, 0, True)
+                await until(lambda: not member.node.iproto.connections)
+
+    asyncio.run(main())

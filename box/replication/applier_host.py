@@ -1,0 +1,102 @@
+"""The surroundings of an applier: what it asks of the instance that it runs in, and of the peer's last words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from box.log import Log
+from box.replication.local import LocalInstance, ReplicationOptions
+from box.wire.row import Row
+
+if TYPE_CHECKING:
+    from box.errinj import ErrorInjections
+    from box.session import Context
+
+
+class TransactionSink(Protocol):
+    """Takes transactions."""
+
+    def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
+        """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
+
+    async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
+
+
+class AppliedJournal(Protocol):
+    """The journal as appliers see it: a queue that may be full."""
+
+    @property
+    def queue_size(self) -> int: ...
+
+    @property
+    def queue_max_size(self) -> int: ...
+
+    async def wait_for_space(self) -> None: ...
+
+    async def sync(self) -> object:
+        """Return when what was applied so far is written."""
+
+
+class ApplierHost(Protocol):
+    """Everything that the appliers of an instance share."""
+
+    loop: asyncio.AbstractEventLoop
+    instance: LocalInstance
+    options: ReplicationOptions
+    log: Log
+    errinj: ErrorInjections
+
+    @property
+    def sink(self) -> TransactionSink: ...
+
+    @property
+    def journal(self) -> AppliedJournal | None:
+        """None before the instance has started."""
+
+    @property
+    def is_orphan(self) -> bool: ...
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """Seconds since the epoch."""
+
+    def applier_context(self) -> Context: ...
+
+    async def close_context(self, ctx: Context) -> None: ...
+
+
+def journal_of(host: ApplierHost) -> AppliedJournal:
+    """The journal of an instance that has started."""
+    if host.journal is None:
+        raise AssertionError("the instance has not started")
+    return host.journal
+
+
+class UpstreamTimes:
+    """Moments at which the peer was heard of.
+
+    `lag`: seconds from the origin's write of the last row to its arrival here, infinite before.
+    """
+
+    __slots__ = ("_loop", "lag", "last_row_time")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.lag = float("inf")
+        self.last_row_time = loop.time()
+
+    def touch(self) -> None:
+        """The peer has said something."""
+        self.last_row_time = self._loop.time()
+
+
+def silence(options: ReplicationOptions) -> float:
+    """Seconds without a row after which a peer that sends rows counts as gone."""
+    return options.timeout * 4
+
+
+def patience(options: ReplicationOptions) -> float:
+    """Seconds that a peer may take for an answer before it sends rows: it may be busy with other things then."""
+    return max(silence(options), options.connect_timeout)

@@ -1,0 +1,220 @@
+"""The applier's states and what moves them: a pure state machine, without sockets and clocks.
+
+```
+state            event          what has happened                                        next
+OFF              START          the first attempt to connect                             CONNECT
+LOADING          START          the next attempt                                         CONNECT
+DISCONNECTED     START          the next attempt                                         CONNECT
+STOPPED          START          somebody has asked for another attempt                   CONNECT
+CONNECT          GREETED        the peer has told its uuid and its ballot                CONNECTED
+CONNECTED        LOGIN          it may go on; the address names a user                   AUTH
+CONNECTED        ACCEPTED       it may go on, as guest                                   READY
+AUTH             ACCEPTED       the peer knows the user                                  READY
+READY            JOIN           a member of the replica set asks for everything          INITIAL_JOIN
+INITIAL_JOIN     SNAPSHOT_END   the peer's snapshot is here                              FINAL_JOIN
+FINAL_JOIN       ROWS_END       the rows since the snapshot are here                     JOINED, READY
+READY            FETCH          an anonymous replica asks for everything                 FETCH_SNAPSHOT
+FETCH_SNAPSHOT   SNAPSHOT_END   the peer's snapshot is here                              FETCHED_SNAPSHOT, READY
+READY            REGISTER       an anonymous replica has become a member: ask for an id  REGISTER
+REGISTER         ROWS_END       the rows up to the registration are written              REGISTERED, READY
+READY            SUBSCRIBED     the peer sends its rows from now on                      SYNC
+SYNC             CAUGHT_UP      all that the peer had at SUBSCRIBED is here, lag small   FOLLOW
+
+any              fail           the peer is not ready, or refuses for now                LOADING, tries again
+                                the connection is lost                                   DISCONNECTED, tries again
+                                the peer is this very instance                           OFF
+                                a join that had begun to receive rows; other errors      STOPPED
+any              stop           cancelled                                                OFF
+any              stop(error)    a row of the peer could not be written to the journal    STOPPED
+```
+
+`next_step` says what the applier does in CONNECTED and READY, where it has a choice.
+Source: the replication documents and the peer's `applier.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from box.errors import BoxError, ErrorCode
+from box.replication.state import ApplierState
+
+
+class ApplierEvent(Enum):
+    """See the table above."""
+
+    START = auto()
+    GREETED = auto()
+    LOGIN = auto()
+    ACCEPTED = auto()
+    JOIN = auto()
+    FETCH = auto()
+    SNAPSHOT_END = auto()
+    REGISTER = auto()
+    ROWS_END = auto()
+    SUBSCRIBED = auto()
+    CAUGHT_UP = auto()
+
+
+class ApplierStep(Enum):
+    """The next thing that an applier does when it is connected."""
+
+    WAIT = auto()
+    """Nothing until the wishes change."""
+    AUTHENTICATE = auto()
+    JOIN = auto()
+    FETCH_SNAPSHOT = auto()
+    REGISTER = auto()
+    SUBSCRIBE = auto()
+
+
+@dataclass(slots=True)
+class Wishes:
+    """Everything that the instance wants of an applier, and what it is itself."""
+
+    may_go_on: bool = False
+    """All peers have been looked at."""
+    may_subscribe: bool = False
+    wants_everything: bool = False
+    """The instance bootstraps from this peer."""
+    is_anonymous: bool = False
+    is_registered: bool = True
+
+
+class Failure(NamedTuple):
+    """The effect of an error: the state, whether the applier tries again, whether the log has not told of it yet."""
+
+    state: ApplierState
+    tries_again: bool
+    is_news: bool
+
+
+TRANSITIONS: Final[dict[tuple[ApplierState, ApplierEvent], tuple[ApplierState, ...]]] = {
+    (ApplierState.OFF, ApplierEvent.START): (ApplierState.CONNECT,),
+    (ApplierState.LOADING, ApplierEvent.START): (ApplierState.CONNECT,),
+    (ApplierState.DISCONNECTED, ApplierEvent.START): (ApplierState.CONNECT,),
+    (ApplierState.STOPPED, ApplierEvent.START): (ApplierState.CONNECT,),
+    (ApplierState.CONNECT, ApplierEvent.GREETED): (ApplierState.CONNECTED,),
+    (ApplierState.CONNECTED, ApplierEvent.LOGIN): (ApplierState.AUTH,),
+    (ApplierState.CONNECTED, ApplierEvent.ACCEPTED): (ApplierState.READY,),
+    (ApplierState.AUTH, ApplierEvent.ACCEPTED): (ApplierState.READY,),
+    (ApplierState.READY, ApplierEvent.JOIN): (ApplierState.INITIAL_JOIN,),
+    (ApplierState.INITIAL_JOIN, ApplierEvent.SNAPSHOT_END): (ApplierState.FINAL_JOIN,),
+    (ApplierState.FINAL_JOIN, ApplierEvent.ROWS_END): (ApplierState.JOINED, ApplierState.READY),
+    (ApplierState.READY, ApplierEvent.FETCH): (ApplierState.FETCH_SNAPSHOT,),
+    (ApplierState.FETCH_SNAPSHOT, ApplierEvent.SNAPSHOT_END): (ApplierState.FETCHED_SNAPSHOT, ApplierState.READY),
+    (ApplierState.READY, ApplierEvent.REGISTER): (ApplierState.REGISTER,),
+    (ApplierState.REGISTER, ApplierEvent.ROWS_END): (ApplierState.REGISTERED, ApplierState.READY),
+    (ApplierState.READY, ApplierEvent.SUBSCRIBED): (ApplierState.SYNC,),
+    (ApplierState.SYNC, ApplierEvent.CAUGHT_UP): (ApplierState.FOLLOW,),
+}
+
+LOADING_ERRORS: Final = frozenset(
+    {
+        ErrorCode.ACCESS_DENIED,
+        ErrorCode.CFG,
+        ErrorCode.LOADING,
+        ErrorCode.NO_SUCH_USER,
+        ErrorCode.PASSWORD_MISMATCH,
+        ErrorCode.SYNC_QUORUM_TIMEOUT,
+        ErrorCode.SYNC_ROLLBACK,
+        ErrorCode.TOO_EARLY_SUBSCRIBE,
+        ErrorCode.XLOG_GAP,
+    }
+)
+"""The peer is not ready for us, or its configuration must change first."""
+
+CONNECTION_ERRORS: Final = frozenset({ErrorCode.SYSTEM})
+"""The connection, or something else in the operating system, has failed."""
+
+_WRITING: Final = frozenset({ApplierState.REGISTER, ApplierState.SYNC, ApplierState.FOLLOW})
+
+
+class ApplierMachine:
+    """See the module's text. `on_state` is called with every state that is entered, one that it is in included."""
+
+    def __init__(self, on_state: Callable[[ApplierState], None] = lambda state: None) -> None:
+        self.state = ApplierState.OFF
+        self.error: BoxError | None = None
+        """What ended the last attempt; None from the next greeting on."""
+        self.is_connected = False
+        """The peer has answered, and nothing has gone wrong since. A connection to itself counts, though it is OFF."""
+        self.has_received = False
+        """A join has brought something: it cannot begin anew."""
+        self._on_state = on_state
+        self._logged_code: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<ApplierMachine {self.state.name}>"
+
+    @property
+    def is_writing(self) -> bool:
+        """Rows of the peer go to the journal."""
+        return self.state in _WRITING
+
+    def handle(self, event: ApplierEvent) -> None:
+        """Move by the table. AssertionError for an event that the state does not know."""
+        path = TRANSITIONS.get((self.state, event))
+        if path is None:
+            raise AssertionError(f"an applier in {self.state.name} cannot handle {event.name}")
+        if event is ApplierEvent.GREETED:
+            self.error, self.is_connected = None, True
+        elif event is ApplierEvent.START:
+            self.has_received = False
+        elif event is ApplierEvent.SUBSCRIBED:
+            self._logged_code = None
+        for state in path:
+            self._enter(state)
+
+    def _enter(self, state: ApplierState) -> None:
+        if state is ApplierState.READY:
+            self.has_received = False
+        self.state = state
+        self._on_state(state)
+
+    def next_step(self, wishes: Wishes, *, has_login: bool) -> ApplierStep:
+        """What to do in CONNECTED or READY. A guest has nothing to prove: CONNECTED becomes READY here."""
+        if self.state is ApplierState.CONNECTED:
+            if not wishes.may_go_on:
+                return ApplierStep.WAIT
+            if has_login:
+                return ApplierStep.AUTHENTICATE
+            self.handle(ApplierEvent.ACCEPTED)
+        if self.state is not ApplierState.READY:
+            raise AssertionError(f"an applier in {self.state.name} has no choice")
+        if wishes.wants_everything:
+            return ApplierStep.FETCH_SNAPSHOT if wishes.is_anonymous else ApplierStep.JOIN
+        if not wishes.may_subscribe:
+            return ApplierStep.WAIT
+        is_member = wishes.is_registered or wishes.is_anonymous
+        return ApplierStep.SUBSCRIBE if is_member else ApplierStep.REGISTER
+
+    def failure_of(self, error: BoxError, *, is_self: bool) -> Failure:
+        """What the error will do. `is_self`: the peer is this very instance, which is nothing to tell of."""
+        if is_self and error.code == ErrorCode.CONNECTION_TO_SELF:
+            return Failure(ApplierState.OFF, tries_again=False, is_news=False)
+        if self.has_received:
+            state = ApplierState.STOPPED
+        elif error.code in LOADING_ERRORS:
+            state = ApplierState.LOADING
+        else:
+            state = ApplierState.DISCONNECTED if error.code in CONNECTION_ERRORS else ApplierState.STOPPED
+        return Failure(state, state is not ApplierState.STOPPED, error.code != self._logged_code)
+
+    def fail(self, error: BoxError, failure: Failure) -> None:
+        """The attempt has ended."""
+        self.is_connected = failure.state is ApplierState.OFF
+        if failure.state is not ApplierState.OFF:
+            self.error = error
+            self._logged_code = error.code
+        self._enter(failure.state)
+
+    def stop(self, error: BoxError | None = None) -> None:
+        """Cancelled: OFF, or STOPPED for an error that only a person resolves."""
+        self.is_connected = False
+        if error is not None:
+            self.error = error
+        self._enter(ApplierState.OFF if error is None else ApplierState.STOPPED)

@@ -1,0 +1,72 @@
+"""Rows of a peer, put together to transactions and checked.
+
+```
+lsn 0          a heartbeat, or an election message: alone
+first row      its tsn is its own lsn
+rows after it  have the same tsn; the last one carries the flag COMMIT
+```
+
+No I/O and no clock. Source: the peer's `applier.cc`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import UUID
+
+from box.errors import ErrorCode, client_error
+from box.net.peer_connection import raise_if_error
+from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, TYPE_ERROR, RequestType
+from box.wire.row import Row
+from box.wire.vclock import VCLOCK_MAX
+
+_CHANGES: Final = DML_TYPES | SYNCHRO_TYPES
+_SIGNALS: Final = frozenset({RequestType.OK, RequestType.RAFT})
+
+
+def expect_ok(row: Row) -> None:
+    """Raise the error that the row carries, or UNKNOWN_REQUEST_TYPE if it is no answer at all."""
+    raise_if_error(row)
+    if row.type != RequestType.OK:
+        raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
+
+
+class IncomingTransaction:
+    """Collects rows until a transaction is complete."""
+
+    __slots__ = ("_replicaset_uuid", "_rows")
+
+    def __init__(self, replicaset_uuid: UUID) -> None:
+        self._replicaset_uuid = replicaset_uuid
+        self._rows: list[Row] = []
+
+    def add(self, row: Row) -> list[Row] | None:
+        """The rows of the transaction that this row completes, None if more have to come.
+
+        Raises the error that the row carries, UNKNOWN_REPLICA, PROTOCOL for a wrong first row, UNSUPPORTED for a row
+        of another transaction in the middle, UNKNOWN_REQUEST_TYPE for what is no change of data.
+        """
+        rows = self._rows
+        self._check(row)
+        if row.is_commit and not rows:
+            return [row]
+        rows.append(row)
+        if not row.is_commit:
+            return None
+        self._rows = []
+        return rows
+
+    def _check(self, row: Row) -> None:
+        if row.type & TYPE_ERROR:
+            raise_if_error(row)
+        if row.replica_id >= VCLOCK_MAX:
+            raise client_error(ErrorCode.UNKNOWN_REPLICA, str(row.replica_id), str(self._replicaset_uuid))
+        tsn = row.tsn or row.lsn
+        if not self._rows:
+            if row.lsn != tsn:
+                text = "Transaction id must be equal to LSN of the first row in the transaction."
+                raise client_error(ErrorCode.PROTOCOL, text)
+        elif self._rows[0].txn_id != tsn:
+            raise client_error(ErrorCode.UNSUPPORTED, "replication", "interleaving transactions")
+        if row.type not in _CHANGES and (row.lsn or row.type not in _SIGNALS):
+            raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)

@@ -1,0 +1,80 @@
+"""The replica's side of JOIN, FETCH_SNAPSHOT and REGISTER: what the peer sends before a subscription.
+
+```
+snapshot     position, INSERT rows, position          FETCH_SNAPSHOT, the first half of JOIN
+final rows   rows with their origin and lsn, OK       the second half of JOIN, REGISTER
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from box.journal.recovery import follow
+from box.net.peer_connection import PeerConnection
+from box.replication.applier_host import ApplierHost, UpstreamTimes
+from box.replication.incoming import IncomingTransaction, expect_ok
+from box.wire import messages
+from box.wire.constants import DML_TYPES, RequestType
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.session import Context
+
+_ROWS_PER_LOG: Final = 100_000
+
+
+@dataclass(slots=True)
+class Bootstrap:
+    """A join in progress: rows of the peer's snapshot go to `add_rows`, then their vclock to `finish`."""
+
+    add_rows: Callable[[list[Row]], None]
+    finish: Callable[[VClock], None]
+    done: asyncio.Future[None]
+
+
+async def receive_snapshot(
+    host: ApplierHost,
+    connection: PeerConnection,
+    times: UpstreamTimes,
+    bootstrap: Bootstrap,
+    on_begin: Callable[[], None],
+) -> None:
+    """Take in the peer's snapshot; `on_begin` is called when the peer has agreed. Raises its refusal."""
+    answer = await connection.read_row()
+    expect_ok(answer)
+    vclock = messages.decode_vclock(answer)
+    on_begin()
+    count = 0
+    while True:
+        rows = await connection.read_rows()
+        times.touch()
+        end = next((i for i, row in enumerate(rows) if row.type not in DML_TYPES), len(rows))
+        bootstrap.add_rows(rows[:end])
+        if (count + end) // _ROWS_PER_LOG > count // _ROWS_PER_LOG:
+            host.log.info(f"{(count + end) / 1e6:.1f}M rows received")
+        count += end
+        if end < len(rows):
+            connection.put_back(rows[end + 1 :])
+            expect_ok(rows[end])
+            bootstrap.finish(vclock)
+            return
+
+
+async def receive_final_rows(host: ApplierHost, connection: PeerConnection, times: UpstreamTimes, ctx: Context) -> None:
+    """Apply the rows since the snapshot, or those before a registration. UNKNOWN for a row that came before."""
+    reached = host.instance.vclock.copy()
+    transaction = IncomingTransaction(host.instance.replicaset_uuid)
+    while True:
+        row = await connection.read_row()
+        times.touch()
+        rows = transaction.add(row)
+        if row.type == RequestType.OK:
+            return
+        if rows is not None and row.lsn:
+            follow(reached, row)
+            await host.sink.apply(ctx, rows)

@@ -1,0 +1,141 @@
+"""The replica's side of a subscription: reads the peer's rows, applies them, and tells how far it has come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.net.peer_connection import PeerConnection
+from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, silence
+from box.replication.applier_machine import ApplierEvent, ApplierMachine
+from box.replication.incoming import IncomingTransaction, expect_ok
+from box.replication.state import ApplierState
+from box.wire import messages
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.session import Context
+
+_ROWS_PER_TURN: Final = 256
+"""Rows applied before other tasks of the tx thread get their turn."""
+_SLOW_ACK: Final = 0.01
+"""Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
+
+
+class Subscription:
+    """One subscription of one applier, from the request to the end of the connection."""
+
+    def __init__(
+        self,
+        host: ApplierHost,
+        machine: ApplierMachine,
+        times: UpstreamTimes,
+        ctx: Context,
+        connection: PeerConnection,
+    ) -> None:
+        self.peer_id = 0
+        """The peer's id in `_cluster`, 0 for an anonymous one."""
+        self._host = host
+        self._machine = machine
+        self._times = times
+        self._ctx = ctx
+        self._connection = connection
+        self._remote_vclock = VClock()
+        self._ack_wanted = asyncio.Event()
+
+    async def begin(self, timeout: float) -> None:
+        """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
+        host = self._host
+        here, vclock = host.instance, host.instance.vclock.copy()
+        # Rows of our own that come back are unwanted once we write ourselves.
+        own_id = frozenset() if host.is_orphan or not here.instance_id else frozenset({here.instance_id})
+        request = messages.subscribe_row(
+            here.replicaset_uuid, here.instance_uuid, vclock, anon=host.options.is_anonymous, id_filter=own_id
+        )
+        self._connection.write_rows([request])
+        answer = await self._connection.read_row(timeout)
+        self._times.touch()
+        expect_ok(answer)
+        response = messages.decode_replication(answer)
+        self._remote_vclock = response.vclock or VClock()
+        self.peer_id = answer.replica_id
+        theirs = response.replicaset_uuid
+        if theirs is not None and theirs != here.replicaset_uuid:
+            raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, str(theirs), str(here.replicaset_uuid))
+        host.log.info("subscribed")
+        host.log.info(f"remote vclock {self._remote_vclock} local vclock {vclock}")
+        self._machine.handle(ApplierEvent.SUBSCRIBED)
+
+    async def run(self, name: str) -> None:
+        """Follow the peer until the connection ends. Raises what ended it."""
+        writer = self._host.loop.create_task(self._write_acks(), name=name)
+        try:
+            await self._follow()
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    # -- rows ---------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        transaction = IncomingTransaction(self._host.instance.replicaset_uuid)
+        while True:
+            rows = await self._connection.read_rows(silence(self._host.options))
+            self._times.touch()
+            for start in range(0, len(rows), _ROWS_PER_TURN):
+                if start:
+                    await asyncio.sleep(0)
+                await self._take_rows(transaction, rows[start : start + _ROWS_PER_TURN])
+
+    async def _take_rows(self, transaction: IncomingTransaction, rows: list[Row]) -> None:
+        """Apply the transactions that `rows` complete."""
+        ctx, sink, journal = self._ctx, self._host.sink, journal_of(self._host)
+        for row in rows:
+            complete = transaction.add(row)
+            if complete is None:
+                continue
+            if row.lsn == 0:
+                self._handle_signal(row)
+            elif not sink.apply_now(ctx, complete):
+                await sink.apply(ctx, complete)
+            if journal.queue_size >= journal.queue_max_size:
+                await journal.wait_for_space()
+        if rows[-1].tm:
+            self._times.lag = self._host.now() - rows[-1].tm
+
+    def _handle_signal(self, row: Row) -> None:
+        if row.type == RequestType.RAFT and self.peer_id == 0:
+            raise client_error(ErrorCode.PROTOCOL, "Can't apply a Raft request from an instance without an ID")
+        self.signal_ack()
+
+    # -- acknowledgements -----------------------------------------------------------------------------
+
+    def signal_ack(self) -> None:
+        """The journal has grown or the peer has asked: send our vclock."""
+        self._ack_wanted.set()
+
+    async def _write_acks(self) -> None:
+        while True:
+            await self._ack_wanted.wait()
+            self._check_sync()
+            if self._machine.state not in (ApplierState.SYNC, ApplierState.FOLLOW):
+                return
+            self._ack_wanted.clear()
+            try:
+                self._connection.write_rows([messages.vclock_row(self._host.instance.vclock)])
+                await self._connection.drain()
+            except BoxError:
+                # The reader finds out about the broken connection and reports it.
+                return
+            if self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
+                await asyncio.sleep(_SLOW_ACK)
+
+    def _check_sync(self) -> None:
+        """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
+        if self._machine.state is not ApplierState.SYNC or self._times.lag > self._host.options.sync_lag:
+            return
+        if self._host.instance.vclock.covers(self._remote_vclock, ignore_zero=True):
+            self._machine.handle(ApplierEvent.CAUGHT_UP)

@@ -1,0 +1,99 @@
+"""A replica whose master has removed the rows that it lacks: it joins anew, unless that would lose rows of its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+from box.errors import ErrorCode
+from test.support import until
+
+from .cluster import Cluster, Member, cluster, equal
+
+LOCAL = 600
+"""A space whose rows never leave the replica."""
+
+
+async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
+    """A pair whose master has removed rows that its replica lacks."""
+    master, replica = await running.pair()
+    await until(lambda: replica.follows(master))
+    await replica.stop()
+    await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
+    for key in range(4):
+        await master.put([key, "x"])
+        await master.node.checkpoints.make()
+    await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
+    return master, replica
+
+
+def test_rejoin_when_the_master_has_removed_the_rows() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await _leave_behind(running)
+            await replica.start()
+            assert "replica is too old, initiating rebootstrap" in replica.log
+            await equal([master, replica])
+            assert replica.id == 2
+            await master.put([10, "x"])
+            await equal([master, replica])
+            await replica.restart()
+            await equal([master, replica])
+
+    asyncio.run(main())
+
+
+def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
+    """A rejoin would lose them; the applier keeps asking instead."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            await replica.put([100, "mine"])
+            await replica.stop()
+            await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
+            for key in range(4):
+                await master.put([key, "x"])
+                await master.node.checkpoints.make()
+            await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
+            await replica.start(replication_sync_timeout=0.3)
+            assert "replica has local rows" in replica.log
+            applier = replica.only_applier()
+            await until(lambda: applier.error is not None)
+            assert applier.error is not None
+            assert applier.error.code == ErrorCode.XLOG_GAP
+            assert applier.error.message.startswith("Missing .xlog file between LSN")
+            assert replica.node.status == "orphan"
+            assert replica.keys() == [100]
+
+    asyncio.run(main())
+
+
+def test_no_rejoin_with_rows_of_local_spaces() -> None:
+    """No other instance has them: they stay, through every start, and follow the master as soon as it has the rows."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await master.make_space(LOCAL, "own", group_id=1)
+            await until(lambda: replica.follows(master))
+            await equal([master, replica])
+            await replica.put([1, "mine"], space=LOCAL)
+            await replica.stop()
+            await master.restart(checkpoint_count=1, wal_cleanup_delay=0)
+            for key in range(4):
+                await master.put([key, "x"])
+                await master.node.checkpoints.make()
+            await until(lambda: master.node.checkpoints.collector.vclock[1] > 4)
+            for _ in range(3):
+                await replica.restart(replication_sync_timeout=0.3)
+                assert "initiating rebootstrap" not in replica.log
+                assert "replica has local rows: local {0: 1, 1: " in replica.log
+                assert (replica.keys(LOCAL), replica.node.state.vclock[0]) == ([1], 1)
+                applier = replica.only_applier()
+                await until(lambda applier=applier: applier.error is not None)
+                assert applier.error is not None
+                assert applier.error.code == ErrorCode.XLOG_GAP
+                await replica.node.checkpoints.make()
+
+    asyncio.run(main())
