@@ -13,13 +13,13 @@ An applier moves its replica between these counters (`sync_state`), which decide
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
 from box.replication.state import ApplierState, RelayState, SyncState
+from box.waiters import Waiters
 
 if TYPE_CHECKING:
     from box.journal.gc import Consumer
@@ -67,7 +67,8 @@ class ReplicaSet:
         self._replica_of: dict[Applier, Replica] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called after every change of a member or an applier's state."""
-        self._waiters: set[asyncio.Future[None]] = set()
+        self.changes = Waiters()
+        """Woken after them as well."""
 
     # -- membership -----------------------------------------------------------------------------
 
@@ -249,20 +250,8 @@ class ReplicaSet:
             return str(one.uuid) <= str(other.uuid)
         return order is None or order > 0
 
-    # -- waiting ----------------------------------------------------------------------------------
+    # -- changes ----------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         self.on_change()
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
-
-    async def changed(self) -> None:
-        """Wait for the next change of an applier's state."""
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
-        try:
-            await waiter
-        finally:
-            self._waiters.discard(waiter)
+        self.changes.wake()

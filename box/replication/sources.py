@@ -187,8 +187,9 @@ class Sources:
         replicaset = self.replicaset
         try:
             async with asyncio.timeout(self.options.sync_timeout):
-                while replicaset.synced < quorum <= replicaset.connected + replicaset.loading:
-                    await replicaset.changed()
+                await replicaset.changes.until(
+                    lambda: replicaset.synced >= quorum or replicaset.connected + replicaset.loading < quorum
+                )
         except TimeoutError:
             pass
         if replicaset.synced < quorum:
@@ -254,6 +255,6 @@ class Sources:
         while not self.instance.instance_id:
             if not leader.applier.is_running:
                 raise leader.applier.error or client_error(ErrorCode.CANNOT_REGISTER)
-            await self.replicaset.changed()
+            await self.replicaset.changes.next()
         self.follow()
         await self.sync()
