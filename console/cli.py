@@ -190,6 +190,7 @@ class Program:
             print(error.message, file=sys.stderr)
             await self._instance.stop()
             return 1
+        self._instance.node.on_panic.append(self._die)
         self._consoles = Consoles(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=main")
         self._handle_signals()
@@ -212,6 +213,12 @@ class Program:
     def _end(self, code: int) -> None:
         if not self._stop.done():
             self._stop.set_result(code & 0xFF)
+
+    def _die(self) -> None:
+        """The node has panicked: nothing else may happen in this process, no reply, no trigger."""
+        self._instance.node.log.close()
+        streams.flush()
+        os._exit(1)
 
     # -- the script --------------------------------------------------------------------------------------
 

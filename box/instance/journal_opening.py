@@ -38,7 +38,7 @@ class StartupJournal:
 
 class JournalOpening:
     """Opens the log of one start, with the options of the configuration. `on_open` is told of it, and has the parts go
-    over from `stand_in`."""
+    over from `stand_in`; `on_broken` of a log that can be written no more."""
 
     def __init__(
         self,
@@ -46,11 +46,13 @@ class JournalOpening:
         state: InstanceState,
         fiber_round: Round,
         on_open: Callable[[Journal], None],
+        on_broken: Callable[[str], None],
     ) -> None:
         self._resources = resources
         self._state = state
         self._round = fiber_round
         self._on_open = on_open
+        self._on_broken = on_broken
         self._journal: Journal | None = None
         self.stand_in = StartupJournal(state.vclock)
 
@@ -68,6 +70,7 @@ class JournalOpening:
             fiber_round=self._round,
             errinj=resources.errinj,
             log=resources.log,
+            on_broken=self._on_broken,
         )
         journal.vclock = state.vclock
         journal.instance_id = state.instance_id

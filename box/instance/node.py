@@ -102,6 +102,8 @@ class Instance:
         self.on_schema_init: list[Callable[[], None]] = []
         """Called when a start begins, with a new and empty schema."""
         self.on_shutdown: list[Callable[[], Any]] = []
+        self.on_panic: list[Callable[[], None]] = []
+        self._panic_end: asyncio.Task[None] | None = None
         self.mode_changes = Waiters()
         """Woken whenever the instance may have become writable or read-only."""
         self.is_loading = False
@@ -126,7 +128,7 @@ class Instance:
         self.state = state = InstanceState(self.mode)
         self.journal: Journal | None = None
         """The log, once it is open."""
-        self._opening = JournalOpening(resources, state, self.round, self._use_journal)
+        self._opening = JournalOpening(resources, state, self.round, self._use_journal, self.panic)
         self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
         self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
         self.dml = Dml(schema, self.txns, loop=self.loop, check_writable=self.mode.check_writable)
@@ -294,12 +296,25 @@ class Instance:
 
     # -- the end --------------------------------------------------------------------------------
 
+    def panic(self, reason: str) -> None:
+        """End at once: nobody may be told anything that the files do not bear out. All connections break off.
+
+        `on_panic` comes first, where the owner of a process ends it.
+        """
+        self.log.say(Level.FATAL, reason)
+        for hook in self.on_panic:
+            hook()
+        self.iproto.abort()
+        self._panic_end = self.loop.create_task(self.close(), name="panic")
+
     async def close(self) -> None:
         """Stop everything. Acknowledged changes are in the log; no task, thread or descriptor is left behind.
 
         Who waits for a write learns its outcome; for one that still has no quorum that is FiberIsCancelled.
         """
         if self.is_closed:
+            if self._panic_end is not None and self._panic_end is not asyncio.current_task():
+                await asyncio.shield(self._panic_end)
             return
         self.is_closed = True
         for hook in self.on_shutdown:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from box.errors import system_error
+from box.errors import BoxError, system_error
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.resources import Resources
 from box.instance.version import PACKAGE_VERSION
-from box.log import log_level
+from box.log import Level, log_level
 
 
 class ProcessSetup:
@@ -47,8 +47,13 @@ class ProcessSetup:
         log, config = self._resources.log, self._resources.config
         log.level = log_level(config["log_level"])
         log.format = config["log_format"]
+        log.nonblock = config["log_nonblock"]
         if config["log"]:
-            log.open(config["log"], self._resources.paths.resolve)
+            try:
+                log.open(config["log"], self._resources.paths.resolve)
+            except BoxError:
+                log.say(Level.FATAL, "failed to initialize logging subsystem")
+                raise
         log.crit(f"Tarantool {PACKAGE_VERSION}")
         log.crit(f"log level {log.level}")
 

@@ -156,6 +156,13 @@ class ServerConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        """Break the connection off: what is not sent yet never is, nor is anything that is served from now on."""
+        transport, self._transport = self._transport, None
+        self._out.clear()
+        if transport is not None:
+            transport.abort()
+
     # -- flow control -----------------------------------------------------------------------------------------
 
     def _stop(self, reason: Stop) -> None:

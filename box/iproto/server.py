@@ -116,6 +116,11 @@ class IprotoServer:
         """Where the server listens, as `box.info.listen` shows it; None if nowhere."""
         return None if self._listener is None else address_text(self._address)
 
+    def abort(self) -> None:
+        """Break every connection off: nobody gets another answer."""
+        for connection in list(self.connections):
+            connection.abort()
+
     async def close(self) -> None:
         """Stop listening and close every connection, without waiting for requests that are running."""
         await self.stop_listening()

@@ -12,7 +12,11 @@ A failed write rolls back everything that was submitted after it too, because it
 NORMAL --(write fails)--> ROLLBACK: the wal thread writes nothing, `submit` raises WAL_IO
    ^                         |  every entry submitted has come back
    +-------------------------+  entries completed with WAL_IO, newest first
+
+any ----(the file cannot be cut back)--> BROKEN: `on_broken` is told first, then entries complete with SystemError
 ```
+
+Rows that a broken file may hold are not refused: whoever is told so before the node stops might find them there later.
 
 How the hand-over was chosen (two virtual CPUs, uvloop, one write in flight): SimpleQueue, Condition, Lock, eventfd and
 pipe all take 38-48 us, the price of waking an idle CPU twice; the peer takes 47. SimpleQueue costs least with 1,000 in
@@ -25,6 +29,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from time import perf_counter
@@ -32,14 +37,14 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from box.errinj import JOURNAL_DELAYS, ErrorInjections
-from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.follow import Follower, Tail
 from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
-from box.journal.wal import CheckpointStart, WalFailure, WalWriter, Written
+from box.journal.wal import CheckpointStart, WalBroken, WalFailure, WalWriter, Written
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
 from box.wire.row import Row
@@ -63,12 +68,14 @@ WAL_MODES: Final = ("none", "write", "fsync")
 class _FinishedBatch:
     """A message on its way back: what became of its entries."""
 
-    __slots__ = ("entries", "messages", "written")
+    __slots__ = ("entries", "messages", "problem", "written")
 
     def __init__(self, entries: list[JournalEntry], messages: int, written: Written | None) -> None:
         self.entries = entries
         self.messages = messages
         self.written = written
+        self.problem: str | None = None
+        """Set if the file is broken now."""
 
 
 class Journal:
@@ -94,6 +101,7 @@ class Journal:
         log: Logger | None = None,
         on_checkpoint_threshold: Callable[[], None] = lambda: None,
         on_files_removed: Callable[[VClock], None] = lambda vclock: None,
+        on_broken: Callable[[str], None] = lambda reason: None,
     ) -> None:
         assert wal_mode in WAL_MODES
         self.vclock = VClock()
@@ -106,6 +114,7 @@ class Journal:
         self.checkpoint_threshold = _NO_THRESHOLD
         self.on_checkpoint_threshold = on_checkpoint_threshold
         self.on_files_removed = on_files_removed
+        self.on_broken = on_broken
         self.inline_limit = inline_limit if wal_mode == "write" else 0
         self._loop = loop
         self._storage = storage
@@ -131,6 +140,9 @@ class Journal:
         self._pending: list[JournalEntry] = []
         self._last: JournalEntry | None = None
         self._rollback: list[JournalEntry] = []
+        self._rollback_count = 0
+        self._problem: str | None = None
+        """Why nothing can be written any more."""
         self._busy = 0
         self._inline_after = 0.0
         self._inline_cost = 0.0
@@ -200,7 +212,7 @@ class Journal:
         if self._errinj.is_armed and self._values["ERRINJ_WAL_IO"]:
             raise client_error(ErrorCode.WAL_IO)
         if self._stopping:
-            raise client_error(ErrorCode.WAL_IO)
+            raise self._refusal()
         if self._thread is None:
             self._complete_at_once(entry)
             return
@@ -224,6 +236,9 @@ class Journal:
             else:
                 self._loop.call_soon(self.flush)
         pending.append(entry)
+
+    def _refusal(self) -> BoxError:
+        return client_error(ErrorCode.WAL_IO) if self._problem is None else system_error(self._problem)
 
     def pass_row(self) -> None:
         """What `submit` does in a void journal with one local row of a replicated space, which nobody will see.
@@ -277,6 +292,8 @@ class Journal:
         if written is None:
             self._busy -= batch.messages
             self._rollback += batch.entries
+            if batch.problem is not None and self._problem is None:
+                self._break(batch.problem)
         else:
             self.vclock.update(written.vclock)
             self._tail.append(batch.entries, written.size, written.signature, written.offset)
@@ -287,10 +304,21 @@ class Journal:
         if self._rollback and self._rollback[-1] is self._last:
             self._roll_back()
 
+    def _break(self, problem: str) -> None:
+        """Stop before anybody learns of the rows that may be in the file and may not."""
+        self._problem = problem
+        self._stopping = True
+        self._delay_over.set()
+        try:
+            self.on_broken(problem)
+        except Exception as error:
+            self._loop.call_exception_handler({"message": "the broken journal's owner failed", "exception": error})
+
     def _roll_back(self) -> None:
+        self._rollback_count += 1
         rollback = self._rollback[::-1]
         for entry in rollback:
-            entry.error = client_error(ErrorCode.WAL_IO)
+            entry.error = self._refusal()
         self._finish(rollback)
         self._rollback = []
         if not self._busy:
@@ -328,12 +356,23 @@ class Journal:
         while not self._is_over:
             message = self._queue.get() if following is None else following
             following = None
-            if isinstance(message, list):
-                following = self._write_message(message)
-            else:
-                message()
-        self._writer.close()
-        self._loop.call_soon_threadsafe(self._ended.set_result, None)
+            try:
+                if isinstance(message, list):
+                    following = self._write_message(message)
+                else:
+                    message()
+            except Exception as error:  # nothing is known to come here; the thread has to live all the same
+                self._log_failure(error)
+        try:
+            self._writer.close()
+        except Exception as error:
+            self._log_failure(error)
+        self._tell(self._ended.set_result, None)
+
+    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Run a call in the tx thread. With its loop closed there is nobody to tell."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     def _end(self) -> None:
         """The last message."""
@@ -360,7 +399,7 @@ class Journal:
         result = self._write(batch, messages)
         if self._values["ERRINJ_RELAY_FASTER_THAN_TX"]:
             self._show_before_completion(result)
-        self._loop.call_soon_threadsafe(self._complete, result)
+        self._tell(self._complete, result)
         return following
 
     def _show_before_completion(self, batch: _FinishedBatch) -> None:
@@ -370,29 +409,37 @@ class Journal:
         """
         written = batch.written
         if written is not None:
-            self._loop.call_soon_threadsafe(
-                self._tail.append, batch.entries, written.size, written.signature, written.offset
-            )
+            self._tell(self._tail.append, batch.entries, written.size, written.signature, written.offset)
             self._wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
 
     def _end_rollback(self) -> None:
         self._in_rollback = False
-        self._loop.call_soon_threadsafe(self._request_is_back)
+        self._tell(self._request_is_back)
 
     def _request_is_back(self) -> None:
         self._busy -= 1
 
     def _write(self, entries: list[JournalEntry], messages: int) -> _FinishedBatch:
-        written: Written | None = None
-        if not self._in_rollback:
-            try:
-                written = self._writer.write(entries)
-            except WalFailure as failure:
-                self._log.error(str(failure))
-            except Exception as error:
-                self._log.crit(f"a batch could not be encoded: {error!r}")
-            self._in_rollback = written is None
-        return _FinishedBatch(entries, messages, written)
+        """Nothing is raised here: whatever goes wrong fails the batch, and the thread lives on."""
+        batch = _FinishedBatch(entries, messages, None)
+        if self._in_rollback:
+            return batch
+        try:
+            batch.written = self._writer.write(entries)
+        except Exception as error:
+            self._in_rollback = True
+            if isinstance(error, WalBroken):
+                batch.problem = str(error)
+            else:
+                self._log_failure(error)
+        return batch
+
+    def _log_failure(self, error: Exception) -> None:
+        with suppress(Exception):  # the log's own trouble is not to end the thread
+            if isinstance(error, WalFailure):
+                self._log.error(str(error))
+            else:
+                self._log.crit(f"a batch could not be written: {error!r}")
 
     def _delay_armed(self) -> bool:
         values = self._values
@@ -425,7 +472,7 @@ class Journal:
     async def _ask(self, call: Callable[[], _T]) -> _T:
         """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end."""
         if self._stopping:
-            raise client_error(ErrorCode.WAL_IO)
+            raise self._refusal()
         self.flush()
         answer: asyncio.Future[_T] = self._loop.create_future()
         self._busy += 1
@@ -440,13 +487,16 @@ class Journal:
                 settle = partial(answer.set_result, call())
             except Exception as error:
                 settle = partial(answer.set_exception, error)
-            self._loop.call_soon_threadsafe(respond, settle)
+            self._tell(respond, settle)
 
         self._queue.put(run)
         return await answer
 
     async def sync(self) -> VClock:
-        """Wait for everything submitted so far; returns the vclock then. Raises WAL_IO during a rollback."""
+        """Wait for everything submitted so far; returns the vclock then.
+
+        Raises WAL_IO if some of it is rolled back: what the caller saw in memory before the call may be undone.
+        """
         if self._values["ERRINJ_WAL_SYNC"]:
             raise client_error(ErrorCode.INJECTION, "wal sync")
         if self._thread is None:
@@ -458,7 +508,16 @@ class Journal:
             self._refuse_in_rollback(ErrorCode.WAL_IO)
             return self._writer.vclock.copy()
 
-        return await self._ask(call)
+        return await self._ask_unless_undone(call, ErrorCode.WAL_IO)
+
+    async def _ask_unless_undone(self, call: Callable[[], _T], code: int) -> _T:
+        """Ask, and raise `code` if anything was rolled back since the call: a batch may be written before the question
+        is on its way."""
+        count = self._rollback_count
+        answer = await self._ask(call)
+        if self._rollback_count != count:
+            raise client_error(code)
+        return answer
 
     async def pass_writer(self) -> None:
         """Return when the wal thread has come through everything submitted so far, written or not."""
@@ -481,7 +540,7 @@ class Journal:
             self._wait_for("ERRINJ_WAL_DELAY")
             return start
 
-        return await self._ask(call)
+        return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK)
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The snapshot of `start` is on disk."""
@@ -499,7 +558,7 @@ class Journal:
             raise client_error(code)
 
     def _files_removed(self, vclock: VClock) -> None:
-        self._loop.call_soon_threadsafe(self._tell_files_removed, vclock)
+        self._tell(self._tell_files_removed, vclock)
 
     def _tell_files_removed(self, vclock: VClock) -> None:
         self.on_files_removed(vclock)
@@ -532,5 +591,5 @@ class Journal:
         WAL_IO once the journal stops.
         """
         if self._stopping:
-            raise client_error(ErrorCode.WAL_IO)
+            raise self._refusal()
         return await self._loop.run_in_executor(self._executor, call, *arguments)

@@ -24,7 +24,7 @@ from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.reader import BlockReader
 from box.journal.rows import TupleRun, decode_rows, decode_tuples, encode_header, insert_body_prefix
 from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish, remove_quietly, write_all
-from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, BlockEncoder, Meta
+from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.row import Row, encode_uint
 from box.wire.vclock import VClock
@@ -78,15 +78,16 @@ class SnapshotWriter:
         self._row_count = 0
         self._unsynced = 0
         self._is_aborted = False
+        self._is_touched = False
 
     def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
         """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
 
-        An existing snapshot of the same vclock gets a new modification time instead. Raises SystemError, also after
+        A complete snapshot of the same vclock gets a new modification time instead. Raises SystemError, also after
         `abort` in another thread.
         """
-        if self._storage.exists(self.path):
-            self._storage.touch(self.path)
+        if self._is_there():
+            self._is_touched = True
             return
         temporary = self.path + INPROGRESS
         remove_quietly(self._storage, temporary)
@@ -103,6 +104,16 @@ class SnapshotWriter:
         finally:
             file.close()
         self._log.info("done")
+
+    def _is_there(self) -> bool:
+        """Whether the snapshot exists whole; it is touched then."""
+        try:
+            if not is_complete(self._storage, self.path, self._meta):
+                return False
+            self._storage.touch(self.path)
+        except OSError:
+            return False
+        return True
 
     def _create(self, path: str) -> AppendFile:
         try:
@@ -171,9 +182,9 @@ class SnapshotWriter:
 
     def commit(self) -> None:
         """Give the file its name, durably; nothing to do for a touched one. Raises SystemError."""
-        temporary = self.path + INPROGRESS
-        if not self._storage.exists(temporary):
+        if self._is_touched:
             return
+        temporary = self.path + INPROGRESS
         try:
             publish(self._storage, temporary, self.path)
         except OSError as error:
@@ -183,6 +194,25 @@ class SnapshotWriter:
         """Remove the temporary file. A `write` that another thread is at ends early."""
         self._is_aborted = True
         remove_quietly(self._storage, self.path + INPROGRESS)
+
+
+def is_complete(storage: Storage, path: str, meta: Meta) -> bool:
+    """Whether there is a snapshot of this vclock and instance, up to its EOF marker. OSError."""
+    if not storage.exists(path):
+        return False
+    file = storage.open(path)
+    try:
+        found = Meta.decode(file.read(0, META_SIZE_MAX))
+        end = file.read(max(0, storage.size(path) - len(EOF_MARKER)), len(EOF_MARKER))
+    except XlogError:
+        return False
+    finally:
+        file.close()
+    return found is not None and end == EOF_MARKER and _same_point(found[0], meta)
+
+
+def _same_point(one: Meta, other: Meta) -> bool:
+    return (one.file_type, one.instance_uuid, one.vclock) == (other.file_type, other.instance_uuid, other.vclock)
 
 
 def write_snapshot(

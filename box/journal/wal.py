@@ -6,7 +6,7 @@
          v                                                                    |
 CLOSED --(first write: new file)--> OPEN --(write)--> OPEN ...----------------+
    ^                                  |
-   +---(checkpoint, wal_max_size: EOF marker)        cutting back fails: BROKEN, every further write fails
+   +---(checkpoint, wal_max_size: EOF marker)        cutting back fails: BROKEN, the node has to stop
 ```
 
 A file is named after the signature of the vclock before its first row and made only when that row comes.
@@ -53,6 +53,10 @@ class WalFailure(Exception):
     """A batch was not written; the text is for the log. Nothing of the batch is in the file."""
 
 
+class WalBroken(WalFailure):
+    """Rows of a failed write that could not be taken back: nobody may call them refused."""
+
+
 class WalWriter:
     """The current file and the vclock of the last row in it.
 
@@ -89,7 +93,7 @@ class WalWriter:
         """Of the current file."""
         self._current: LogFile | None = None
         self._offset = 0
-        self._broken = False
+        self._broken: WalBroken | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -135,7 +139,7 @@ class WalWriter:
 
     def close(self) -> None:
         """Finish the current file, and leave an empty one that tells the next start the vclock without reading rows."""
-        if self._broken:
+        if self._broken is not None:
             return
         current = self._current
         if current is None or self.vclock != current.vclock:
@@ -149,12 +153,12 @@ class WalWriter:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def write(self, entries: Sequence[JournalEntry]) -> Written:
-        """Write the transactions, in order, with one `write`, and move `vclock`. Raises WalFailure.
+        """Write the transactions, in order, with one `write`, and move `vclock`. Raises WalFailure, WalBroken.
 
         On failure the file and the vclock are as before; rows may have got lsns, which the next batch takes again.
         """
-        if self._broken:
-            raise WalFailure("the write-ahead log is broken, see above")
+        if self._broken is not None:
+            raise self._broken
         is_armed = self._errinj.is_armed
         try:
             if is_armed or self._file is None or self._offset >= self.max_size:
@@ -230,9 +234,10 @@ class WalWriter:
             if self._fsync:
                 self._file.sync()
         except OSError as error:
+            path = self._file.path
             self._cut_back()
-            raise failed(f"failed to write to '{self._file.path}' file", error) from error
-        except BoxError:
+            raise failed(f"failed to write to '{path}' file", error) from error
+        except Exception:
             self._cut_back()
             raise
         return len(data)
@@ -256,17 +261,20 @@ class WalWriter:
                 if error.errno != errno.ENOSPC:
                     raise
                 self._cut_back()
-                if self._broken or not self._remove_old_file():
+                if not self._remove_old_file():
                     raise
 
     def _cut_back(self) -> None:
+        """Take back what a failed write has left: it might be read as rows later on. Raises WalBroken."""
         assert self._file is not None
+        if self._broken is not None:
+            raise self._broken
         try:
             self._file.truncate(self._offset)
-        except OSError as error:
-            # What a failed write left might be read as rows later on, under lsns that are given out again.
-            self._broken = True
-            self._log.crit(f"failed to truncate xlog after write error: {error.strerror}")
+        except Exception as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._broken = WalBroken(f"failed to truncate xlog after write error: {reason}")
+            raise self._broken from error
 
     # --- injections ---------------------------------------------------------------------------------------------------
 

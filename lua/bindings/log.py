@@ -39,7 +39,7 @@ class LogBinding(Binding):
             {
                 "level": log.level,
                 "format": log.format,
-                "nonblock": config["log_nonblock"],
+                "nonblock": log.nonblock,
                 "log": config["log"] or log.path,
             }
         )
@@ -58,13 +58,15 @@ class LogBinding(Binding):
             log.level = int(setting)
         elif name == "format":
             log.format = setting
+        elif name == "nonblock":
+            log.nonblock = bool(setting)
         if config.is_loaded:
             config.values[_OPTIONS[name]] = int(setting) if name == "level" else setting
         return None
 
     @guarded("log_rotate")
     def rotate(self) -> Outcome:
-        """Open the log's file again. SystemError."""
+        """Open the log's file again."""
         self.node.log.rotate()
         return None
 

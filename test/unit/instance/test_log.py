@@ -61,7 +61,23 @@ def test_rotation_follows_the_path(tmp_path: Path) -> None:
     log.rotate()
     log.info("new")
     log.close()
-    assert path.read_text().count("\n") == 1
+    assert [line.split("> ")[1] for line in path.read_text().splitlines()] == ["log file has been reopened", "new"]
+    assert (tmp_path / "n.log.1").read_text().count("\n") == 1
+
+
+def test_a_file_that_cannot_be_opened_again_is_not_given_up(tmp_path: Path) -> None:
+    """As in the peer: the error stands in the old file, and nothing is raised where a signal has asked for it."""
+    path = tmp_path / "n.log"
+    log = Log(lambda: 0.0)
+    log.open(str(path))
+    path.rename(tmp_path / "n.log.1")
+    path.mkdir()
+    log.rotate()
+    log.info("still here")
+    log.close()
+    first, second = (tmp_path / "n.log.1").read_text().splitlines()
+    assert first.endswith(f"E> SystemError logrotate can't open {path}: Is a directory")
+    assert second.endswith("I> still here")
 
 
 def test_a_pipe_gets_the_lines(tmp_path: Path) -> None:

@@ -171,20 +171,87 @@ def test_an_error_in_the_middle_of_a_write() -> None:
     asyncio.run(scenario())
 
 
-def test_a_file_that_cannot_be_cut_back_ends_all_writing() -> None:
-    """Rows that nobody was told about must not come back under lsns that are given again."""
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_a_file_that_cannot_be_cut_back_ends_all_writing(inline_limit: int) -> None:
+    """Rows that may be in the file are not called refused: the owner of the journal knows before whoever wrote them."""
 
     async def scenario() -> None:
-        storage, log = FaultyStorage(), RecordingLog()
-        async with running_journal(storage, log=log) as journal:
+        storage, told = FaultyStorage(), list[str]()
+        async with running_journal(storage, on_broken=told.append, inline_limit=inline_limit) as journal:
             assert await write(journal, replace_row(1)) is None
             storage.on_write = failing(errno.EIO)
             storage.on_truncate = lambda: void(failing(errno.EIO)(b""))
-            assert await write(journal, replace_row(2)) is not None
+            failed = write(journal, replace_row(2))
+            behind = write(journal, replace_row(3))
+            failed.add_done_callback(lambda _: told.append("completed"))
+            for future in (failed, behind):
+                error = await future
+                assert error is not None
+                assert error.type == "SystemError"
             storage.on_write = lambda data: data
-            assert await write(journal, replace_row(3)) is not None
-            assert any("failed to truncate xlog after write error" in line for line in log.lines)
+            problem = "failed to truncate xlog after write error: made to fail"
+            with pytest.raises(BoxError, match=problem):
+                write(journal, replace_row(3))
+            with pytest.raises(BoxError, match=problem):
+                await journal.begin_checkpoint()
+            await until(lambda: len(told) == 2)
+            assert told == [problem, "completed"]
         assert recover(storage)[0] == [1]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("broken"), OSError(errno.EIO, "made to fail")])
+def test_whatever_a_write_raises_fails_only_its_batch(error: Exception, inline_limit: int) -> None:
+    """Also if the log raises at that moment: the thread lives, and nothing of the batch stays in the file."""
+
+    class RaisingLog(RecordingLog):
+        def error(self, text: str) -> None:
+            raise OSError(errno.ENOSPC, "no space for the log")
+
+        crit = error
+
+    async def scenario() -> None:
+        storage = FaultyStorage()
+        async with running_journal(storage, log=RaisingLog(), inline_limit=inline_limit) as journal:
+
+            def fail(data: bytes) -> bytes:
+                raise error
+
+            assert await write(journal, replace_row(1)) is None
+            storage.on_write = fail
+            failure = await write(journal, replace_row(2))
+            assert failure is not None
+            assert failure.code == ErrorCode.WAL_IO
+            storage.on_write = lambda data: data
+            assert await write(journal, replace_row(3)) is None
+            assert await journal.sync() == {1: 2}
+        assert recover(storage)[0] == [1, 3]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("inline_limit", [0, 1000])
+def test_a_checkpoint_whose_views_hold_what_is_undone_is_refused(inline_limit: int) -> None:
+    """Views of memory are taken right before the call. The next checkpoint is fine."""
+
+    async def scenario() -> None:
+        errinj = ErrorInjections()
+        async with running_journal(errinj=errinj, inline_limit=inline_limit) as journal:
+            assert await write(journal, replace_row(1)) is None
+            errinj.set("ERRINJ_WAL_WRITE", True)
+            failed = write(journal, replace_row(2))
+            with pytest.raises(BoxError, match="Can't start a checkpoint while in cascading rollback"):
+                await journal.begin_checkpoint()
+            assert await failed is not None
+            failed = write(journal, replace_row(2))
+            with pytest.raises(BoxError, match="Failed to write to disk"):
+                await journal.sync()
+            assert await failed is not None
+            errinj.set("ERRINJ_WAL_WRITE", False)
+            await journal.pass_writer()
+            assert (await journal.begin_checkpoint()).vclock == {1: 1}
 
     asyncio.run(scenario())
 

@@ -1,0 +1,33 @@
+"""Levels of messages."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from box.errors import ErrorCode, client_error
+
+
+class Level(IntEnum):
+    """Numbers of `log_level`."""
+
+    FATAL = 0
+    SYSERROR = 1
+    ERROR = 2
+    CRIT = 3
+    WARN = 4
+    INFO = 5
+    VERBOSE = 6
+    DEBUG = 7
+
+
+LETTERS = "F!ECWIVD"
+
+
+def log_level(value: int | str) -> int:
+    """The number of `log_level`, which may be given by name."""
+    if not isinstance(value, str):
+        return int(min(max(value, 0), Level.DEBUG)) if value == value else int(Level.INFO)
+    names = {level.name.lower(): int(level) for level in Level}
+    if value.lower() not in names:
+        raise client_error(ErrorCode.CFG, "log_level", "expected crit,warn,info,debug,syserror,verbose,fatal,error")
+    return names[value.lower()]

@@ -1,0 +1,214 @@
+"""Messages, as lines in the peer's format:
+
+    2021-04-09 01:57:00.123 [pid] cord/fiber-id/fiber-name [file:line] L> text
+
+`L` is the level's letter. Source: lines of a running peer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+
+from box.errors import BoxError
+from box.log.level import LETTERS, Level
+from box.log.sinks import FileSink, PipeSink, Sink, StderrSink, SyslogSink, open_sink
+
+BARE = "bare"
+"""The format before `box.cfg`, as in the peer: the text alone."""
+
+
+_FIRST_FIBER = "101/main"
+"""What the peer shows of a thread that has no other fibers."""
+
+
+class _Speaker(ABC):
+    """Has a method for each level; what it says goes through `say`."""
+
+    @abstractmethod
+    def say(self, level: Level, text: str) -> None: ...
+
+    def error(self, text: str) -> None:
+        self.say(Level.ERROR, text)
+
+    def crit(self, text: str) -> None:
+        self.say(Level.CRIT, text)
+
+    def warn(self, text: str) -> None:
+        self.say(Level.WARN, text)
+
+    def info(self, text: str) -> None:
+        self.say(Level.INFO, text)
+
+    def verbose(self, text: str) -> None:
+        self.say(Level.VERBOSE, text)
+
+    def debug(self, text: str) -> None:
+        self.say(Level.DEBUG, text)
+
+
+class Log(_Speaker):
+    """One instance's log. `fiber` gives `(id, name)` of what runs now; `clock` gives seconds since the epoch.
+
+    `fiber` is asked in the thread that has made the log and in no other: the lines of others show the thread's name.
+    Saying something is for any thread. It never raises: a line that cannot be written is counted, and the first that
+    can be is preceded by a line that tells how many are missing.
+    """
+
+    def __init__(self, clock: Callable[[], float], fiber: Callable[[], tuple[int, str]] = lambda: (1, "main")) -> None:
+        self._clock = clock
+        self._stderr = StderrSink()
+        self._sink: Sink = self._stderr
+        self._lock = threading.RLock()
+        self._thread = threading.get_ident()
+        self.fiber = fiber
+        self.level = int(Level.INFO)
+        self.format = "plain"
+        self._nonblock: bool | None = None
+
+    # --- destinations -------------------------------------------------------------------------------------------------
+
+    def open(self, target: str | None, resolve: Callable[[str], str] = str) -> None:
+        """Send further lines to `target` (the value of `box.cfg.log`); relative paths go through `resolve`.
+
+        Raises CFG, SystemError, IllegalParams for a destination that is not there.
+        """
+        sink = open_sink(target, resolve)
+        sink.set_nonblock(self._nonblock)
+        self._replace(sink)
+
+    @property
+    def nonblock(self) -> bool | None:
+        """`log_nonblock`: drop at once what a command or syslog does not read. None is True there.
+
+        With False, a mebibyte of lines waits for the reader before more are dropped.
+        """
+        return self._nonblock
+
+    @nonblock.setter
+    def nonblock(self, value: bool | None) -> None:
+        self._nonblock = value
+        self._sink.set_nonblock(value)
+
+    def rotate(self) -> None:
+        """Open the file again, after an outside program has moved it. If that fails, the old one says so."""
+        if not isinstance(self._sink, FileSink):
+            return
+        try:
+            with self._lock:
+                self._sink.reopen()
+        except BoxError as error:
+            self.error(error.log_text)
+        else:
+            self.info("log file has been reopened")
+
+    def close(self) -> None:
+        """Finish what can be written; what is said afterwards goes to standard error."""
+        self._replace(self._stderr)
+        with self._lock:
+            self._stderr.close()
+
+    def _replace(self, sink: Sink) -> None:
+        with self._lock:
+            former, self._sink = self._sink, sink
+        if former is not sink:
+            former.close()
+
+    @property
+    def path(self) -> str | None:
+        """The file's path, None for other destinations."""
+        return self._sink.path if isinstance(self._sink, FileSink) else None
+
+    @property
+    def pid(self) -> int | None:
+        """The process id of the command behind a pipe, otherwise None."""
+        return self._sink.pid if isinstance(self._sink, PipeSink) else None
+
+    # --- lines --------------------------------------------------------------------------------------------------------
+
+    def say(self, level: Level, text: str, *, where: str = "", cord: str = "main", fiber: str | None = None) -> None:
+        """Write one message. `fiber` overrides the running fiber's `id/name`.
+
+        What ends the process goes to standard error as well, where whoever started it looks first.
+        """
+        if level > self.level:
+            return
+        line = self._line(level, text, where, cord, fiber)
+        with self._lock:
+            sink = self._sink
+            lost = sink.collect_lost()
+            lines = (line,) if not lost else (self._loss(lost, cord, fiber), line)
+            taken = sink.send(*lines)
+            if lost and taken:
+                sink.lost -= lost
+            if taken < len(lines):
+                sink.lost += 1
+            if level is Level.FATAL and sink is not self._stderr:
+                self._stderr.send(line)
+
+    def _loss(self, count: int, cord: str, fiber: str | None) -> bytes:
+        """The line that tells how many are missing before it."""
+        text = f"{count} line{'s' if count > 1 else ''} lost: the log could not be written"
+        return self._line(Level.WARN, text, "", cord, fiber)
+
+    def _line(self, level: Level, text: str, where: str, cord: str, fiber: str | None) -> bytes:
+        """The whole line; the text alone where its surroundings fail (a clock, a name): losing it would be worse."""
+        line = text
+        try:
+            if self.format != BARE:
+                line = self._format(level, text, where, cord, fiber)
+        except Exception as error:
+            line = f"{text} ({error!r} while this was logged)"
+        try:
+            return f"{line}\n".encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return f"{line}\n".encode("utf-8", "backslashreplace")
+
+    def _format(self, level: Level, text: str, where: str, cord: str, fiber: str | None) -> str:
+        now = datetime.fromtimestamp(self._clock())
+        if fiber is None and threading.get_ident() != self._thread:
+            cord, fiber = threading.current_thread().name, _FIRST_FIBER
+        elif fiber is None:
+            fiber_id, name = self.fiber()
+            fiber = f"{fiber_id}/{name}"
+        origin = f"{cord}/{fiber}"
+        if self.format == "json" and not isinstance(self._sink, SyslogSink):
+            return self._json(now, level, text, where, origin)
+        place = f"{where} " if where else ""
+        return f"{self._sink.stamp(now, level)} {origin} {place}{LETTERS[level]}> {text}"
+
+    @staticmethod
+    def _json(now: datetime, level: Level, text: str, where: str, origin: str) -> str:
+        cord, fiber_id, name = origin.split("/", 2)
+        record: dict[str, object] = {
+            "time": f"{now.astimezone():%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}{now.astimezone():%z}",
+            "level": level.name,
+            "message": text,
+            "pid": os.getpid(),
+            "cord_name": cord,
+            "fiber_id": int(fiber_id),
+            "fiber_name": name,
+        }
+        if where:
+            file, _, line = where.rpartition(":")
+            record |= {"file": file, "line": int(line) if line.isdigit() else 0}
+        return json.dumps(record, ensure_ascii=False)
+
+    def of_cord(self, origin: str) -> CordLog:
+        """The same log for another thread, whose lines begin with `cord/fiber-id/fiber-name`."""
+        return CordLog(self, origin)
+
+
+class CordLog(_Speaker):
+    """Says things in the name of a thread other than main."""
+
+    def __init__(self, log: Log, origin: str) -> None:
+        self._log = log
+        self._cord, _, self._fiber = origin.partition("/")
+
+    def say(self, level: Level, text: str) -> None:
+        self._log.say(level, text, cord=self._cord, fiber=self._fiber)

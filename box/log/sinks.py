@@ -1,0 +1,375 @@
+"""Destinations of lines: standard error, a file, a command's input, syslog. See the module's text of `box.log.channel`.
+
+`open_sink` raises what the peer says of a destination that cannot be opened; afterwards nothing raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Final, TextIO
+
+from box.errors import BoxError, ErrorCode, system_error
+from box.log.channel import CAPACITY, Channel
+from box.log.level import Level
+from box.log.target import FACILITIES, Kind, SyslogOptions, split, syslog_options
+
+_LINE_SIZE: Final = 16 * 1024 - 1
+"""Bytes of a message to syslog; the peer cuts longer ones, too."""
+_ERROR, _WARNING, _INFO, _DEBUG = 3, 4, 6, 7
+_PRIORITIES: Final = (_ERROR, _ERROR, _ERROR, _ERROR, _WARNING, _INFO, _INFO, _DEBUG)
+"""Severities of syslog by `Level`."""
+_PIECE: Final = 512
+"""Bytes that a terminal or pipe takes without blocking when poll says that it takes some."""
+
+
+def _number(error: OSError | ValueError) -> int:
+    """The errno; EINVAL for what Python itself refuses, such as a NUL in a path."""
+    return (error.errno if isinstance(error, OSError) else None) or errno.EINVAL
+
+
+class Sink(ABC):
+    """A destination. `lost` counts lines that it could not take, until somebody has been told of them."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+
+    def stamp(self, now: datetime, level: Level) -> str:
+        """What a line of the plain format begins with."""
+        return f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} [{os.getpid()}]"
+
+    @abstractmethod
+    def send(self, *lines: bytes) -> int:
+        """How many of the lines, each with a newline at its end, are not lost; the caller counts the others."""
+
+    def collect_lost(self) -> int:
+        """The lines lost so far that nobody has been told of."""
+        return self.lost
+
+    def set_nonblock(self, value: bool | None) -> None:  # noqa: B027 - most have nothing to choose
+        """`log_nonblock`: whether lines are dropped at once where a reader does not read; None for the default."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class _ChannelSink(Sink):
+    """A sink with one channel; lines that the channel's thread loses count, too."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def send(self, *lines: bytes) -> int:
+        """All or nothing."""
+        return len(lines) if self._channel.send(b"".join(lines)) else 0
+
+    def collect_lost(self) -> int:
+        lost, self._channel.lost = self._channel.lost, 0
+        self.lost += lost
+        return self.lost
+
+    def set_nonblock(self, value: bool | None) -> None:
+        self._channel.capacity = 0 if value or value is None else CAPACITY
+
+
+# --- standard error ---------------------------------------------------------------------------------------------------
+
+
+class StderrSink(Sink):
+    """Descriptor 2, or what the program has put in the place of `sys.stderr`.
+
+    A terminal, pipe or socket is shared with other processes, so that its flags stay as they are: lines go through a
+    description of our own, which does not block.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._channel: Channel | None = None
+        self._identity: tuple[int, int] | None = None
+        self._close: Callable[[], None] = _nothing
+
+    def send(self, *lines: bytes) -> int:
+        """All or nothing."""
+        if sys.stderr is None:
+            return 0
+        text = b"".join(lines)
+        if not _is_descriptor_2(sys.stderr):
+            return len(lines) if _send_text(text) else 0
+        try:
+            return len(lines) if self._current().send(text) else 0
+        except OSError:
+            return 0
+
+    def _current(self) -> Channel:
+        """The channel of what descriptor 2 is now: programs redirect it. OSError for a closed one."""
+        status = os.fstat(2)
+        identity = (status.st_dev, status.st_ino)
+        if self._channel is None or identity != self._identity:
+            self.close()
+            self._channel, self._close = _open_standard_error(status.st_mode)
+            self._identity = identity
+        return self._channel
+
+    def collect_lost(self) -> int:
+        if self._channel is not None:
+            lost, self._channel.lost = self._channel.lost, 0
+            self.lost += lost
+        return self.lost
+
+    def close(self) -> None:
+        """Standard error itself outlives the node."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        close, self._close = self._close, _nothing
+        close()
+
+
+def _nothing() -> None:
+    """Nothing is to be closed."""
+
+
+def _is_descriptor_2(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 2
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _send_text(line: bytes) -> bool:
+    try:
+        sys.stderr.write(line.decode("utf-8", "replace"))
+        sys.stderr.flush()
+    except Exception:  # whatever the program has put there
+        return False
+    return True
+
+
+def _open_standard_error(mode: int) -> tuple[Channel, Callable[[], None]]:
+    """A channel to descriptor 2, and what closes it. OSError."""
+    if stat.S_ISSOCK(mode):
+        sock = socket.socket(fileno=os.dup(2))
+        write = partial(_send_to_socket, sock)
+        return Channel(sock.fileno(), write, capacity=CAPACITY), sock.close
+    if not (stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and os.isatty(2))):
+        return Channel(2, partial(os.write, 2)), _nothing
+    try:
+        descriptor = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        descriptor = os.dup(2)
+        return Channel(descriptor, partial(_write_piece, descriptor), capacity=CAPACITY), partial(os.close, descriptor)
+    return Channel(descriptor, partial(os.write, descriptor), capacity=CAPACITY), partial(os.close, descriptor)
+
+
+def _send_to_socket(sock: socket.socket, data: bytes) -> int:
+    return sock.send(data, socket.MSG_DONTWAIT)
+
+
+def _write_piece(descriptor: int, data: bytes) -> int:
+    """For a descriptor that blocks: as much as poll promises."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return os.write(descriptor, data[:_PIECE]) if poll.poll(0) else 0
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+class FileSink(_ChannelSink):
+    """Appends with one `write` a line, so that several processes may share a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = self._open(f"can't open log file: {path}")
+        super().__init__(Channel(self._descriptor, partial(os.write, self._descriptor)))
+
+    def _open(self, problem: str) -> int:
+        try:
+            return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o640)
+        except (OSError, ValueError) as error:
+            raise system_error(problem, _number(error)) from error
+
+    def set_nonblock(self, value: bool | None) -> None:
+        """A file takes every line, or none."""
+
+    def reopen(self) -> None:
+        """After an outside program has moved the file. SystemError, and the old one stays."""
+        descriptor = self._open(f"logrotate can't open {self.path}")
+        os.dup2(descriptor, self._descriptor, inheritable=False)
+        os.close(descriptor)
+
+    def close(self) -> None:
+        self._channel.close()
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+# --- a command --------------------------------------------------------------------------------------------------------
+
+_START: Final = 0.2
+"""Seconds that a command has to fail in; one that works waits for its input long before."""
+_LOOK: Final = 0.002
+_END: Final = 1.0
+
+
+class PipeSink(_ChannelSink):
+    """The standard input of a shell command, which is in a session of its own, so that no terminal's signal ends it."""
+
+    def __init__(self, command: str) -> None:
+        try:
+            self._process = subprocess.Popen(
+                command, shell=True, stdin=subprocess.PIPE, bufsize=0, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            raise system_error("failed to create process", _number(error)) from error
+        assert self._process.stdin is not None
+        self._input = self._process.stdin
+        self.pid = self._process.pid
+        if _ends_at_once(self._process):
+            self._input.close()
+            raise BoxError(ErrorCode.ILLEGAL_PARAMS, "logger process died", type="IllegalParams")
+        descriptor = self._input.fileno()
+        os.set_blocking(descriptor, False)
+        super().__init__(Channel(descriptor, partial(os.write, descriptor)))
+
+    def close(self) -> None:
+        """Give the command a moment to read what is left and to end; then it goes on alone, as beside the peer."""
+        self._channel.close()
+        with suppress(OSError):
+            self._input.close()
+        try:
+            self._process.wait(_END)
+        except subprocess.TimeoutExpired:
+            threading.Thread(target=self._process.wait, name="log", daemon=True).start()
+
+
+def _ends_at_once(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a command that was started just now fails: it is missing, say. A command that sleeps works."""
+    deadline = time.monotonic() + _START
+    sleeps = 0
+    while process.poll() is None and sleeps < 2 and time.monotonic() < deadline:
+        time.sleep(_LOOK)
+        sleeps = sleeps + 1 if _is_asleep(process.pid) else 0
+    return process.poll() is not None
+
+
+def _is_asleep(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b") ")[2][:1] == b"S"
+
+
+# --- syslog -----------------------------------------------------------------------------------------------------------
+
+Address = str | tuple[str, int]
+
+
+class SyslogSink(_ChannelSink):
+    """Datagrams to a syslog daemon, over a unix socket or UDP. A daemon that was restarted is found again."""
+
+    def __init__(self, options: SyslogOptions) -> None:
+        self._identity = options.identity
+        self._facility = FACILITIES.index(options.facility) << 3
+        self._socket, self._address = _connect_first(_addresses(options))
+        super().__init__(Channel(self._socket.fileno(), self._write))
+
+    def stamp(self, now: datetime, level: Level) -> str:
+        """By RFC 3164, with the day filled up by a space."""
+        priority = self._facility | _PRIORITIES[level]
+        return f"<{priority}>{now:%b} {now.day:2} {now:%H:%M:%S} {self._identity}[{os.getpid()}]:"
+
+    def send(self, *lines: bytes) -> int:
+        """Each is a message of its own."""
+        taken = 0
+        while taken < len(lines) and self._channel.send(lines[taken]):
+            taken += 1
+        return taken
+
+    def _write(self, data: bytes) -> int:
+        try:
+            self._socket.send(data[:_LINE_SIZE])
+        except BlockingIOError:
+            raise
+        except OSError:
+            self._connect_again()
+            self._socket.send(data[:_LINE_SIZE])
+        return len(data)
+
+    def _connect_again(self) -> None:
+        """The descriptor keeps its number, for which a thread of the channel may wait."""
+        sock = _connect(self._address)
+        try:
+            os.dup2(sock.fileno(), self._socket.fileno(), inheritable=False)
+        finally:
+            sock.close()
+
+    def close(self) -> None:
+        self._channel.close()
+        self._socket.close()
+
+
+def _addresses(options: SyslogOptions) -> list[Address]:
+    """Where the daemon may be. SystemError for a host that nobody knows."""
+    if options.unix_path is not None:
+        return [options.unix_path]
+    if options.host is None:
+        return ["/dev/log", "/var/run/syslog"]
+    try:
+        found = socket.getaddrinfo(options.host, options.port, socket.AF_INET, socket.SOCK_DGRAM)
+    except (OSError, ValueError) as error:
+        raise _no_syslog(errno.EIO) from error
+    return [(str(address[4][0]), int(address[4][1])) for address in found]
+
+
+def _connect_first(addresses: Iterable[Address]) -> tuple[socket.socket, Address]:
+    problem: OSError | ValueError = OSError()
+    for address in addresses:
+        try:
+            return _connect(address), address
+        except (OSError, ValueError) as error:
+            problem = error
+    raise _no_syslog(_number(problem)) from problem
+
+
+def _connect(address: Address) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX if isinstance(address, str) else socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        sock.setblocking(False)
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _no_syslog(number: int) -> BoxError:
+    return system_error(f"syslog logger: {os.strerror(number)}", number)
+
+
+def open_sink(target: str | None, resolve: Callable[[str], str]) -> Sink:
+    """The sink of a value of `box.cfg.log`. CFG, SystemError, IllegalParams."""
+    kind, rest = split(target)
+    match kind:
+        case Kind.FILE:
+            return FileSink(resolve(rest))
+        case Kind.PIPE:
+            return PipeSink(rest)
+        case Kind.SYSLOG:
+            return SyslogSink(syslog_options(rest))
+    return StderrSink()

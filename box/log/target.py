@@ -1,0 +1,100 @@
+"""The value of `box.cfg.log`: where the log goes.
+
+```
+path, file:path                a file
+|command, pipe:command         the standard input of a shell command
+syslog:option=value,...        server=unix:path or host[:port], identity=name, facility=name
+```
+
+Source: `say.c` of the 2.8 line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from box.errors import BoxError, ErrorCode, client_error
+
+FACILITIES: Final = (
+    "kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock", "authpriv", "ftp", "ntp",
+    "audit", "alert", "cron", *(f"local{number}" for number in range(8)),
+)  # fmt: skip
+"""Names of syslog's facilities; the place of each is its number."""
+
+
+SYSLOG_PORT: Final = "512"
+
+
+class Kind(Enum):
+    """Kinds of destinations."""
+
+    STDERR = auto()
+    FILE = auto()
+    PIPE = auto()
+    SYSLOG = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class SyslogOptions:
+    """`unix_path` or `host` with its port; neither of them for the system's own socket."""
+
+    unix_path: str | None = None
+    host: str | None = None
+    port: str = SYSLOG_PORT
+    identity: str = "tarantool"
+    facility: str = "local7"
+
+
+def split(target: str | None) -> tuple[Kind, str]:
+    """The kind of a destination and what follows its prefix. CFG for an unknown prefix."""
+    if not target:
+        return Kind.STDERR, ""
+    if target.startswith("|"):
+        return Kind.PIPE, target[1:].strip()
+    prefix, colon, rest = target.partition(":")
+    if not colon:
+        return Kind.FILE, target
+    match prefix:
+        case "file":
+            return Kind.FILE, rest or target
+        case "pipe":
+            return Kind.PIPE, rest.strip()
+        case "syslog":
+            return Kind.SYSLOG, rest
+    raise _bad("expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'")
+
+
+def check_log_target(target: str) -> None:
+    """Raise CFG for a value of `log` with an unknown prefix or with wrong options of syslog."""
+    kind, rest = split(target)
+    if kind is Kind.SYSLOG:
+        syslog_options(rest)
+
+
+def syslog_options(text: str) -> SyslogOptions:
+    """What follows `syslog:`. CFG."""
+    values: dict[str, str] = {}
+    for option in text.split(","):
+        if not option:
+            break  # so the peer: nothing after an empty one is read
+        name, equals, value = option.partition("=")
+        if not equals or name not in ("identity", "facility", "server"):
+            raise _bad(f"bad option '{option}'")
+        if name in values:
+            raise _bad(f"duplicate option '{name}'")
+        if name == "facility" and value not in FACILITIES:
+            raise _bad(f"bad syslog facility option '{value}'")
+        values[name] = value
+    server = values.pop("server", None)
+    if server is None:
+        return SyslogOptions(**values)
+    if server.startswith("unix:"):
+        return SyslogOptions(unix_path=server.removeprefix("unix:"), **values)
+    host, _, port = server.partition(":")
+    return SyslogOptions(host=host, port=port or SYSLOG_PORT, **values)
+
+
+def _bad(reason: str) -> BoxError:
+    return client_error(ErrorCode.CFG, "log", reason)
