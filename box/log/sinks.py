@@ -25,7 +25,7 @@ from typing import Final, TextIO
 from box.errors import BoxError, ErrorCode, system_error
 from box.log.channel import CAPACITY, Channel
 from box.log.level import Level
-from box.log.target import FACILITIES, Kind, SyslogOptions, split, syslog_options
+from box.log.target import FACILITIES, Destination, SyslogOptions, split, syslog_options
 
 _LINE_SIZE: Final = 16 * 1024 - 1
 """Bytes of a message to syslog; the peer cuts longer ones, too."""
@@ -366,10 +366,10 @@ def open_sink(target: str | None, resolve: Callable[[str], str]) -> Sink:
     """The sink of a value of `box.cfg.log`. CFG, SystemError, IllegalParams."""
     kind, rest = split(target)
     match kind:
-        case Kind.FILE:
+        case Destination.FILE:
             return FileSink(resolve(rest))
-        case Kind.PIPE:
+        case Destination.PIPE:
             return PipeSink(rest)
-        case Kind.SYSLOG:
+        case Destination.SYSLOG:
             return SyslogSink(syslog_options(rest))
     return StderrSink()

@@ -27,8 +27,8 @@ FACILITIES: Final = (
 SYSLOG_PORT: Final = "512"
 
 
-class Kind(Enum):
-    """Kinds of destinations."""
+class Destination(Enum):
+    """Kinds of places that a log can go to."""
 
     STDERR = auto()
     FILE = auto()
@@ -47,29 +47,29 @@ class SyslogOptions:
     facility: str = "local7"
 
 
-def split(target: str | None) -> tuple[Kind, str]:
+def split(target: str | None) -> tuple[Destination, str]:
     """The kind of a destination and what follows its prefix. CFG for an unknown prefix."""
     if not target:
-        return Kind.STDERR, ""
+        return Destination.STDERR, ""
     if target.startswith("|"):
-        return Kind.PIPE, target[1:].strip()
+        return Destination.PIPE, target[1:].strip()
     prefix, colon, rest = target.partition(":")
     if not colon:
-        return Kind.FILE, target
+        return Destination.FILE, target
     match prefix:
         case "file":
-            return Kind.FILE, rest or target
+            return Destination.FILE, rest or target
         case "pipe":
-            return Kind.PIPE, rest.strip()
+            return Destination.PIPE, rest.strip()
         case "syslog":
-            return Kind.SYSLOG, rest
+            return Destination.SYSLOG, rest
     raise _bad("expecting a file name or a prefix, such as '|', 'pipe:', 'syslog:'")
 
 
 def check_log_target(target: str) -> None:
     """Raise CFG for a value of `log` with an unknown prefix or with wrong options of syslog."""
     kind, rest = split(target)
-    if kind is Kind.SYSLOG:
+    if kind is Destination.SYSLOG:
         syslog_options(rest)
 
 
