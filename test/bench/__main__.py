@@ -136,7 +136,7 @@ def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[t
     start = time.perf_counter()
     process = subprocess.Popen([*executable, str(_HERE / "server.lua"), str(directory), uri, wal_mode, path], cwd=_ROOT)
     try:
-        console = _connect(path, process)
+        console = connect(path, process)
         while "running" not in console.ask("box.info.status"):
             time.sleep(0.002)
         yield uri, console, time.perf_counter() - start
@@ -146,7 +146,8 @@ def _server(executable: list[str], directory: Path, wal_mode: str) -> Iterator[t
         process.wait(10)
 
 
-def _connect(path: str, process: subprocess.Popen[bytes]) -> Console:
+def connect(path: str, process: subprocess.Popen[bytes]) -> Console:
+    """A client of the console of a server that is starting."""
     while process.poll() is None:
         try:
             return Console(path)

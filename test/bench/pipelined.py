@@ -28,26 +28,37 @@ def _body(fields: dict[Key, object]) -> bytes:
 
 _SELECT_ALL = {Key.INDEX_ID: 0, Key.OFFSET: 0, Key.ITERATOR: 0}
 
+
+def select_body(space: int, limit: int, key: list[object], index: int = 0) -> bytes:
+    """The body of a select from the beginning of an index, or of a key."""
+    return _body({Key.SPACE_ID: space, **_SELECT_ALL, Key.INDEX_ID: index, Key.LIMIT: limit, Key.KEY: key})
+
+
 _REQUESTS: dict[str, Callable[[int, int], Row]] = {
     "replace": lambda space, number: Row(
         RequestType.REPLACE, body=_body({Key.SPACE_ID: space, Key.TUPLE: [number, "name", 1.5]})
     ),
-    "select": lambda space, number: Row(
-        RequestType.SELECT, body=_body({Key.SPACE_ID: space, **_SELECT_ALL, Key.LIMIT: 1, Key.KEY: [number]})
-    ),
+    "select": lambda space, number: Row(RequestType.SELECT, body=select_body(space, 1, [number])),
     "ping": lambda space, number: Row(RequestType.PING),
 }
 
 
-class _Client:
-    def __init__(self, uri: str) -> None:
+class Client:
+    """A blocking connection that looks at no more than it must."""
+
+    def __init__(self, uri: str, timeout: float = 60) -> None:
         host, port = uri.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=60)
+        self._socket = socket.create_connection((host, int(port)), timeout=timeout)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = memoryview(bytearray(1 << 20))
-        self._read(GREETING_SIZE)
+        self.read(GREETING_SIZE)
 
-    def _read(self, size: int) -> None:
+    def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self._socket.sendall(data)
+
+    def read(self, size: int) -> None:
+        """Read and forget so many bytes."""
         while size > 0:
             got = self._socket.recv_into(self._buffer, min(size, len(self._buffer)))
             if got == 0:
@@ -66,9 +77,25 @@ class _Client:
         self.reply_size = pos
         return replies
 
+    def reply_size_of(self, request: bytes) -> int:
+        """The size of the reply to one request, which has to succeed."""
+        self.send(request)
+        head = self._peek(12)
+        if head[5:12] != b"\x83\x00\xce\x00\x00\x00\x00":
+            raise SystemExit(f"the request failed: {head!r}")
+        size = packet_bounds(head, 0)[1]
+        self.read(size)
+        return size
+
+    def _peek(self, size: int) -> bytes:
+        while len(head := self._socket.recv(size, socket.MSG_PEEK)) < size:
+            if not head:
+                raise SystemExit("the server has closed the connection")
+        return head
+
     def space_id(self, name: str) -> int:
-        body = _body({Key.SPACE_ID: 281, **_SELECT_ALL, Key.INDEX_ID: 2, Key.LIMIT: 1, Key.KEY: [name]})
-        [reply] = self.ask(encode_packet(Row(RequestType.SELECT, body=body)), 1)
+        """The id of a space."""
+        [reply] = self.ask(encode_packet(Row(RequestType.SELECT, body=select_body(281, 1, [name], index=2))), 1)
         space_id: int = msgpack.unpackb(reply.body, strict_map_key=False)[int(Key.DATA)][0][0]
         return space_id
 
@@ -86,13 +113,13 @@ class _Client:
             start = time.perf_counter()
             for _ in range(count // _BATCH):
                 self._socket.sendall(requests)
-                self._read(self.reply_size)
+                self.read(self.reply_size)
             best = max(best, count // _BATCH * _BATCH / (time.perf_counter() - start))
         return best
 
 
 def main(uri: str, count: int, names: list[str]) -> None:
-    client = _Client(uri)
+    client = Client(uri)
     space = client.space_id("bench")
     for name in names:
         print(f"pipelined_{name}", client.rate(_REQUESTS[name], space, count))
