@@ -159,6 +159,11 @@ class Index(ABC):
         Raises KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY, UNSUPPORTED_INDEX_FEATURE, ILLEGAL_PARAMS.
         """
 
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        """At most `limit` entries of a scan from number `offset` on, in a list of their own. Errors as `cursor`."""
+        found = self.cursor(iterator, values).fetch(offset + limit)
+        return found[offset:] if offset else found
+
     @abstractmethod
     def count(self, iterator: int, values: list[Any]) -> int:
         """How many entries `cursor` would give."""

@@ -136,6 +136,11 @@ class HashIndex(Index):
             return _KeysCursor(self._entries, keys[keys.index(key) + 1 :] if key in self._entries else [])
         raise self.unsupported_feature("requested iterator type")
 
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        if values or iterator not in (IteratorType.ALL, IteratorType.GT):
+            return super().select(iterator, values, offset, limit)
+        return list(islice(self._entries.values(), offset, offset + limit))
+
     def _checked_key(self, kind: IteratorType, values: list[Any]) -> SortKey:
         """ALL, and GT without a key, need none; every other scan needs a full one."""
         if not values and kind in (IteratorType.ALL, IteratorType.GT):

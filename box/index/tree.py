@@ -253,6 +253,24 @@ class TreeIndex(Index):
         bounds = self._bounds(kind, prefix) if values else (None, None, False, False)
         return _BackwardCursor(self, bounds) if kind.is_reverse else _ForwardCursor(self, bounds)
 
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        kind = self.iterator_type(iterator)
+        if kind is IteratorType.EQ and values and len(values) == self._full_parts:
+            entry = self.find(self.key_def.parse(values, False))
+            return [] if entry is None or offset or limit < 1 else [entry]
+        if kind > IteratorType.GT or (kind.is_reverse and offset + limit <= self.MAX_CHUNK):
+            return super().select(iterator, values, offset, limit)
+        prefix = self._prefix(values)
+        found = self._tree.values(*(self._bounds(kind, prefix) if values else ()))
+        if kind.is_reverse:
+            last = max(0, len(found) - offset)
+            entries = list(found[max(0, last - limit) : last])
+            entries.reverse()
+            return entries
+        if offset > self.MAX_CHUNK:  # the leaves before it are counted, not their entries
+            return list(found[offset : offset + limit])
+        return list(islice(found, offset, offset + limit))
+
     def _prefix(self, values: list[Any]) -> Any:
         """The checked key as a bare value or as a prefix of the tree's keys."""
         if not values:

@@ -1,25 +1,35 @@
 """One client connection: packets in, replies out, and when to stop reading.
 
-Requests of one read are served one after another without a task; their replies leave in one write. A reply that has
-to wait (for the log, a quorum, a function) is added when it is known, and all replies of one turn of the loop leave
-together.
+Requests of one read are served one after another without a task, for the length of a turn (`turns.py`); their replies
+leave in one write or, if there are many bytes, in some (`output.py`). A reply that has to wait (for the log, a quorum,
+a function) is added when it is known, and all replies of one turn of the loop leave together.
 
-Input stops while: the client does not read its replies (OUTPUT), more than `net_msg_max` requests of the whole
-server are waiting (LIMIT), the greeting waits for a trigger or replication has the connection (BUSY), requests gather
-for a moment (PACE, see `pace.py`). Input that is here already stays in `_chunks` meanwhile.
+Input stops, neither read nor served, while
+
+```
+OUTPUT   the client does not read its replies
+LARGE    a reply of many rows is on its way
+LIMIT    more than `net_msg_max` requests of the whole server are waiting
+BUSY     the greeting waits for a trigger, or replication has the connection
+PACE     requests gather for a moment (`pace.py`)
+TURN     others have their turn
+```
+
+Input that is here already, a read of `readahead` bytes or a packet and the read that completed it, stays in `_chunks`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntFlag
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
+from box.iproto.output import FLUSH_SIZE, Output
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
 from box.iproto.stats import Net
 from box.net.peer_connection import DetachedSocket
@@ -44,6 +54,8 @@ class Stop(IntFlag):
     LIMIT = 2
     BUSY = 4
     PACE = 8
+    TURN = 16
+    LARGE = 32
 
 
 _HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
@@ -63,22 +75,35 @@ def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
 
 _SHAPES: Final = _header_shapes()
 _LONG_ARRAYS: Final = (0xDC, 0xDD)
+_LOOK_EVERY: Final = 16
+"""Quick requests after which a turn looks at the clock."""
+_GENERAL: Final = 3
+"""How many more a request that takes the general way counts for."""
+_QUICK_ROWS: Final = 16
+_QUICK_SIZE: Final = 4096
+"""Rows and bytes of a quick reply."""
 
 
-class ServerConnection(asyncio.Protocol):
+class ServerConnection(asyncio.BufferedProtocol):
     """The protocol object of one accepted socket."""
 
     __slots__ = (
         "_chunks",
+        "_deadline",
         "_flush_scheduled",
         "_have",
         "_is_detached",
+        "_is_paused",
+        "_look_at",
         "_need",
         "_out",
+        "_output",
         "_pace",
+        "_served",
         "_server",
         "_stopped",
         "_transport",
+        "_was_full",
         "ctx",
         "salt",
         "session",
@@ -87,12 +112,22 @@ class ServerConnection(asyncio.Protocol):
     def __init__(self, server: IprotoServer) -> None:
         self._server = server
         self._transport: asyncio.Transport | None = None
-        self._out: list[bytes] = []
+        self._output = Output(server.stats.net.totals)
+        self._out = self._output.parts
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 0
         """Bytes in `_chunks`, and how many there must be before it is worth looking at them."""
+        self._deadline = 0.0
+        self._look_at = 0
+        """The end of this turn, and the request of it before which to look at the clock."""
+        self._was_full = False
+        """Whether the last read filled its buffer, so that there is more."""
+        self._served = 0
+        """Requests that were served in earlier turns since the last read."""
         self._stopped = Stop(0)
+        self._is_paused = False
+        """Whether the transport does not read."""
         self._pace = Pace()
         self._flush_scheduled = False
         self._is_detached = False
@@ -104,13 +139,11 @@ class ServerConnection(asyncio.Protocol):
     # -- life -------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = self._output.transport = cast(asyncio.Transport, transport)
         self.session.peer = address_text(transport.get_extra_info("peername"))
         self.session.fd = transport.get_extra_info("socket").fileno()
         server = self._server
-        server.connections.add(self)
-        server.stats.connections += 1
-        server.stats.net.totals[Net.CONNECTIONS] += 1
+        server.remember(self)
         self.salt = server.make_salt()
         self._out.append(encode_greeting(server.node.state.instance_uuid, self.salt))
         if server.node.sessions.on_connect:
@@ -136,9 +169,11 @@ class ServerConnection(asyncio.Protocol):
 
     def _end(self) -> None:
         """The client has gone: requests that are running finish, their replies go nowhere."""
-        self._transport = None
+        self._transport = self._output.transport = None
         self._chunks.clear()
         self._out.clear()
+        if self._output.larges:
+            self._queue()
         self._server.forget(self)
         self._server.spawn(self._close_session())
 
@@ -166,20 +201,73 @@ class ServerConnection(asyncio.Protocol):
     # -- flow control -----------------------------------------------------------------------------------------
 
     def _stop(self, reason: Stop) -> None:
-        if not self._stopped and self._transport is not None:
-            self._transport.pause_reading()
         self._stopped |= reason
+        self._pause_reading()
+
+    def _pause_reading(self) -> None:
+        if not self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = True
+            self._transport.pause_reading()
 
     def _resume(self, reason: Stop) -> None:
         self._stopped &= ~reason
-        if self._stopped or self._transport is None:
-            return
-        if self._chunks:
-            waiting = b"".join(self._chunks)
-            self._chunks.clear()
-            self._run(waiting)
-        if not self._stopped and self._transport is not None:
+        if self._output.larges:
+            if not self._stopped & Stop.OUTPUT:
+                self._queue()
+        elif not self._stopped:
+            if self._chunks and self._have >= self._need:
+                self._queue()
+            else:
+                self._read_on()
+
+    def _read_on(self) -> None:
+        if self._is_paused and self._transport is not None and not self._transport.is_closing():
+            self._is_paused = False
             self._transport.resume_reading()
+
+    def _queue(self) -> None:
+        """Wait for a turn, which usually comes soon: reading is only paused if something comes before it."""
+        if not self._stopped & Stop.TURN:
+            self._stopped |= Stop.TURN
+            self._server.turns.add(self)
+
+    def take_turn(self, deadline: float) -> None:
+        """Go on with large replies, then with the input that is here."""
+        self._stopped &= ~Stop.TURN
+        self._deadline = deadline
+        self._was_full = False
+        output = self._output
+        if self._transport is None:
+            if not output.discard(self._has_time):
+                self._queue()
+            return
+        if output.larges and not self._send_larges():
+            return
+        if self._stopped or self._transport.is_closing():
+            return
+        if self._chunks and self._have >= self._need:
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._serve_until(data, deadline)
+        if not self._stopped:
+            self._read_on()
+
+    def _send_larges(self) -> bool:
+        """Send what the transport and this turn take; True when nothing of large replies is left."""
+        if self._stopped & Stop.OUTPUT:
+            return False
+        if self._output.pump(self._may_send):
+            self._stopped &= ~Stop.LARGE
+            return True
+        if not self._stopped & Stop.OUTPUT:
+            self._queue()
+        return False
+
+    def _has_time(self) -> bool:
+        return self._server.turns.clock() < self._deadline
+
+    def _may_send(self) -> bool:
+        return not self._stopped & Stop.OUTPUT and self._server.turns.clock() < self._deadline
 
     def _pause(self, pause: Pause) -> None:
         """Let requests gather before the next read."""
@@ -187,12 +275,12 @@ class ServerConnection(asyncio.Protocol):
         if pause is Pause.LONG:
             self._server.loop.call_later(SECONDS, self._resume, Stop.PACE)
         else:
-            self._take_turns(TURNS)
+            self._count_turns(TURNS)
 
-    def _take_turns(self, left: int) -> None:
+    def _count_turns(self, left: int) -> None:
         """A short pause: resume after so many turns of the loop."""
         if left:
-            self._server.loop.call_soon(self._take_turns, left - 1)
+            self._server.loop.call_soon(self._count_turns, left - 1)
         else:
             self._resume(Stop.PACE)
 
@@ -208,21 +296,44 @@ class ServerConnection(asyncio.Protocol):
 
     # -- input ------------------------------------------------------------------------------------------------
 
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes: `readahead` bytes, more for a packet of which more is missing."""
+        return self._server.input.view(self._need - self._have)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        read = self._server.input
+        self.data_received(read.take(nbytes))
+        self._was_full = nbytes >= read.readahead
+
     def data_received(self, data: bytes) -> None:
-        self._server.stats.net.totals[Net.RECEIVED] += len(data)
+        """Serve what was read. Transports without buffers call this."""
+        server = self._server
+        server.stats.net.totals[Net.RECEIVED] += len(data)
         if self._chunks or self._stopped:
             self._chunks.append(data)
             self._have += len(data)
-            if self._have < self._need or self._stopped:
+            if self._stopped:
+                self._pause_reading()
+                return
+            if self._have < self._need:
                 return
             data = b"".join(self._chunks)
             self._chunks.clear()
-        pause = self._pace.after_read(self._run(data))
-        if pause:
-            self._pause(pause)
+        if not self._was_full:
+            self._serve_until(data, server.turns.begin())
+        elif self._has_time():  # the transport goes on with a read that was full: one turn for all
+            self._serve_until(data, self._deadline)
+        else:
+            self._chunks.append(data)
+            self._have, self._need = len(data), 0
+            self._queue()
+            self._pause_reading()
 
-    def _run(self, data: bytes) -> int:
-        """Serve the packets of `data` and keep what is left of it. Gives their number."""
+    def _serve_until(self, data: bytes, deadline: float) -> None:
+        """Serve the packets of `data` and keep what is left of it."""
+        self._deadline = deadline
+        self._look_at = _LOOK_EVERY
+        self._have = self._need = 0
         self._flush_scheduled = True  # all replies until the end of this method leave there
         try:
             pos, need, count = self._serve_packets(data)
@@ -230,19 +341,38 @@ class ServerConnection(asyncio.Protocol):
             self._server.node.log.error(error.log_text)
             self.reply_error(0, error)
             self.close()
-            return 0
+            return
         if pos < len(data):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
             self._need = need
         self._flush()
-        return count
+        self._served += count
+        if not self._stopped:
+            pause = self._pace.after_read(self._served)
+            self._served = 0
+            if pause:
+                self._pause(pause)
+
+    def _may_go_on(self, count: int) -> bool:
+        """Send what has gathered if it is much; whether there is time and room for more than `count` requests."""
+        self._look_at = count + _LOOK_EVERY
+        if self._output.size > FLUSH_SIZE:
+            self._output.flush()
+        if self._stopped:
+            return False
+        if self._server.turns.clock() < self._deadline:
+            return True
+        self._queue()
+        return False
 
     def _serve_packets(self, data: bytes) -> tuple[int, int, int]:
         """Serve packet by packet. Gives the position behind the last one, the size of the incomplete rest, a count."""
         server = self._server
         pos, end, count, need = 0, len(data), 0, 0
         while pos < end and not self._stopped:
+            if count >= self._look_at and not self._may_go_on(count):
+                break
             if server.in_flight > server.limit:
                 self._stop(Stop.LIMIT)
                 server.wait_for_room(self)
@@ -255,10 +385,12 @@ class ServerConnection(asyncio.Protocol):
             if mark == 0xCE and keys == 0x8200 and sync_key == 1 and kind < 128 and length >= size - 5:
                 start, stop = pos + size, pos + 5 + length
                 if stop <= end and not self._serve(kind, sync, data, start, stop):
+                    self._look_at -= _GENERAL
                     server.dispatcher.run(self, Row(kind, sync=sync, body=data[start:stop]))
             else:
                 start, stop = packet_bounds(data, pos)
                 if stop <= end:
+                    self._look_at -= _GENERAL
                     server.dispatcher.dispatch(self, data[start:stop])
             if stop > end:
                 need = stop - pos
@@ -287,8 +419,11 @@ class ServerConnection(asyncio.Protocol):
         ctx = self.ctx
         try:
             if kind == 1:
-                tuples = server.dml.reads.select(ctx, *plan, unpack(data[tail:stop]))
-                self.reply(reply_tuples(sync, schema.version, tuples))
+                rows = server.dml.reads.select(ctx, *plan, unpack(data[tail:stop]))
+                if len(rows) != 1 or len(rows[0]) > _QUICK_SIZE:
+                    self.reply_rows(sync, rows)
+                else:
+                    self._out.append(reply_tuple(sync, schema.version, rows[0]))
                 return True
             space = plan.space
             if space.on_replace or space.before_replace:
@@ -313,9 +448,28 @@ class ServerConnection(asyncio.Protocol):
     def reply(self, packet: bytes) -> None:
         """Send a reply at the end of this turn of the loop."""
         self._out.append(packet)
+        self._output.size += len(packet)
         if not self._flush_scheduled:
-            self._flush_scheduled = True
-            self._server.loop.call_soon(self._flush)
+            self._schedule_flush()
+
+    def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None:
+        """Send a reply of tuples, which may be a list of millions; the list is given away."""
+        if len(rows) > _QUICK_ROWS:
+            self._look_at = 0
+        if self._output.add_rows(sync, self._server.schema.version, rows):
+            if not self._flush_scheduled:
+                self._schedule_flush()
+        else:
+            self._stop(Stop.LARGE)
+            self._queue()
+
+    def _schedule_flush(self) -> None:
+        self._flush_scheduled = True
+        self._server.loop.call_soon(self._flush)
+
+    def look_soon(self) -> None:
+        """A request may have taken long: look at the clock before the next."""
+        self._look_at = 0
 
     def reply_error(self, sync: int, error: BoxError) -> None:
         """Send an error reply."""
@@ -328,17 +482,18 @@ class ServerConnection(asyncio.Protocol):
             self._server.in_flight += 1
             outcome.on_done(partial(self._written, sync))
         else:
-            self.reply(reply_tuples(sync, self._server.schema.version, () if outcome is None else (outcome,)))
+            self._reply_changed(sync, outcome)
+
+    def _reply_changed(self, sync: int, raw: bytes | None) -> None:
+        version = self._server.schema.version
+        self.reply(reply_tuples(sync, version, ()) if raw is None else reply_tuple(sync, version, raw))
 
     def _written(self, sync: int, write: Pending) -> None:
-        server = self._server
-        server.leave()
+        self._server.leave()
         if write.error is not None:
             self.reply_error(sync, write.error)
-        elif write.result is not None:
-            self.reply(reply_tuple(sync, server.schema.version, write.result))
         else:
-            self.reply(reply_tuples(sync, server.schema.version, ()))
+            self._reply_changed(sync, write.result)
 
     def push(self, value: bytes, sync: int) -> None:
         """`box.session.push`: one encoded value for the client's request `sync`. SESSION_CLOSED if it is gone."""
@@ -348,14 +503,8 @@ class ServerConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        if self._is_detached:
-            return
-        out, transport = self._out, self._transport
-        if out and transport is not None and not transport.is_closing():
-            packets = b"".join(out)
-            self._server.stats.net.totals[Net.SENT] += len(packets)
-            transport.write(packets)
-        out.clear()
+        if not self._is_detached:
+            self._output.flush()
 
     # -- replication ------------------------------------------------------------------------------------------
 

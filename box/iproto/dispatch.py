@@ -20,7 +20,7 @@ from box.session import Context, RequestContext
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
 from box.wire.constants import DML_TYPES, Key, RequestType
-from box.wire.reply import reply_array, reply_body, reply_ok, reply_tuples
+from box.wire.reply import reply_array, reply_body, reply_ok
 from box.wire.request import AuthRequest, check_sql, decode_auth, decode_call, decode_select, results_as_tuples
 from box.wire.row import Row, decode_header, is_msgpack
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from box.schema.access import User
 
 _ITERATOR_MAX: Final = 12
-_LIMIT_MAX: Final = 0xFFFFFFFF
 _DELAY: Final = 0.001
 _DELAYED_SHARE: Final = 0.1
 """What ERRINJ_IPROTO_TX_DELAY does: seconds, and the share of data requests that wait so long."""
@@ -91,7 +90,11 @@ class Dispatcher:
         self.run(connection, row)
 
     def run(self, connection: ServerConnection, row: Row) -> None:
-        """Run the request of a decoded header and a raw body. Every failure becomes a reply."""
+        """Run the request of a decoded header and a raw body. Every failure becomes a reply.
+
+        The type is the lower byte of what the header says, as in the peer.
+        """
+        row.type &= 0xFF
         if self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE:
             self._server.loop.call_later(_DELAY, self._run, connection, row)
         else:
@@ -99,11 +102,11 @@ class Dispatcher:
 
     def _run(self, connection: ServerConnection, row: Row) -> None:
         try:
-            handler = self._handlers.get(row.type & 0xFF)
+            handler = self._handlers.get(row.type)
             if handler is None or handler in self._without_body:
                 _check_body(row)
             if handler is None:
-                raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type & 0xFF)
+                raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
             handler(connection, row)
         except BoxError as error:
             if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
@@ -153,10 +156,9 @@ class Dispatcher:
         if request.iterator >= _ITERATOR_MAX:
             raise illegal_params("Invalid iterator type")
         space = self._schema.space(request.space_id)
-        limit = min(request.limit, _LIMIT_MAX)
-        plan = BodyPlan(space, request.index_id, request.iterator, request.offset, limit)
+        plan = BodyPlan(space, request.index_id, request.iterator, request.offset, request.limit)
         tuples = self._dml.reads.select(connection.ctx, *plan, unpack(request.key))
-        connection.reply(reply_tuples(row.sync, self._schema.version, tuples))
+        connection.reply_rows(row.sync, tuples)
         self._learn(row, Key.KEY, request.key, plan)
 
     def _store(self, connection: ServerConnection, row: Row) -> None:
@@ -201,6 +203,7 @@ class Dispatcher:
             if is_eval:
                 raise unsupported("A node without Lua", "EVAL")
             raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
+        connection.look_soon()
         self._server.in_flight += 1
         ended = partial(self._function_ended, connection, row.type, ctx)
         try:
@@ -232,11 +235,10 @@ class Dispatcher:
         if isinstance(outcome, BoxError):
             connection.reply_error(ctx.sync, outcome)
             return
-        version = self._schema.version
         if request_type == RequestType.CALL_16:
-            connection.reply(reply_tuples(ctx.sync, version, results_as_tuples(outcome)))
+            connection.reply_rows(ctx.sync, results_as_tuples(outcome))
         else:
-            connection.reply(reply_array(ctx.sync, version, outcome))
+            connection.reply(reply_array(ctx.sync, self._schema.version, outcome))
 
     def _check_function(self, ctx: Context, name: str) -> None:
         """A stored function has privileges of its own; any other may be called by who may execute everything."""

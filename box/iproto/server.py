@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 from box.eager import start
 from box.iproto.connection import ServerConnection
 from box.iproto.dispatch import Dispatcher
+from box.iproto.input import InputBuffer
 from box.iproto.plans import Plans
+from box.iproto.rate import RateLimit
+from box.iproto.stats import Net
+from box.iproto.turns import Turns
 from box.net import uri as uris
 from box.net.sockets import address_text, bind, bind_first, host_of, remove_socket_file
 from box.wire.greeting import SALT_SIZE
@@ -45,11 +49,14 @@ class IprotoServer:
         self.connections: set[ServerConnection] = set()
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
+        self.input = InputBuffer(int(node.config["readahead"]))
+        self.turns = Turns(node.loop)
         self.is_delayed = False
         """ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the shortcut."""
         self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
         self._salt_source = salt_source
         self._waiting: deque[ServerConnection] = deque()
+        self._warnings = RateLimit()
         self._admission_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._listener: asyncio.Server | None = None
@@ -143,10 +150,18 @@ class IprotoServer:
         """Random bytes for a greeting."""
         return self._salt_source(SALT_SIZE)
 
+    def remember(self, connection: ServerConnection) -> None:
+        """A connection is there."""
+        self.connections.add(connection)
+        self.turns.is_alone = len(self.connections) == 1
+        self.stats.connections += 1
+        self.stats.net.totals[Net.CONNECTIONS] += 1
+
     def forget(self, connection: ServerConnection) -> None:
         """A connection has ended."""
         if connection in self.connections:
             self.connections.discard(connection)
+            self.turns.is_alone = len(self.connections) <= 1
             self.stats.connections -= 1
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
@@ -159,12 +174,21 @@ class IprotoServer:
     def wait_for_room(self, connection: ServerConnection) -> None:
         """Call `admit` of the connection when fewer requests are in flight. First come, first served."""
         self._waiting.append(connection)
+        suppressed = self._warnings.take(self.loop.time())
+        if suppressed is None:
+            return
+        if suppressed:
+            self.node.log.warn(f"{suppressed} messages suppressed")
         self.node.log.warn(f"stopping input on connection {connection.session.peer}, net_msg_max limit is reached")
 
     def set_limit(self, limit: int) -> None:
         """`net_msg_max` has changed."""
         self.limit = limit
         self._schedule_admission()
+
+    def set_readahead(self, size: float) -> None:
+        """`readahead` has changed."""
+        self.input.resize(int(size))
 
     def leave(self) -> None:
         """A request in flight has finished."""
@@ -179,6 +203,11 @@ class IprotoServer:
             self.loop.call_soon(self._admit)
 
     def _admit(self) -> None:
+        """Let as many connections go on as there may be more requests in flight; those that add none leave the room
+        to the next."""
         self._admission_scheduled = False
-        while self._waiting and self.in_flight <= self.limit:
+        room = self.limit - self.in_flight + 1
+        for _ in range(min(room, len(self._waiting))):
             self._waiting.popleft().admit()
+        if room > 0 and self._waiting:
+            self._schedule_admission()

@@ -6,6 +6,7 @@ show the tuples that the reader may see, `_session_settings` the settings of the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -69,6 +70,8 @@ class Reader:
         """
         self.counters[RequestType.SELECT] += 1
         index = self._checked_index(ctx, space, iid, iterator)
+        if offset + limit > sys.maxsize:  # more than any iterator can count
+            offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
         if space.is_plain:
             if ctx.txn is not None:
                 self.txns.use_engine(ctx.txn, space)

@@ -85,8 +85,7 @@ class TupleStorage:
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
     ) -> list[bytes]:
         """The tuples of an iteration from number `offset` on, at most `limit`."""
-        found: list[bytes] = index.cursor(iterator, key).fetch(offset + limit)
-        return found[offset:] if offset else found
+        return index.select(iterator, key, offset, limit)
 
     def count(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> int:
         """The number of tuples of an iteration."""

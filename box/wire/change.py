@@ -45,6 +45,8 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 }
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
+_U32: Final = 0xFFFFFFFF
+"""The peer keeps the lower 32 bits of each number of a body."""
 _EMPTY: Final[list[Any]] = []
 """Of all requests without key or operations; nobody changes it."""
 
@@ -166,7 +168,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
                 pos += 2
             elif 0xCC <= value <= 0xCF:
                 start, pos = pos + 2, pos + 2 + (1 << (value & 3))
-                value = int.from_bytes(body[start:pos], "big")
+                value = int.from_bytes(body[start:pos], "big") & _U32
             else:
                 return None
             if key == 0x10:
@@ -226,7 +228,7 @@ def checked_values(body: bytes) -> dict[int, Any]:
         if key in _NUMBERS:
             if not is_uint(raw[0]):
                 raise invalid()
-            values[key] = unpack(raw)
+            values[key] = unpack(raw) & _U32
         elif key in _ARRAYS:
             if not is_array(raw[0]):
                 raise invalid()

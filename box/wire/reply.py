@@ -27,6 +27,7 @@ _TUPLE_REST: Final = HEADER_REST + 7
 _OK_AND_SYNC: Final = b"\x83\x00\xce\x00\x00\x00\x00\x01\xcf"
 _ARRAY_OF_ONE: Final = b"\x81\x30\xdd\x00\x00\x00\x01"
 _WITH_TUPLE = struct.Struct(">BI9sQ2sI7s").pack
+_WITH_ROWS = struct.Struct(">BI9sQ2sI3sI").pack
 _HEADER = struct.Struct(">BI3sI2sQ2sI").pack
 
 
@@ -54,16 +55,15 @@ def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
     )
 
 
+def reply_rows_header(sync: int, schema_version: int, count: int, size: int) -> bytes:
+    """What stands before `count` tuples of `size` bytes altogether in the answer of DML. At most 2^32 bytes."""
+    return _WITH_ROWS(0xCE, _TUPLE_REST + size, _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x81\x30\xdd", count)
+
+
 def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> bytes:
     """The answer of DML: any number of tuples, as they are."""
-    if len(tuples) == 1:
-        return reply_tuple(sync, schema_version, tuples[0])
     body = b"".join(tuples)
-    return b"%b\x81\x30\xdd%b%b" % (
-        reply_header(sync, schema_version, _TUPLE_REST - HEADER_REST + len(body)),
-        len(tuples).to_bytes(4, "big"),
-        body,
-    )
+    return reply_rows_header(sync, schema_version, len(tuples), len(body)) + body
 
 
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:

@@ -105,9 +105,26 @@ def test_every_iterator_with_every_kind_of_key(shape: str) -> None:
             assert list(index.scan(iterator, values)) == expected, (iterator, values)
             assert [entry for chunk in index.scan_chunks(iterator, values, 7) for entry in chunk] == expected
             assert index.count(iterator, values) == len(expected)
+            offset, limit = rnd.choice((0, 0, 1, 5, 300, 1000)), rnd.choice((0, 1, 7, 100, 2000, 2**40))
+            assert index.select(iterator, values, offset, limit) == expected[offset : offset + limit]
         equal = model.select(I.EQ, values)
         assert index.min(values) == (equal[0] if equal else None)
         assert index.max(values) == (equal[-1] if equal else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "iterator"), [*(("TREE", iterator) for iterator in list(I)[:7]), ("HASH", I.ALL), ("HASH", I.GT)]
+)
+def test_select_of_many(kind: str, iterator: IteratorType) -> None:
+    """Beyond the size of a chunk, where containers count leaves or slices, offset and limit mean the same."""
+    index = index_of(PartDef(0, T.UNSIGNED), kind=kind, primary=None)
+    for number in range(0, 10_000, 2):
+        index.put(number, number)
+    for values in ([], [4001]) if kind == "TREE" else ([],):
+        expected = list(index.scan(iterator, values))
+        for offset in (0, 1, 1023, 1024, 1025, 2500, 4999, 5000, 2**40):
+            for limit in (0, 1, 1024, 4000, 2**32 - 1, 2**40):
+                assert index.select(iterator, values, offset, limit) == expected[offset : offset + limit]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

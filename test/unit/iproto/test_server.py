@@ -125,6 +125,33 @@ def test_schema_change_voids_the_shortcut() -> None:
     run(scenario())
 
 
+def test_numbers_of_requests_have_a_width() -> None:
+    """As in the peer the type counts with its lowest byte, the numbers of a body with 32 bits."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address), client(address) as connection:
+
+            async def ask(request_type: int, **fields: Any) -> Any:
+                return data_of(await connection.request(row(request_type, **fields)))
+
+            for key, request_type in enumerate((2, 258, 65538, 2**32 + 2)):
+                assert await ask(request_type, tuple=[key]) == [[key]]
+            for request_type in (257, 513, 1025, 65537):
+                for _ in range(2):
+                    assert await ask(request_type, limit=10, key=[1]) == [[1]]
+            wide = 2**32
+            assert await ask(1, limit=10, key=[], offset=wide + 3) == [[3]]
+            assert await ask(1, limit=wide + 1, key=[], offset=2**63) == [[0]]
+            assert await ask(1, limit=1, key=[2], space_id=wide + 512, index_id=wide, iterator=wide) == [[2]]
+            assert await ask(260, key=[1], tuple=[["=", 0, 1]], space_id=wide + 512) == [[1]]
+            assert await ask(wide + 5, key=[1], space_id=wide + 512) == [[1]]
+            for request_type in (267, 269):
+                with pytest.raises(BoxError, match="Lunabox does not support SQL"):
+                    await connection.request(Row(request_type, body=pack({0x40: "SELECT 1"})))
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("data", "text"),
     [

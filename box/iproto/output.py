@@ -1,0 +1,146 @@
+"""Replies of one connection on their way to the client, with a bound for what waits.
+
+Replies gather in `parts` and leave in one write. Whoever makes them sends them (`flush`) when `size` passes
+`FLUSH_SIZE`, and makes no more while the transport is full.
+
+A reply of many rows is not made in one go, which would stop the loop and hold everything twice: its rows are kept as
+they are, and pieces of about `_PIECE` bytes are joined and sent when the transport has room and the connection its
+turn. The rows were all read at one moment, so that the reply is consistent, whatever happens meanwhile. Nothing else
+can be sent before it is complete.
+
+```
+add_rows   few rows      -> parts
+           many rows     -> larges;  pump: lengths summed up, header, pieces of rows, the rest of the replies
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from box.errors import out_of_memory
+from box.iproto.stats import Net
+from box.wire.reply import reply_error, reply_rows_header
+
+FLUSH_SIZE: Final = 65536
+"""Bytes of gathered replies that are worth a write."""
+_PIECE: Final = 131072
+"""Bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
+_LARGE_SIZE: Final = 262144
+_LARGE_COUNT: Final = 8192
+"""A reply with more bytes or rows than that is large."""
+_SIZE_MAX: Final = 0xFFFFFF00
+"""Bytes of rows that a packet can hold, whose length has 32 bits."""
+_STEP: Final = 16384
+"""Rows whose lengths are summed up, or which are forgotten, in one step: below a millisecond."""
+
+
+class LargeReply:
+    """A reply that is made piece by piece. Takes the list of rows, and makes it empty."""
+
+    __slots__ = ("_pieces", "_rows")
+
+    def __init__(self, sync: int, schema_version: int, rows: list[bytes]) -> None:
+        self._rows = rows
+        self._pieces = self._make(sync, schema_version)
+
+    def next_piece(self) -> bytes | None:
+        """The next piece, b"" for a step that made none, None at the end."""
+        return next(self._pieces, None)
+
+    def forget_some(self) -> bool:
+        """Let some rows go; False when there are none left."""
+        del self._rows[-_STEP:]
+        return bool(self._rows)
+
+    def _make(self, sync: int, schema_version: int) -> Iterator[bytes]:
+        rows, size = self._rows, 0
+        for start in range(0, len(rows), _STEP):
+            size += sum(map(len, rows[start : start + _STEP]))
+            yield b""
+        if size > _SIZE_MAX:
+            while self.forget_some():
+                yield b""
+            yield reply_error(sync, schema_version, out_of_memory(size, "obuf", "reply"))
+            return
+        yield reply_rows_header(sync, schema_version, len(rows), size)
+        count = 1 + _PIECE * len(rows) // max(size, 1)
+        rows.reverse()  # a list shrinks at its end
+        while rows:
+            piece = rows[-count:]
+            while len(piece) > 1 and sum(map(len, piece)) > 2 * _PIECE:
+                piece = piece[(len(piece) + 1) // 2 :]
+            del rows[-len(piece) :]
+            piece.reverse()
+            yield b"".join(piece)
+
+
+class Output:
+    """The replies of one connection. `transport` is None before the connection is made and after it is lost."""
+
+    __slots__ = ("_counters", "larges", "parts", "size", "transport")
+
+    def __init__(self, counters: list[int]) -> None:
+        self._counters = counters
+        self.transport: asyncio.Transport | None = None
+        self.parts: list[bytes] = []
+        self.size = 0
+        """Bytes in `parts`, save those of replies that cannot be larger than their requests."""
+        self.larges: deque[LargeReply] = deque()
+
+    def add_rows(self, sync: int, schema_version: int, rows: Sequence[bytes]) -> bool:
+        """Gather a reply of rows. False for a large one, whose rows (a list, given away) `pump` sends."""
+        count = len(rows)
+        size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
+        if count > _LARGE_COUNT or (size > _LARGE_SIZE and count > 1):
+            self.flush()
+            self.larges.append(LargeReply(sync, schema_version, rows if isinstance(rows, list) else list(rows)))
+            return False
+        self.parts.append(reply_rows_header(sync, schema_version, count, size))
+        self.parts.extend(rows)
+        self.size += size + 32
+        return True
+
+    def flush(self) -> None:
+        """Write what has gathered, unless a large reply has to be completed first."""
+        parts = self.parts
+        if self.larges or not parts:
+            return
+        if self.transport is not None:
+            self._write(parts[0] if len(parts) == 1 else b"".join(parts))
+        parts.clear()
+        self.size = 0
+
+    def _write(self, data: bytes) -> None:
+        transport = self.transport
+        if transport is not None and not transport.is_closing():
+            self._counters[Net.SENT] += len(data)
+            transport.write(data)
+
+    def pump(self, may_go_on: Callable[[], bool]) -> bool:
+        """Send pieces of large replies while `may_go_on`, asked after each step; True when all are sent."""
+        larges = self.larges
+        while larges:
+            piece = larges[0].next_piece()
+            if piece is None:
+                larges.popleft()
+                continue
+            if piece:
+                self._write(piece)
+            if not may_go_on():
+                return False
+        self.flush()
+        return True
+
+    def discard(self, may_go_on: Callable[[], bool]) -> bool:
+        """The client has gone: forget its replies, large ones step by step; True when all are forgotten."""
+        self.parts.clear()
+        while self.larges:
+            if not self.larges[0].forget_some():
+                self.larges.popleft()
+            if not may_go_on():
+                return not self.larges
+        return True
