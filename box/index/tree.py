@@ -311,20 +311,24 @@ class TreeIndex(Index):
 
 
 class SparseTreeIndex(TreeIndex):
-    """A tree without the tuples that have a nil in a part with `exclude_null`: their key is None, which every
-    method ignores."""
+    """A tree without the tuples whose field of a part with `exclude_null` is nil: their key is None, which every
+    method ignores.
+
+    A field that the tuple does not have is no nil here, and what a part's path leads to inside the field does not
+    matter. Source: `index_filter_tuple_slow` of the 2.8 line.
+    """
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
-        key_of, values_of = self.key_of, self.key_def.extract_values
-        excluded = [number for number, part in enumerate(definition.parts) if part.exclude_null]
+        key_of = self.key_of
+        excluded = [part.fieldno for part in definition.parts if part.exclude_null]
         get = self._tree.get
 
         def sparse_key_of(fields: list[Any]) -> SortKey:
-            values = values_of(fields)
-            return None if any(values[number] is None for number in excluded) else key_of(fields)
+            count = len(fields)
+            return None if any(number < count and fields[number] is None for number in excluded) else key_of(fields)
 
         self.key_of = sparse_key_of
         self.find = lambda sort_key: None if sort_key is None else get(sort_key)

@@ -172,6 +172,8 @@ def load_space(space: Space, tuples: list[bytes]) -> None:
 
 
 def _load_index(space: Space, index: Index, pairs: list[tuple[Any, bytes]]) -> None:
+    if any(part.exclude_null for part in index.definition.parts):
+        pairs = [pair for pair in pairs if pair[0] is not None]  # None: the tuple does not belong to the index
     if index is not space.primary and index.definition.type == "TREE":
         pairs.sort(key=_key_of_pair)
     index.load_sorted(pairs)

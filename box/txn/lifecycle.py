@@ -125,13 +125,13 @@ class TransactionManager:
         return ctx.txn is not None
 
     def on_yield(self, ctx: Context) -> None:
-        """The fiber that has a transaction open is about to wait for something.
+        """The fiber that has a transaction open is about to wait for something, not for the first time maybe.
 
-        Without MVCC others would see the changes, so they are undone at once and the commit will fail with
+        Without MVCC others would see the changes, so they are undone at once, each time, and the commit will fail with
         TRANSACTION_YIELD.
         """
         txn = ctx.txn
-        if txn is None or txn.may_yield or txn.aborted_by_yield:
+        if txn is None or txn.may_yield:
             return
         self.undo_to(txn, 0)
         txn.aborted_by_yield = True

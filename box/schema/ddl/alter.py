@@ -82,7 +82,8 @@ def build_index(schema: Schema, space: Space, index: Index, new_format: TupleFor
     """Fill a new index with the space's tuples. TUPLE_FOUND, INJECTION, and what the format's check raises."""
     if schema.errinj.values["ERRINJ_BUILD_INDEX"] == index.definition.iid and not is_empty(space):
         raise client_error(ErrorCode.INJECTION, "build index")
-    pairs = [(index.key_of(new_format.validate(raw)), raw) for raw in stored_tuples(schema, space)]
+    keyed = ((index.key_of(new_format.validate(raw)), raw) for raw in stored_tuples(schema, space))
+    pairs = [pair for pair in keyed if pair[0] is not None]  # None: the tuple does not belong to the index
     if not pairs:
         return  # also where there is nothing to fill: in a view
     pairs.sort(key=_key_of_pair)

@@ -183,6 +183,55 @@ def test_a_switch_of_fibers_dooms_a_transaction(run: Run) -> None:
     run(body)
 
 
+def test_a_doomed_transaction_is_alone_with_its_changes(run: Run) -> None:
+    """Another fiber never sees them, nor meets their keys: a yield takes back what came since the one before."""
+
+    async def body(box: Box) -> None:
+        await box(
+            CREATE
+            + """
+            local fiber = require('fiber')
+            doomed = fiber.new(function()
+                box.begin()
+                for key = 1, 3 do s:insert{key} fiber.yield() end
+                return box.commit()
+            end)
+            doomed:set_joinable(true)
+            seen = {}
+            for key = 1, 4 do
+                fiber.yield()
+                table.insert(seen, #s:select())
+            end
+            """
+        )
+        assert await box("return seen") == [0, 0, 0, 0]
+        assert await box("return s:insert{2}") == [2]
+        assert await box("local ok, problem = doomed:join() return ok, problem.message") == [
+            False,
+            "Transaction has been aborted by a fiber yield",
+        ]
+        assert await box("return s:select()") == [[2]]
+
+    run(body)
+
+
+def test_a_part_that_excludes_nils(run: Run) -> None:
+    """A tuple with a nil there is in the other indexes only, however the index is filled: by a write, by its creation
+    over rows that are there, or from a snapshot. A field that is not there is no nil."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('s') s:create_index('pk')")
+        await box("s:insert{1, box.NULL} s:insert{2, 5} s:insert{3}")
+        await box("s:create_index('sk', {parts = {{2, 'unsigned', exclude_null = true}}})")
+        assert await box("return s.index.sk:select(), s.index.sk:len()") == [[[3], [2, 5]], 2]
+        await box("s:insert{4, box.NULL} s:update(1, {{'=', 2, 7}}) s:update(2, {{'=', 2, box.NULL}})")
+        assert await box("return s.index.sk:select()") == [[3], [1, 7]]
+        assert "Duplicate key" in await box.fails("s:insert{5, 7}")
+        await box("box.snapshot()")
+
+    run(body)
+
+
 def test_triggers_of_transactions(run: Run) -> None:
     async def body(box: Box) -> None:
         await box(CREATE)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from box import BoxError, Node
 from box.errors import ErrorCode
 from box.index.base import IteratorType
+from test.support import until
 
 
 def test_a_node_in_memory_stores_python_values() -> None:
@@ -205,6 +207,26 @@ def test_data_of_a_directory_is_there_again(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_an_index_that_excludes_nils_is_filled_at_start(tmp_path: Path) -> None:
+    """From a snapshot and from the log."""
+
+    async def run() -> None:
+        create = "local s = box.schema.space.create('s') s:create_index('pk') "
+        async with Node(tmp_path) as node:
+            await node.eval(create + "s:create_index('sk', {parts = {{2, 'unsigned', exclude_null = true}}})")
+            for row in ([1, None], [2, 5], [3, None], [4, 1]):
+                await node.space["s"].insert(row)
+            await node.eval("box.snapshot()")
+            await node.space["s"].insert([5, None])
+        async with Node(tmp_path) as node:
+            assert await node.space["s"].len() == 5
+            assert await node.space["s"].select(index="sk") == [[4, 1], [2, 5]]
+            with pytest.raises(BoxError, match="Duplicate key"):
+                await node.space["s"].insert([6, 5])
+
+    asyncio.run(run())
+
+
 def test_a_wrong_option_leaves_nothing_running(tmp_path: Path) -> None:
     async def run() -> None:
         with pytest.raises(BoxError, match="Incorrect value for option 'wal_mode': never"):
@@ -357,5 +379,97 @@ def test_a_write_on_its_way_to_the_log_ends_when_its_node_stops(tmp_path: Path) 
             assert await write == [1]
         async with Node(tmp_path) as again:
             assert await again.space["plain"].select() == [[1]]
+
+    asyncio.run(run())
+
+
+async def _with_a_slow_trigger(tmp_path: Path, **options: Any) -> Node:
+    """A node with the spaces `s`, whose trigger waits until `go_on()` is called, and `plain`."""
+    node = Node(tmp_path, **options)
+    await node.start()
+    await node.eval(
+        """
+        local fiber = require('fiber')
+        local gate, waiting = fiber.channel(), 0
+        local s = box.schema.space.create('s')
+        s:create_index('pk')
+        box.schema.space.create('plain'):create_index('pk')
+        s:before_replace(function() waiting = waiting + 1 gate:get() end)
+        function count_waiting() return waiting end
+        function go_on() gate:put(true) end
+        """
+    )
+    return node
+
+
+async def waiting(node: Node, count: int) -> None:
+    async def is_so() -> bool:
+        return bool(await node.call("count_waiting") == count)
+
+    await until(is_so, "the trigger waits")
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_calls_do_not_share_a_transaction(tmp_path: Path, mvcc: bool) -> None:
+    """While a trigger of one call waits, another call writes, and is answered, on its own."""
+
+    async def run() -> None:
+        node = await _with_a_slow_trigger(tmp_path, memtx_use_mvcc_engine=mvcc)
+        first = asyncio.create_task(node.space["s"].insert([1, "first"]))
+        await waiting(node, 1)
+        assert await node.space["plain"].insert([1]) == [1]
+        second = asyncio.create_task(node.space["s"].insert([2, "second"]))
+        await waiting(node, 2)
+        assert await node.space["plain"].select() == [[1]]
+        await node.call("go_on")
+        await node.call("go_on")
+        outcomes = await asyncio.gather(first, second, return_exceptions=True)
+        if mvcc:
+            assert outcomes == [[1, "first"], [2, "second"]]
+        else:
+            messages = [outcome.message for outcome in outcomes if isinstance(outcome, BoxError)]
+            assert messages == ["Transaction has been aborted by a fiber yield"] * 2
+        await node.stop()
+        async with Node(tmp_path) as again:
+            assert await again.space["plain"].select() == [[1]]
+            assert await again.space["s"].select() == ([[1, "first"], [2, "second"]] if mvcc else [])
+
+    asyncio.run(run())
+
+
+def test_a_write_whose_trigger_waits_ends_with_its_node(tmp_path: Path) -> None:
+    async def run() -> None:
+        node = await _with_a_slow_trigger(tmp_path)
+        write = asyncio.create_task(node.space["s"].insert([1]))
+        await waiting(node, 1)
+        async with asyncio.timeout(10):
+            await node.stop()
+            with pytest.raises(BoxError, match="fiber is cancelled"):
+                await write
+
+    asyncio.run(run())
+
+
+def test_a_handle_is_refused_in_another_thread(tmp_path: Path) -> None:
+    """By its name, before anything happens; through the node's loop the same call works."""
+
+    async def run() -> None:
+        async with Node(tmp_path) as node:
+            await node.eval("box.schema.space.create('s'):create_index('pk')")
+            loop, space = asyncio.get_running_loop(), node.space["s"]
+
+            def elsewhere() -> list[str]:
+                refusals = []
+                for call in (space.insert([1]), space.select(), node.eval("return 1"), node.configure(read_only=True)):
+                    with pytest.raises(RuntimeError) as caught:
+                        asyncio.run(call)
+                    refusals.append(str(caught.value))
+                assert asyncio.run_coroutine_threadsafe(space.insert([2]), loop).result(10) == [2]
+                return refusals
+
+            refusals = await asyncio.to_thread(elsewhere)
+            assert refusals[0].startswith("the handle of space 's' is used outside of the thread of its node")
+            assert all("outside of the thread" in text for text in refusals)
+            assert await space.select() == [[2]]
 
     asyncio.run(run())

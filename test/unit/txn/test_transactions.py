@@ -135,6 +135,30 @@ def test_yield(reads_only: bool) -> None:
     asyncio.run(body())
 
 
+def test_every_yield_undoes_what_came_before_it() -> None:
+    """What a transaction writes after the yield that has doomed it is undone by the next one: nobody else meets it."""
+
+    async def body() -> None:
+        world = World()
+        space = world.space("s", SK)
+        world.journal.is_quick = True
+        txns, ctx = world.txns, world.ctx
+        txns.begin(ctx)
+        for key in (1, 2, 3):
+            world.insert(space, key, key)
+            assert world.all(space, ctx) == [[key, key]]
+            txns.on_yield(ctx)
+            assert world.all(space) == world.all(space, iid=1) == []
+        assert world.insert(space, 3, 3, ctx=world.context()) == [3, 3]
+        world.insert(space, 4, 4)
+        with pytest.raises(BoxError) as failure:
+            txns.commit(ctx)
+        assert code(failure.value) == "TRANSACTION_YIELD"
+        assert world.all(space) == [[3, 3]]
+
+    asyncio.run(body())
+
+
 def test_hooks() -> None:
     """on_commit in order, on_rollback newest first; one that waits is finished before the commit is."""
 
