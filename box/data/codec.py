@@ -14,8 +14,8 @@ read as well):
 
 UUID (ext 2): its 16 bytes, big-endian: `d8 02 <16 bytes>`.
 
-The C extension of `msgpack` does the work. What it cannot do (a map whose key is an array or a map) goes to
-a decoder in Python, which also finds the error in input that is no MessagePack at all.
+The C extension of `msgpack` does the work. What it cannot do (a map whose key is an array or a map, more than 1,024
+levels) goes to a decoder in Python, which also finds the error in input that is no MessagePack at all.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ from uuid import UUID
 
 from msgpack import ExtType, Packer, packb, unpackb
 
+from box.data.deep import COUNTED, FIXED, MAX_NESTING, SIZED, end_of_scalar, read_container, too_deep
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 
 DECIMAL_EXT: Final = 1
 UUID_EXT: Final = 2
 MAX_DECIMAL_DIGITS: Final = 38
 
+_TOO_DEEP: Final = "recursion limit exceeded"
+"""How the C extension begins when it refuses a value that is nested deeper than it goes."""
 _INVALID = (ValueError, IndexError, struct.error, RecursionError)
 
 
@@ -67,9 +70,29 @@ def pack(value: Any) -> bytes:
     except (TypeError, UnicodeEncodeError):
         pass
     except (OverflowError, ValueError) as error:
+        if str(error).startswith(_TOO_DEEP):
+            return _pack_deep(value)
         raise client_error(ErrorCode.PROC_RET, f"integer: {error}") from None
     packed: bytes = packb(value, default=_pack_default, unicode_errors="surrogateescape")
     return packed
+
+
+def _pack_deep(value: Any) -> bytes:
+    """As `pack`, however deep the value is nested."""
+    parts: list[bytes] = []
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, list | tuple) and not isinstance(item, ExtType):
+            parts.append(pack_array_header(len(item)))
+            left.extend(reversed(item))
+        elif isinstance(item, dict):
+            parts.append(pack_map_header(len(item)))
+            for key, element in reversed(item.items()):
+                left += (element, key)
+        else:
+            parts.append(pack(item))
+    return b"".join(parts)
 
 
 def pack_float32(value: float) -> bytes:
@@ -156,36 +179,22 @@ def _unpack_slow(raw: bytes, what: str) -> Any:
     return value
 
 
-# --- layout of one value: first byte -> (fixed size | length field | count field) ---
-
-_FIXED_SIZES = dict.fromkeys([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3], 1)
-_FIXED_SIZES |= {0xA0 + length: 1 + length for length in range(32)}
-_FIXED_SIZES |= {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
-_FIXED_SIZES |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
-_FIXED = [_FIXED_SIZES.get(byte, 0) for byte in range(256)]
-# Strings, binaries and extensions: width of the length, bytes besides the header and the payload.
-_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
-_SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
-# Containers: width of the count, values an element.
-_COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-
-
 def skip(raw: bytes, pos: int) -> int:
     """The offset just after the value that starts at `pos`; raises INVALID_MSGPACK when it is cut or malformed."""
     pending = 1
     try:
         while pending:
             byte = raw[pos]
-            if size := _FIXED[byte]:
+            if size := FIXED[byte]:
                 pos += size
-            elif byte in _SIZED:
-                width, extra = _SIZED[byte]
+            elif byte in SIZED:
+                width, extra = SIZED[byte]
                 pos += 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
             elif byte < 0xA0:
                 pending += (byte & 0x0F) << (byte < 0x90)
                 pos += 1
             else:
-                width, factor = _COUNTED[byte]
+                width, factor = COUNTED[byte]
                 pending += factor * int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
                 pos += 1 + width
             pending -= 1
@@ -194,18 +203,6 @@ def skip(raw: bytes, pos: int) -> int:
     if pos > len(raw):
         raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
     return pos
-
-
-def read_container(raw: bytes, pos: int = 0) -> tuple[str, int, int]:
-    """What stands at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
-    byte = raw[pos]
-    if 0x80 <= byte < 0xA0:
-        return ("map" if byte < 0x90 else "array"), byte & 0x0F, pos + 1
-    if byte not in _COUNTED:
-        return "", 0, pos
-    width, factor = _COUNTED[byte]
-    kind = "array" if factor == 1 else "map"
-    return kind, int.from_bytes(raw[pos + 1 : pos + 1 + width], "big"), pos + 1 + width
 
 
 def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
@@ -223,47 +220,37 @@ def split_array(raw: bytes, pos: int = 0) -> list[bytes]:
 
 def _decode(raw: bytes, pos: int) -> tuple[Any, int]:
     """The value at `pos` and the offset after it, for input the C decoder refused."""
-    kind, count, start = read_container(raw, pos)
-    if kind == "array":
-        return _decode_array(raw, start, count)
-    if kind == "map":
-        return _decode_map(raw, start, count)
-    end = _end_of_scalar(raw, pos)
+    frames: list[tuple[str, int, list[Any]]] = []  # containers that are open: kind, how many values, those so far
+    while True:
+        kind, count, start = read_container(raw, pos)
+        value: Any
+        if kind and count:
+            frames.append((kind, count if kind == "array" else 2 * count, []))
+            if len(frames) > MAX_NESTING:
+                raise too_deep()
+            pos = start
+            continue
+        if kind:
+            value, pos = [] if kind == "array" else {}, start
+        else:
+            value, pos = _decode_scalar(raw, pos)
+        while frames:
+            kind, count, values = frames[-1]
+            values.append(value)
+            if len(values) < count:
+                break
+            frames.pop()
+            value = values if kind == "array" else dict(zip(map(_freeze, values[::2]), values[1::2], strict=True))
+        else:
+            return value, pos
+
+
+def _decode_scalar(raw: bytes, pos: int) -> tuple[Any, int]:
+    end = end_of_scalar(raw, pos)
     value = unpackb(
         raw[pos:end], timestamp=0, ext_hook=decode_ext, unicode_errors="surrogateescape", strict_map_key=False
     )
     return value, end
-
-
-def _end_of_scalar(raw: bytes, pos: int) -> int:
-    byte = raw[pos]
-    if size := _FIXED[byte]:
-        end = pos + size
-    else:
-        if byte not in _SIZED:
-            raise ValueError("reserved byte 0xc1")
-        width, extra = _SIZED[byte]
-        end = pos + 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
-    if end > len(raw):
-        raise ValueError("cut short")
-    return end
-
-
-def _decode_array(raw: bytes, pos: int, count: int) -> tuple[list[Any], int]:
-    elements = []
-    for _ in range(count):
-        value, pos = _decode(raw, pos)
-        elements.append(value)
-    return elements, pos
-
-
-def _decode_map(raw: bytes, pos: int, count: int) -> tuple[dict[Any, Any], int]:
-    pairs = {}
-    for _ in range(count):
-        key, pos = _decode(raw, pos)
-        value, pos = _decode(raw, pos)
-        pairs[_freeze(key)] = value
-    return pairs, pos
 
 
 def _freeze(value: Any) -> Any:

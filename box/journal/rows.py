@@ -17,6 +17,7 @@ from box.journal.xlog_errors import XlogError
 from box.wire.constants import GROUP_LOCAL, Flag, RequestType
 from box.wire.entry import JournalEntry
 from box.wire.row import Row, encode_uint
+from box.wire.skipping import DeepUnpacker, StackError, skip_one
 from box.wire.vclock import VClock
 
 _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
@@ -164,7 +165,13 @@ def encode_header(row: Row, stamp: bytes) -> bytes:
 
 def decode_rows(block: bytes) -> list[Row]:
     """All rows of a block. Raises XlogError (`can't parse row`)."""
-    unpacker = _unpacker(block)
+    try:
+        return _decode_rows(block, _unpacker(block))
+    except StackError:
+        return _decode_rows(block, DeepUnpacker(block))
+
+
+def _decode_rows(block: bytes, unpacker: Any) -> list[Row]:
     unpack, skip, tell = unpacker.unpack, unpacker.skip, unpacker.tell
     rows: list[Row] = []
     pos, end = 0, len(block)
@@ -176,7 +183,9 @@ def decode_rows(block: bytes) -> list[Row]:
                 skip()
                 pos = tell()
             rows.append(_row(fields, block[body_at:pos]))
-    except (ValueError, AttributeError, TypeError, msgpack.exceptions.UnpackException):
+    except StackError:
+        raise
+    except (IndexError, ValueError, AttributeError, TypeError, msgpack.exceptions.UnpackException):
         raise XlogError("can't parse row") from None
     return rows
 
@@ -226,7 +235,13 @@ def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
 
     Only the two C calls that find a row's end, and two slices, are made for a usual row.
     """
-    unpacker = _unpacker(block)
+    try:
+        return _decode_tuples(block, _unpacker(block))
+    except StackError:
+        return _decode_tuples(block, DeepUnpacker(block))
+
+
+def _decode_tuples(block: bytes, unpacker: Any) -> tuple[list[TupleRun], list[Row]]:
     skip, tell = unpacker.skip, unpacker.tell
     runs: list[TupleRun] = []
     others: list[Row] = []
@@ -252,14 +267,16 @@ def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
             prefix = insert_body_prefix(space_id)
             tuples = [raw]
             runs.append(TupleRun(space_id, tuples))
-    except (ValueError, msgpack.exceptions.UnpackException):
+    except StackError:
+        raise
+    except (IndexError, ValueError, msgpack.exceptions.UnpackException):
         raise XlogError("can't parse row") from None
     return runs, others
 
 
 def _insert_body(body: bytes) -> tuple[int, bytes]:
     """Space id and tuple of an INSERT body whose keys are in any order and form."""
-    unpacker = _unpacker(body)
+    unpacker: Any = _unpacker(body)
     space_id, raw = -1, b""
     for _ in range(unpacker.read_map_header()):
         key = unpacker.unpack()
@@ -267,7 +284,7 @@ def _insert_body(body: bytes) -> tuple[int, bytes]:
             space_id = unpacker.unpack()
             continue
         start = unpacker.tell()
-        unpacker.skip()
+        unpacker = skip_one(unpacker, body)
         if key == 0x21:
             raw = body[start : unpacker.tell()]
     if type(space_id) is not int or space_id < 0 or not raw:

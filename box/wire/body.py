@@ -15,6 +15,7 @@ from typing import Any
 
 import msgpack
 
+from box.data.deep import skip_one
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import KEY_NAMES, Key
 
@@ -58,7 +59,7 @@ def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
 
     Raises INVALID_MSGPACK (`packet body`), also for bytes behind the map.
     """
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(body)
     try:
         for _ in range(unpacker.read_map_header()):
@@ -67,7 +68,7 @@ def walk(body: bytes) -> Iterator[tuple[Any, bytes]]:
             else:
                 key = unpacker.skip()
             start = unpacker.tell()
-            unpacker.skip()
+            unpacker = skip_one(unpacker, body)
             yield key, body[start : unpacker.tell()]
     except (ValueError, IndexError, msgpack.exceptions.UnpackException):
         raise invalid() from None

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgpack
 
+from box.data.deep import skip_one
 from box.errors import ErrorCode, client_error
 from box.wire.body import invalid, is_array, is_str, missing, pairs
 from box.wire.change import checked_values
@@ -156,12 +157,12 @@ def _text(raw: bytes) -> str:
 
 def split_array(array: bytes) -> list[bytes]:
     """The raw elements of one encoded array."""
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(array)
     elements = []
     for _ in range(unpacker.read_array_header()):
         start = unpacker.tell()
-        unpacker.skip()
+        unpacker = skip_one(unpacker, array)
         elements.append(array[start : unpacker.tell()])
     return elements
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgpack
 
+from box.data.deep import skip_one
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import KEY_MAX, Flag, Key, RequestType
 
@@ -242,12 +243,12 @@ def decode_row(packet: bytes) -> Row:
 
 
 def is_msgpack(raw: bytes) -> bool:
-    """Whether the bytes are exactly one MessagePack value."""
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    """Whether the bytes are exactly one MessagePack value. Raises UNSUPPORTED for one that is nested too deep."""
+    unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(raw)
     try:
-        unpacker.skip()
-    except (ValueError, msgpack.exceptions.UnpackException):
+        unpacker = skip_one(unpacker, raw)
+    except (ValueError, IndexError, msgpack.exceptions.UnpackException):
         return False
     return bool(unpacker.tell() == len(raw))
 

@@ -63,23 +63,6 @@ local function integer_text(value)
     return (tostring(value):gsub('U?LL$', ''))
 end
 
-local write
-
-local function write_all(p, pos, count, depth, write_item)
-    local parts = {}
-    for i = 1, count do
-        parts[i], pos = write_item(p, pos, depth)
-    end
-    return concat(parts, ', '), pos
-end
-
-local function write_pair(p, pos, depth)
-    local key, value
-    key, pos = write(p, pos, depth)
-    value, pos = write(p, pos, depth)
-    return key .. ': ' .. value, pos
-end
-
 local function write_scalar(p, pos, depth)
     local tag = p[pos]
     if tag == 0xc0 or tag >= 0xc7 and tag <= 0xc9 or tag >= 0xd4 and tag <= 0xd8 then
@@ -98,22 +81,47 @@ local function write_scalar(p, pos, depth)
     return integer_text(value), after
 end
 
-function write(p, pos, depth)
+-- The number of values in the array or map at `pos`, keys included, the position of the first and whether it is a map;
+-- nil if it is neither.
+local function container(p, pos)
     local count, first = array_header(p, pos)
-    local text, after
     if count then
-        text, after = write_all(p, first, count, depth + 1, write)
-        return '[' .. text .. ']', after
+        return count, first, false
     end
     count, first = map_header(p, pos)
     if count then
-        text, after = write_all(p, first, count, depth + 1, write_pair)
-        return '{' .. text .. '}', after
+        return 2 * count, first, true
     end
-    return write_scalar(p, pos, depth)
 end
 
--- The text of the MessagePack value that `p` (uint8_t *) points to.
+-- The text of the MessagePack value that `p` (uint8_t *) points to. Not recursive: tuples may be nested deeper than Lua
+-- has room for calls.
 return function(p)
-    return (write(p, 0, 0))
+    local out, n, pos = {}, 0, 0
+    -- Of each container that is open: how many values are to come, and whether it is a map.
+    local left, is_map, depth = {}, {}, 0
+    repeat
+        local count, first, map = container(p, pos)
+        n = n + 1
+        if count and count > 0 then
+            depth = depth + 1
+            out[n], left[depth], is_map[depth], pos = map and '{' or '[', count, map, first
+        else
+            if count then
+                out[n], pos = map and '{}' or '[]', first
+            else
+                out[n], pos = write_scalar(p, pos, depth)
+            end
+            while depth > 0 do
+                left[depth] = left[depth] - 1
+                n = n + 1
+                if left[depth] > 0 then
+                    out[n] = is_map[depth] and left[depth] % 2 == 1 and ': ' or ', '
+                    break
+                end
+                out[n], depth = is_map[depth] and '}' or ']', depth - 1
+            end
+        end
+    until depth == 0
+    return concat(out)
 end

@@ -1,0 +1,134 @@
+"""MessagePack nested deeper than the C extension goes, which stops at 1,024 levels: the same calls in Python.
+
+Whoever reads bytes that may hold tuples of users tries the extension first and comes here after a StackError. Nothing
+here is recursive. MAX_NESTING is the limit of the whole node: what passes it is refused where it comes in, and what is
+in can be read again everywhere, Lua's decoder included, which ends at about 5,450 levels.
+"""
+
+from __future__ import annotations
+
+import msgpack
+from msgpack import StackError
+
+from box.errors import unsupported
+
+__all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip_one"]
+
+MAX_NESTING = 5100
+"""Arrays and maps inside each other, the tuple itself among them. The peer is known to take 5,000."""
+
+# Layout of one value: first byte -> (fixed size | length field | count field).
+FIXED_SIZES = dict.fromkeys([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3], 1)
+FIXED_SIZES |= {0xA0 + length: 1 + length for length in range(32)}
+FIXED_SIZES |= {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
+FIXED_SIZES |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
+FIXED = [FIXED_SIZES.get(byte, 0) for byte in range(256)]
+
+# Strings, binaries and extensions: width of the length, bytes besides the header and the payload.
+SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1)}
+SIZED |= {0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}
+
+# Containers: width of the count, values an element.
+COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+
+
+def read_container(raw: bytes, pos: int = 0) -> tuple[str, int, int]:
+    """What stands at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
+    byte = raw[pos]
+    if 0x80 <= byte < 0xA0:
+        return ("map" if byte < 0x90 else "array"), byte & 0x0F, pos + 1
+    if byte not in COUNTED:
+        return "", 0, pos
+    width, factor = COUNTED[byte]
+    kind = "array" if factor == 1 else "map"
+    return kind, int.from_bytes(raw[pos + 1 : pos + 1 + width], "big"), pos + 1 + width
+
+
+def end_of_scalar(raw: bytes, pos: int) -> int:
+    """The offset after what is no array and no map. Raises ValueError for a reserved byte and where bytes are
+    missing."""
+    byte = raw[pos]
+    if size := FIXED[byte]:
+        end = pos + size
+    else:
+        if byte not in SIZED:
+            raise ValueError("reserved byte 0xc1")
+        width, extra = SIZED[byte]
+        end = pos + 1 + width + extra + int.from_bytes(raw[pos + 1 : pos + 1 + width], "big")
+    if end > len(raw):
+        raise ValueError("cut short")
+    return end
+
+
+def too_deep() -> Exception:
+    """The error for a value that is nested too deep."""
+    return unsupported("MessagePack", f"more than {MAX_NESTING} arrays and maps inside each other")
+
+
+def end_of(raw: bytes, pos: int) -> int:
+    """The offset after the value at `pos`. Raises ValueError or IndexError where bytes are missing, and what `too_deep`
+    gives."""
+    open_counts: list[int] = []  # values that are still to come, of each container that is open
+    while True:
+        kind, count, start = read_container(raw, pos)
+        if kind and count:
+            open_counts.append(count if kind == "array" else 2 * count)
+            if len(open_counts) > MAX_NESTING:
+                raise too_deep()
+            pos = start
+            continue
+        pos = start if kind else end_of_scalar(raw, pos)
+        while open_counts and open_counts[-1] == 1:
+            open_counts.pop()
+        if not open_counts:
+            return pos
+        open_counts[-1] -= 1
+
+
+class DeepUnpacker:
+    """Stands in for `msgpack.Unpacker` over bytes that are all there."""
+
+    def __init__(self, raw: bytes, pos: int = 0) -> None:
+        self._raw = raw
+        self._pos = pos
+
+    def tell(self) -> int:
+        return self._pos
+
+    def skip(self) -> None:
+        self._pos = end_of(self._raw, self._pos)
+
+    def unpack(self) -> object:
+        """A key, a header or another value that is not the user's: with texts as bytes."""
+        start = self._pos
+        self.skip()
+        return msgpack.unpackb(self._raw[start : self._pos], raw=True, strict_map_key=False)
+
+    def read_bytes(self, count: int) -> bytes:
+        start = self._pos
+        self._pos = start + count
+        return self._raw[start : self._pos]
+
+    def read_map_header(self) -> int:
+        return self._read_header("map")
+
+    def read_array_header(self) -> int:
+        return self._read_header("array")
+
+    def _read_header(self, expected: str) -> int:
+        kind, count, start = read_container(self._raw, self._pos)
+        if kind != expected:
+            raise ValueError(f"no {expected} header")
+        self._pos = start
+        return count
+
+
+def skip_one(unpacker: msgpack.Unpacker | DeepUnpacker, raw: bytes) -> msgpack.Unpacker | DeepUnpacker:
+    """Get over the next value of `raw`, which the unpacker was made of: the unpacker to go on with."""
+    start = unpacker.tell()
+    try:
+        unpacker.skip()
+    except StackError:
+        unpacker = DeepUnpacker(raw, start)
+        unpacker.skip()
+    return unpacker

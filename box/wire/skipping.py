@@ -1,0 +1,6 @@
+"""Getting over values that are nested deeper than the C extension goes, for files as for packets: see
+`box.data.deep`."""
+
+from box.data.deep import DeepUnpacker, StackError, skip_one
+
+__all__ = ["DeepUnpacker", "StackError", "skip_one"]
