@@ -24,8 +24,7 @@ from box.net.replies import PendingReplies, PushHandler
 from box.net.sockets import address_text, socket_name
 from box.net.uri import socket_error
 from box.wire.auth import encode_auth
-from box.wire.constants import GREETING_SIZE, TYPE_ERROR, RequestType
-from box.wire.error import decode_error_body
+from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.greeting import Greeting, decode_greeting
 from box.wire.row import Row, encode_packet
 
@@ -45,12 +44,6 @@ class DetachedSocket(NamedTuple):
     transport: asyncio.Transport
     received: bytes
     is_full: bool
-
-
-def raise_if_error(row: Row) -> None:
-    """Raise the error that an answer carries."""
-    if row.type & TYPE_ERROR:
-        raise decode_error_body(row.type, row.body)
 
 
 class PeerConnection(asyncio.Protocol):

@@ -15,8 +15,8 @@ from typing import Final
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
-from box.net.peer_connection import raise_if_error
 from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, TYPE_ERROR, RequestType
+from box.wire.error import raise_if_error
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX
 

@@ -178,7 +178,7 @@ class ReplicaRequests:
     # -- requests -----------------------------------------------------------------------------------
 
     async def _join(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
-        uuid = _instance_uuid(messages.decode_replication(row))
+        uuid = _instance_uuid(messages.decode_replication(row, messages.JOIN_KEYS))
         self._check(ctx, uuid)
         replica = self._replicaset.by_uuid.get(uuid)
         if replica is None or replica.id == 0:
@@ -234,7 +234,7 @@ class ReplicaRequests:
         connection.write_rows([messages.vclock_row(vclock, sync=row.sync)])
 
     async def _register(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
-        request = messages.decode_replication(row)
+        request = messages.decode_replication(row, messages.REGISTER_KEYS)
         uuid, vclock = _instance_uuid(request), (request.vclock or VClock()).copy()
         self._check(ctx, uuid)
         replica = self._replicaset.by_uuid.get(uuid)

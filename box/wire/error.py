@@ -18,6 +18,7 @@ import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import TYPE_ERROR, Key
+from box.wire.row import Row
 
 _TYPE, _FILE, _LINE, _MESSAGE, _ERRNO, _CODE, _FIELDS = range(7)
 _ACCESS_FIELDS: Final = ("object_type", "object_name", "access_type")
@@ -154,3 +155,9 @@ def decode_error_body(type_with_flag: int, body: bytes) -> BoxError:
             return malformed
     message = value.get(Key.ERROR_24)
     return BoxError(code, message if isinstance(message, str) else "")
+
+
+def raise_if_error(row: Row) -> None:
+    """Raise the error that an answer carries."""
+    if row.type & TYPE_ERROR:
+        raise decode_error_body(row.type, row.body)

@@ -106,9 +106,15 @@ class ReplicationRequest:
     id_filter: frozenset[int] = frozenset()
 
 
-def decode_replication(row: Row) -> ReplicationRequest:
-    """Read any of those bodies; raises INVALID_MSGPACK."""
+JOIN_KEYS = frozenset({Key.INSTANCE_UUID})
+REGISTER_KEYS = frozenset({Key.INSTANCE_UUID, Key.VCLOCK})
+
+
+def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> ReplicationRequest:
+    """Read any of those bodies; raises INVALID_MSGPACK. With `keys` the others are not looked at, as in the peer."""
     body = _map_of(row)
+    if keys is not None:
+        body = {key: value for key, value in body.items() if key in keys}
     parts: dict[str, Any] = {}
     if Key.CLUSTER_UUID in body:
         parts["replicaset_uuid"] = _uuid(body[Key.CLUSTER_UUID])

@@ -18,9 +18,9 @@ import pytest
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
 from box.net import dial
-from box.net.peer_connection import raise_if_error
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
+from box.wire.error import raise_if_error
 from box.wire.greeting import encode_greeting
 from box.wire.messages import decode_replication, subscribe_row, vclock_row, vote_row
 from box.wire.row import Row, encode_packet

@@ -11,8 +11,9 @@ import pytest
 from box.errors import BoxError, client_error
 from box.errors import ErrorCode as Code
 from box.net.dial import address_of
-from box.net.peer_connection import DetachedSocket, PeerConnection, raise_if_error
+from box.net.peer_connection import DetachedSocket, PeerConnection
 from box.wire.constants import RequestType
+from box.wire.error import raise_if_error
 from box.wire.greeting import encode_greeting
 from box.wire.reply import reply_error, reply_ok
 from box.wire.row import Row, decode_row, encode_packet
