@@ -393,6 +393,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                     self._look_at -= _GENERAL
                     server.dispatcher.dispatch(self, data[start:stop])
             if stop > end:
+                packet_bounds(data, pos)  # a size that is too large is refused before more of it comes
                 need = stop - pos
                 break
             pos = stop

@@ -1,10 +1,6 @@
 """The states of appliers and relays, named as the replication documents name them.
 
-applier   OFF -> CONNECT -> CONNECTED -> [AUTH] -> READY -> SYNC -> FOLLOW
-                 bootstrap:  READY -> INITIAL_JOIN -> FINAL_JOIN -> JOINED -> READY
-                 anonymous:  READY -> FETCH_SNAPSHOT -> FETCHED_SNAPSHOT -> READY
-                 registered: READY -> REGISTER -> REGISTERED -> READY
-          any -> LOADING | DISCONNECTED (tries again) | STOPPED (an error that only a person resolves) | OFF
+applier   see the table of `box.replication.applier_machine`
 relay     OFF -> FOLLOW -> STOPPED
 """
 

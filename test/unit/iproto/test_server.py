@@ -247,6 +247,11 @@ def test_broken_header_and_stream() -> None:
             ):
                 reply = await raw.ask(b"\xce" + len(header).to_bytes(4, "big") + header)
                 assert (error_of(reply).message, reply.sync) == ("Invalid MsgPack - packet header", 0)
+            usual = await RawClient.connect(address)
+            reply = await usual.ask(b"\xce\xff\xff\xff\xff\x82\x00\x02\x01\x05\x83\x10\xcd\x02\x00")
+            assert error_of(reply).message == f"Invalid MsgPack - too big packet size in the header: {2**32 - 1}"
+            assert await usual.reader.read() == b""
+            await usual.close()
             reply = await raw.ask(b"\xcf" + (2**40).to_bytes(8, "big"))
             assert error_of(reply).message == f"Invalid MsgPack - too big packet size in the header: {2**40}"
             assert await raw.reader.read() == b""
