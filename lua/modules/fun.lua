@@ -1,159 +1,152 @@
--- Functional iteration: require('fun'). What an iterator is: internal/fun_core.lua.
-local core = require('internal.fun_core')
-require('internal.fun_slices')
-require('internal.fun_reductions')
+-- Functional iteration: require('fun'). What an iterator is: internal/fun_iterator.lua.
+local eager = require('internal.fun_eager')
+local iterator = require('internal.fun_iterator')
+local lazy = require('internal.fun_lazy')
 
-local fun, methods, meta, wrap, define = core.fun, core.methods, core.meta, core.wrap, core.define
+local fun = {wrap = iterator.new, iter = iterator.iter}
 
--- ---- transformations ------------------------------------------------------------------------
+-- ---- iterators out of nothing ----------------------------------------------------------------
 
-define('map', 1, function(self, transform)
-    local gen = self.gen
-    local function apply(state, ...)
-        if state == nil then
-            return nil
+-- range(stop): from 1, or down from -1. range(start, stop): towards the end. `stop` is included where it is met.
+function fun.range(start, stop, step)
+    if stop == nil then
+        if start == 0 then
+            return iterator.none()
         end
-        return state, transform(...)
+        start, stop = start > 0 and 1 or -1, start
     end
-    return wrap(function(param, state) return apply(gen(param, state)) end, self.param, self.state)
-end)
-
-define('enumerate', 0, function(self)
-    local gen, param = self.gen, self.param
-    local function number(index, state, ...)
-        if state == nil then
-            return nil
+    if step == nil then
+        step = start <= stop and 1 or -1
+    end
+    assert(step ~= 0, 'step must not be zero')
+    local sign = step > 0 and 1 or -1
+    local limit = sign * stop
+    return iterator.new(function(_, last)
+        local value = last + step
+        if not (sign * value > limit) then
+            return value, value
         end
-        return {index + 1, state}, index, ...
-    end
-    return wrap(function(_, state) return number(state[1], gen(param, state[2])) end, nil, {1, self.state})
-end)
-
-define('intersperse', 1, function(self, between)
-    local gen, param = self.gen, self.param
-    return wrap(function(_, state)
-        local following, value = gen(param, state[2])
-        if following == nil then
-            return nil
-        elseif state[1] then
-            return {false, state[2]}, between
-        end
-        return {true, following}, value
-    end, nil, {false, self.state})
-end)
-
--- ---- compositions ---------------------------------------------------------------------------
-
-local function iterators_of(...)
-    local count = select('#', ...)
-    if count >= 3 then
-        -- An iterator that a function returned last brings its parameter and state along.
-        local last, param, state = select(count - 2, ...)
-        if getmetatable(last) == meta and last.param == param and last.state == state then
-            count = count - 2
-        end
-    end
-    local result = {}
-    for index = 1, count do
-        result[index] = (fun.iter((select(index, ...))))
-    end
-    return result
+    end, stop, start - step)
 end
 
-function fun.zip(...)
-    local all = iterators_of(...)
-    local states = {}
-    for index, one in ipairs(all) do
-        states[index] = one.state
-    end
-    return wrap(function(_, before)
-        local after, values = {}, {}
-        for index, one in ipairs(all) do
-            after[index], values[index] = one.gen(one.param, before[index])
-            if after[index] == nil then
-                return nil
-            end
-        end
-        return #all > 0 and after or nil, unpack(values, 1, #all)
-    end, nil, states)
+-- An endless iterator: make(0), make(1), ...
+local function endless(make)
+    return iterator.new(function(_, count) return count + 1, make(count) end, nil, 0)
 end
 
-methods.zip = fun.zip
-
-define('cycle', 0, function(self)
-    local gen, param, first = self.gen, self.param, self.state
-    local function again(state, ...)
-        if state == nil then
-            return gen(param, first)
-        end
-        return state, ...
-    end
-    return wrap(function(_, state) return again(gen(param, state)) end, nil, first)
-end)
-
-function fun.chain(...)
-    local all = iterators_of(...)
-    local step
-    local function check(number, state, ...)
-        if state ~= nil then
-            return {number, state}, ...
-        end
-        local following = all[number + 1]
-        if following == nil then
-            return nil
-        end
-        return step(nil, {number + 1, following.state})
-    end
-    step = function(_, state)
-        local one = all[state[1]]
-        if one == nil then
-            return nil
-        end
-        return check(state[1], one.gen(one.param, state[2]))
-    end
-    return wrap(step, nil, {1, all[1] and all[1].state})
+function fun.duplicate(...)
+    local values, count = {...}, math.max(1, select('#', ...))
+    return endless(function() return unpack(values, 1, count) end)
 end
 
-methods.chain = fun.chain
+function fun.tabulate(make)
+    assert(type(make) == 'function')
+    return endless(make)
+end
 
--- ---- operators ------------------------------------------------------------------------------
+function fun.zeros()
+    return fun.duplicate(0)
+end
 
-fun.operator = {
-    lt = function(a, b) return a < b end,
-    le = function(a, b) return a <= b end,
-    eq = function(a, b) return a == b end,
-    ne = function(a, b) return a ~= b end,
-    ge = function(a, b) return a >= b end,
-    gt = function(a, b) return a > b end,
-    add = function(a, b) return a + b end,
-    sub = function(a, b) return a - b end,
-    mul = function(a, b) return a * b end,
-    div = function(a, b) return a / b end,
-    floordiv = function(a, b) return math.floor(a / b) end,
-    intdiv = function(a, b)
-        local quotient = a / b
-        return quotient >= 0 and math.floor(quotient) or math.ceil(quotient)
-    end,
-    truediv = function(a, b) return a / b end,
-    mod = function(a, b) return a % b end,
-    neg = function(a) return -a end,
-    unm = function(a) return -a end,
-    pow = function(a, b) return a ^ b end,
-    concat = function(a, b) return a .. b end,
-    len = function(a) return #a end,
-    length = function(a) return #a end,
-    land = function(a, b) return a and b end,
-    lor = function(a, b) return a or b end,
-    lnot = function(a) return not a end,
-    truth = function(a) return not not a end,
+function fun.ones()
+    return fun.duplicate(1)
+end
+
+-- rands(): from [0, 1). rands(limit), rands(low, limit): whole numbers below the limit.
+function fun.rands(low, limit)
+    if low == nil and limit == nil then
+        return endless(function() return math.random() end)
+    end
+    assert(type(low) == 'number', 'invalid first arg to rands')
+    if limit == nil then
+        low, limit = 0, low
+    end
+    assert(type(limit) == 'number', 'invalid second arg to rands')
+    assert(low < limit, 'empty interval')
+    return endless(function() return math.random(low, limit - 1) end)
+end
+
+-- ---- functions of iterators ------------------------------------------------------------------
+
+-- Each is a method, and a function that takes what it iterates behind as many arguments as the list says. What is
+-- iterated may be three values. Behind a name stand the other names of the same function.
+local FUNCTIONS = {
+    [0] = {
+        'cycle', 'enumerate', 'head car', 'is_null', 'length', 'max maximum', 'min minimum', 'product', 'sum', 'tail cdr',
+        'tomap', 'totable',
+    },
+    [1] = {
+        'all every', 'any some', 'drop', 'drop_n', 'drop_while', 'each for_each foreach', 'filter remove_if', 'grep',
+        'index index_of elem_index', 'indexes indices elem_indexes elem_indices', 'intersperse', 'map',
+        'max_by maximum_by', 'min_by minimum_by', 'nth', 'partition', 'span split split_at', 'take', 'take_n',
+        'take_while',
+    },
+    [2] = {'foldl reduce'},
 }
-fun.op = fun.operator
 
-return setmetatable(fun, {
-    -- require('fun')() puts everything into the global table.
-    __call = function(self, target)
-        for name, member in pairs(self) do
-            (target or _G)[name] = member
-        end
+local CALLS = {
+    [0] = function(method)
+        return function(...) return method((fun.iter(...))) end
     end,
-})
+    [1] = function(method)
+        return function(argument, ...) return method((fun.iter(...)), argument) end
+    end,
+    [2] = function(method)
+        return function(first, second, ...) return method((fun.iter(...)), first, second) end
+    end,
+}
+
+for count, entries in pairs(FUNCTIONS) do
+    for _, names in ipairs(entries) do
+        local name = names:match('^%S+')
+        local method = lazy[name] or eager[name]
+        for alias in names:gmatch('%S+') do
+            iterator.methods[alias], fun[alias] = method, CALLS[count](method)
+        end
+    end
+end
+
+-- These take several things to iterate: as methods the iterator and others.
+iterator.methods.zip, fun.zip = lazy.zip, lazy.zip
+iterator.methods.chain, fun.chain = lazy.chain, lazy.chain
+iterator.methods.is_prefix_of = eager.is_prefix_of
+iterator.methods.unwrap = eager.unwrap
+
+function fun.is_prefix_of(one, other)
+    return eager.is_prefix_of(fun.iter(one), other)
+end
+
+fun.xrepeat, fun.replicate = fun.duplicate, fun.duplicate
+
+-- ---- operators as functions ------------------------------------------------------------------
+
+local operator = {}
+
+for name, symbol in pairs({
+    add = '+', sub = '-', mul = '*', div = '/', truediv = '/', mod = '%', pow = '^', concat = '..', land = 'and', lor = 'or',
+    eq = '==', ne = '~=', lt = '<', le = '<=', gt = '>', ge = '>=',
+}) do
+    operator[name] = loadstring(('local a, b = ... return a %s b'):format(symbol), '=builtin/fun.lua')
+end
+
+for name, symbol in pairs({neg = '-', neq = '-', unm = '-', len = '#', length = '#', lnot = 'not', truth = 'not not'}) do
+    operator[name] = loadstring(('local a = ... return %s a'):format(symbol), '=builtin/fun.lua')
+end
+
+function operator.floordiv(a, b)
+    return math.floor(a / b)
+end
+
+function operator.intdiv(a, b)
+    local quotient = a / b
+    return quotient < 0 and math.ceil(quotient) or math.floor(quotient)
+end
+
+fun.operator, fun.op = operator, operator
+
+-- require('fun')() makes all members global.
+return setmetatable(fun, {__call = function(members)
+    for name, member in pairs(members) do
+        _G[name] = member
+    end
+end})

@@ -12,6 +12,7 @@ local sequence = require('box.schema.sequence')
 local space_class = require('box.space')
 local triggers = require('box.space_triggers')
 local tuples = require('internal.tuple')
+local usage = require('box.usage')
 
 local M = {spaces = {}, sequences = {}, functions = {}}
 
@@ -140,19 +141,15 @@ end
 
 local constraint_methods = {}
 
-local function check_constraint_arg(constraint, method)
-    if type(constraint) ~= 'table' or constraint.name == nil then
-        error(string.format('Use ck_constraint:%s(...) instead of ck_constraint.%s(...)', method, method))
-    end
-end
+local check_constraint = usage.of('ck_constraint', 'name')
 
 function constraint_methods.drop(constraint)
-    check_constraint_arg(constraint, 'drop')
+    check_constraint(constraint, 'drop')
     box.space._ck_constraint:delete{constraint.space_id, constraint.name}
 end
 
 function constraint_methods.enable(constraint, is_enabled)
-    check_constraint_arg(constraint, 'enable')
+    check_constraint(constraint, 'enable')
     if box.space._ck_constraint:get{constraint.space_id, constraint.name} == nil then
         box.error(box.error.NO_SUCH_CONSTRAINT, tostring(constraint.name))
     end

@@ -1,28 +1,25 @@
--- How methods of spaces and indexes must be called, and what a space must have for them.
+-- How methods must be called, and what a space must have for them.
 
 local box_error = require('box.error')
 
 local M = {}
 
-function M.space(space, method)
-    if type(space) ~= 'table' or space.id == nil then
-        error(string.format('Use space:%s(...) instead of space.%s(...)', method, method))
+-- A check that the method of an object was called with a colon: check(object, method). `field` tells an object.
+function M.of(kind, field)
+    local text = ('Use %s:%%s(...) instead of %s.%%s(...)'):format(kind, kind)
+    return function(object, method)
+        if type(object) == 'table' and object[field] ~= nil then
+            return
+        end
+        error(text:format(method, method))
     end
 end
 
-function M.index(index, method)
-    if type(index) ~= 'table' or index.id == nil then
-        error(string.format('Use index:%s(...) instead of index.%s(...)', method, method))
-    end
-end
+M.space, M.index = M.of('space', 'id'), M.of('index', 'id')
 
 -- The index that methods of a space work with. NO_SUCH_INDEX_ID.
 function M.primary_index(space)
-    local index = space.index[0]
-    if index == nil then
-        box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
-    end
-    return index
+    return space.index[0] or box_error(box_error.NO_SUCH_INDEX_ID, 0, space.name)
 end
 
 return M

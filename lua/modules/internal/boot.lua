@@ -16,12 +16,16 @@ package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address
 -- Users see the file of an error: these modules show the name that the peer's have.
 local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
-    ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.socket_object'] = 'socket',
+    ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',
+    ['internal.socket_object'] = 'socket',
 }
 for _, name in ipairs({'codec', 'future', 'schema', 'transport'}) do
     SHOWN_AS['net.box.' .. name] = 'box/net_box'
 end
-for _, name in ipairs({'index', 'iterator_type', 'space', 'usage'}) do
+for _, name in ipairs({'iterator', 'lazy', 'eager'}) do
+    SHOWN_AS['internal.fun_' .. name] = 'fun'
+end
+for _, name in ipairs({'index', 'iterator_type', 'schema_objects', 'space', 'usage'}) do
     SHOWN_AS['box.' .. name] = 'box/schema'
 end
 

@@ -1,4 +1,4 @@
--- Members of `os` that the peer adds: the environment. os.exit belongs to internal.globals.
+-- Members of `os` that the peer adds: the process's environment. os.exit belongs to internal.globals.
 local ffi = require('ffi')
 
 ffi.cdef([[
@@ -7,28 +7,35 @@ ffi.cdef([[
     int unsetenv(const char *name);
 ]])
 
--- All environment variables in a table.
-function os.environ()
-    local result, list, i = {}, ffi.C.environ, 0
-    while list[i] ~= nil do
-        local name, value = ffi.string(list[i]):match('^([^=]*)=(.*)$')
-        if name then
-            result[name] = value
+local C = ffi.C
+
+-- Iterates over the `name=value` texts of the environment.
+local function entries()
+    local place = C.environ
+    return function()
+        if place ~= nil and place[0] ~= nil then
+            place = place + 1
+            return ffi.string(place[-1])
         end
-        i = i + 1
     end
-    return result
 end
 
--- Set an environment variable; nil removes it.
-function os.setenv(name, value)
-    local status
-    if value == nil then
-        status = ffi.C.unsetenv(name)
-    else
-        status = ffi.C.setenv(name, value, 1)
+-- All variables by name. What has no '=' is none.
+function os.environ()
+    local variables = {}
+    for entry in entries() do
+        local separator = entry:find('=', 1, true)
+        if separator ~= nil then
+            variables[entry:sub(1, separator - 1)] = entry:sub(separator + 1)
+        end
     end
-    if status ~= 0 then
+    return variables
+end
+
+-- Set a variable; nil removes it. Raises what the system says about the name.
+function os.setenv(name, value)
+    local is_refused = value ~= nil and C.setenv(name, value, 1) ~= 0 or value == nil and C.unsetenv(name) ~= 0
+    if is_refused then
         error(require('errno').strerror(), 2)
     end
 end

@@ -239,3 +239,31 @@ def test_once_survives_a_restart(run: Run, tmp_path: Path) -> None:
 
     run(first, tmp_path, wal_mode="write")
     run(second, tmp_path, wal_mode="write")
+
+
+def test_what_belongs_to_a_space_goes_with_it(run: Run) -> None:
+    """In this order: the primary index after the others, and the space last."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('a') s:create_index('pk', {sequence = true})")
+        await box("s:create_index('second', {parts = {2, 'unsigned'}}) s:insert{box.NULL, 2}")
+        await box("box.schema.user.create('joe') box.schema.user.grant('joe', 'read', 'space', 'a')")
+        await box("""
+            gone = {}
+            for _, name in ipairs{'_space', '_index', '_priv', '_space_sequence', '_sequence'} do
+                box.space[name]:on_replace(function(old, new)
+                    if new == nil then table.insert(gone, {name, name == '_index' and old[2] or nil}) end
+                end)
+            end
+            s:drop()
+        """)
+        assert await box("return unpack(gone)") == [
+            ["_space_sequence"],
+            ["_sequence"],
+            ["_index", 1],
+            ["_index", 0],
+            ["_priv"],
+            ["_space"],
+        ]
+
+    run(body)

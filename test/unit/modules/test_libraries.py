@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from box.errors import BoxError
@@ -86,3 +88,45 @@ def test_utf8_next_makes_a_loop(lua: Lua) -> None:
     assert lua("local r = {} for p, c in utf8.next, 'пa' do table.insert(r, {p, c}) end return r") == [
         [[3, 1087], [4, 97]]
     ]
+
+
+def test_box_null_is_a_value_that_fun_goes_over(lua: Lua) -> None:
+    """Only a real nil ends a list."""
+    assert lua(
+        """
+        local fun, list = require('fun'), require('json').decode('[1, null, 3]')
+        return fun.iter(list):totable(), fun.length(list), fun.index(nil, list), fun.zip(list, 'abc'):length(),
+            fun.iter(list):map(type):totable()
+        """
+    ) == [[1, None, 3], 3, 2, 3, ["number", "cdata", "number"]]
+
+
+def test_iterators_are_not_used_up(lua: Lua) -> None:
+    """Each pass begins at the beginning, and a `for` loop takes what the functions return."""
+    assert lua(
+        """
+        local fun, seen = require('fun'), {}
+        local both = fun.zip({1, 2}, 'ab'):enumerate()
+        for _, number, value, text in fun.zip({1, 2}, 'ab'):enumerate() do
+            table.insert(seen, {number, value, text})
+        end
+        return both:length(), both:take(1):length(), both:length(), seen
+        """
+    ) == [2, 1, 2, [[1, 1, "a"], [2, 2, "b"]]]
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        ("fun.iter(nil)", "invalid iterator"),
+        ("fun.iter(5)", 'object 5 of type "number" is not iterable'),
+        ("fun.head({})", "head: iterator is empty"),
+        ("fun.max_by(math.max, {})", "max: iterator is empty"),
+        ("fun.take(nil, {1})", "invalid first argument to take_while"),
+        ("fun.range(1, 2, 0)", "step must not be zero"),
+        ("fun.rands(5, 5)", "empty interval"),
+    ],
+)
+def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
+    (text,) = lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
+    assert re.sub(r"^builtin/fun\.lua:\d+: ", "", text) == problem

@@ -1,99 +1,122 @@
--- box.schema.func, box.internal.collation, and the objects of box.func.
+-- box.schema.func, and the objects of box.func.
 
 local box_error = require('box.error')
 local catalog = require('box.schema.catalog')
 local check = require('box.check')
 local session = require('box.session')
+local usage = require('box.usage')
 
 local M = {}
 
-local CREATE_OPTIONS = {
-    setuid = 'boolean', if_not_exists = 'boolean', language = 'string', body = 'string',
-    is_deterministic = 'boolean', is_sandboxed = 'boolean', comment = 'string', param_list = 'table',
-    returns = 'string', exports = 'table', opts = 'table',
+-- ---- functions in _func ----------------------------------------------------------------------
+
+local function now()
+    return os.date('%Y-%m-%d %H:%M:%S')
+end
+
+-- Fields of a _func tuple behind id, owner and name: the option that gives the field and its Lua type, or nothing
+-- where users have no say; then the value without the option, or a function that makes it; then what is stored.
+local FIELDS = {
+    {'setuid', 'boolean', false, function(value) return value and 1 or 0 end},
+    {'language', 'string', 'lua', string.upper},
+    {'body', 'string', ''},
+    {'routine_type', nil, 'function'},
+    {'param_list', 'table', function() return {} end},
+    {'returns', 'string', 'any'},
+    {'aggregate', nil, 'none'},
+    {'sql_data_access', nil, 'none'},
+    {'is_deterministic', 'boolean', false},
+    {'is_sandboxed', 'boolean', false},
+    {'is_null_call', nil, true},
+    {'exports', 'table', function() return {'LUA'} end},
+    {'opts', 'table', function() return setmetatable({}, {__serialize = 'map'}) end},
+    {'comment', 'string', ''},
+    {'created', nil, now},
+    {'last_altered', nil, now},
 }
 
-local function defaults(now)
-    return {
-        setuid = false, language = 'lua', body = '', routine_type = 'function', returns = 'any',
-        param_list = {}, aggregate = 'none', sql_data_access = 'none', is_deterministic = false,
-        is_sandboxed = false, is_null_call = true, exports = {'LUA'},
-        opts = setmetatable({}, {__serialize = 'map'}), comment = '', created = now, last_altered = now,
-    }
+local CREATE_OPTIONS = {if_not_exists = 'boolean'}
+for _, field in ipairs(FIELDS) do
+    CREATE_OPTIONS[field[1]] = field[2]
 end
 
-function M.create(name, opts)
-    opts = opts or {}
-    check.options(opts, CREATE_OPTIONS)
-    if box.space._vfunc.index.name:get{name} ~= nil then
-        if not opts.if_not_exists then
-            box_error(box_error.FUNCTION_EXISTS, name)
-        end
-        return
+local function field_value(field, options)
+    local name, _, default, stored = unpack(field, 1, 4)
+    local value = options[name]
+    if type(value) == 'nil' then
+        value = type(default) == 'function' and default() or default
     end
-    opts = check.with_defaults(opts, defaults(os.date('%Y-%m-%d %H:%M:%S')))
-    box.space._func:auto_increment{
-        session.euid(), name, opts.setuid and 1 or 0, opts.language:upper(), opts.body, opts.routine_type,
-        opts.param_list, opts.returns, opts.aggregate, opts.sql_data_access, opts.is_deterministic,
-        opts.is_sandboxed, opts.is_null_call, opts.exports, opts.opts, opts.comment, opts.created,
-        opts.last_altered,
-    }
+    return stored and stored(value) or value
 end
 
-function M.drop(name, opts)
-    opts = opts or {}
-    check.options(opts, {if_exists = 'boolean'})
-    local tuple = name == nil and box.space._vfunc:get{} or catalog.func(name)
-    if tuple == nil then
-        if not opts.if_exists then
-            box_error(box_error.NO_SUCH_FUNCTION, name)
+function M.create(name, options)
+    check.options(options, CREATE_OPTIONS)
+    options = options or {}
+    if box.space._vfunc.index.name:get{name} == nil then
+        local row = {session.euid(), name}
+        for _, field in ipairs(FIELDS) do
+            row[#row + 1] = field_value(field, options)
         end
-        return
+        box.space._func:auto_increment(row)
+    elseif not options.if_not_exists then
+        box_error(box_error.FUNCTION_EXISTS, name)
     end
-    catalog.revoke_object_privileges('function', tuple[1])
-    box.space._func:delete{tuple[1]}
 end
+
+-- The _func tuple of a name or an id. No name at all is a key without parts, which the view refuses.
+local function look_up(name_or_id)
+    return name_or_id == nil and box.space._vfunc:get{} or catalog.func(name_or_id)
+end
+
+function M.drop(name_or_id, options)
+    check.options(options, {if_exists = 'boolean'})
+    local tuple = look_up(name_or_id)
+    if tuple ~= nil then
+        catalog.revoke_object_privileges('function', tuple[1])
+        box.space._func:delete{tuple[1]}
+    elseif options == nil or not options.if_exists then
+        box_error(box_error.NO_SUCH_FUNCTION, name_or_id)
+    end
+end
+
+local NAMES_FUNCTIONS = {string = true, number = true}
 
 function M.exists(name_or_id)
-    local kind = type(name_or_id)
-    return (kind == 'string' or kind == 'number') and catalog.func(name_or_id) ~= nil
-end
-
-local function check_func_arg(func, method)
-    if type(func) ~= 'table' or func.name == nil then
-        error(string.format('Use func:%s(...) instead of func.%s(...)', method, method))
-    end
-end
-
-local methods = {}
-
-function methods.drop(func, opts)
-    check_func_arg(func, 'drop')
-    M.drop(func.name, opts)
-end
-
-function methods.call(func, args)
-    check_func_arg(func, 'call')
-    args = args or {}
-    if type(args) ~= 'table' then
-        error('Use func:call(table)')
-    end
-    return M.call(func.name, unpack(args))
-end
-
-function M.bless(func)
-    return setmetatable(func, {__index = methods})
+    return NAMES_FUNCTIONS[type(name_or_id)] ~= nil and catalog.func(name_or_id) ~= nil
 end
 
 function M.call(name, ...)
     return require('box.call').schema_call(name, ...)
 end
 
+-- There are no modules in C that could be loaded anew.
 function M.reload(name)
     if name ~= nil and type(name) ~= 'string' then
         error('bad argument to function.reload')
     end
     box_error(box_error.UNSUPPORTED, 'Lunabox', 'C modules')
+end
+
+-- ---- objects of box.func ---------------------------------------------------------------------
+
+local check_func = usage.of('func', 'name')
+local class = {__index = {}}
+
+function class.__index.call(func, arguments)
+    check_func(func, 'call')
+    if arguments ~= nil and type(arguments) ~= 'table' then
+        error('Use func:call(table)')
+    end
+    return M.call(func.name, unpack(arguments or {}))
+end
+
+function class.__index.drop(func, options)
+    check_func(func, 'drop')
+    M.drop(func.name, options)
+end
+
+function M.bless(func)
+    return setmetatable(func, class)
 end
 
 return M

@@ -1,191 +1,157 @@
 -- box.schema.space: DDL of spaces, written as DML on system spaces.
 
 local box_error = require('box.error')
-local check = require('box.check')
 local catalog = require('box.schema.catalog')
+local check = require('box.check')
+local format_definition = require('box.schema.format').definition
 local session = require('box.session')
 
 local M = {}
+
+local GROUP_LOCAL = 1
+-- Fields of a _space tuple.
+local OWNER, NAME, FIELD_COUNT, FLAGS, FORMAT = 2, 3, 5, 6, 7
+
+local function no_such_space(id, name)
+    box_error(box_error.NO_SUCH_SPACE, name or '#' .. tostring(id))
+end
+
+local function owner_id(user)
+    return catalog.user_or_role(user) or box_error(box_error.NO_SUCH_USER, user)
+end
+
+-- ---- creation --------------------------------------------------------------------------------
 
 local CREATE_OPTIONS = {
     if_not_exists = 'boolean', engine = 'string', id = 'number', field_count = 'number',
     user = 'string, number', format = 'table', is_local = 'boolean', temporary = 'boolean', is_sync = 'boolean',
 }
-local CREATE_DEFAULTS = {engine = 'memtx', field_count = 0, temporary = false}
 
-local ALTER_OPTIONS = {
-    field_count = 'number', user = 'string, number', format = 'table', temporary = 'boolean',
-    is_sync = 'boolean', name = 'string',
-}
-
--- What a position of a field's definition stands for: {'a', 'unsigned'}, {'a', type = 'unsigned'},
--- {name = 'a', 'unsigned'}. Positions that stand for nothing stay: the server refuses them.
-local function meaning_of(given, key)
-    if key == 1 then
-        return given.name == nil and 'name' or given.type == nil and 'type' or key
-    elseif key == 2 and given.name == nil and given.type == nil then
-        return 'type'
-    end
-    return key
-end
-
-local function field_definition(given, where)
-    if type(given) ~= 'table' then
-        given = {given}
-    end
-    local field = {}
-    for key, value in pairs(given) do
-        field[meaning_of(given, key)] = value
-    end
-    if type(field.name) ~= 'string' then
-        check.illegal(where .. ': name (string) is expected')
-    elseif field.type == nil then
-        field.type = 'any'
-    elseif type(field.type) ~= 'string' then
-        check.illegal(where .. ': type must be a string')
-    end
-    if given.collation ~= nil then
-        field.collation = catalog.collation(given.collation)
-        if field.collation == nil then
-            check.illegal(where .. ": collation was not found by name '" .. given.collation .. "'")
-        end
-    end
-    return field
-end
-
-local function format_definition(format)
-    local result = {}
-    for i, given in ipairs(format) do
-        result[i] = field_definition(given, 'format[' .. i .. ']')
-    end
-    return result
-end
-
-local function owner_id(user)
-    local uid = catalog.user_or_role(user)
-    if uid == nil then
-        box_error(box_error.NO_SUCH_USER, user)
-    end
-    return uid
-end
-
--- The next free id is kept in _schema, so that the id of a dropped space is not used again.
+-- The last id that was given away stands in _schema, so that the id of a dropped space is not used again.
 local function next_id()
-    local _schema = box.space._schema
-    local max_id = _schema:update({'max_id'}, {{'+', 2, 1}})
-    if max_id == nil then
-        local id = math.max(box.space._space.index.primary:max()[1], box.schema.SYSTEM_ID_MAX)
-        max_id = _schema:insert{'max_id', id + 1}
+    local stored = box.space._schema:update({'max_id'}, {{'+', 2, 1}})
+    if stored == nil then
+        local greatest = box.space._space.index.primary:max()[1]
+        stored = box.space._schema:insert{'max_id', 1 + math.max(greatest, box.schema.SYSTEM_ID_MAX)}
     end
-    return max_id[2]
+    return stored[2]
+end
+
+-- Flags that are off are absent.
+local function flags_of(options)
+    return setmetatable({
+        group_id = options.is_local and GROUP_LOCAL or nil,
+        temporary = options.temporary or nil,
+        is_sync = options.is_sync,
+    }, {__serialize = 'map'})
+end
+
+local function add(name, options)
+    -- An id is taken first: a space that fails for another reason leaves a gap.
+    local id = options.id or next_id()
+    local owner = options.user and owner_id(options.user) or session.euid()
+    local format = options.format or {}
+    check.param(format, 'format', 'table')
+    box.space._space:insert{
+        id, owner, name, options.engine or 'memtx', options.field_count or 0, flags_of(options), format_definition(format),
+    }
+    return box.space[id], 'created'
 end
 
 function M.create(name, options)
     check.param(name, 'name', 'string')
     check.options(options, CREATE_OPTIONS)
-    options = check.with_defaults(options, CREATE_DEFAULTS)
-    if box.space[name] ~= nil then
-        if options.if_not_exists then
-            return box.space[name], 'not created'
-        end
-        box_error(box_error.SPACE_EXISTS, name)
+    options = options or {}
+    local space = box.space[name]
+    if space == nil then
+        return add(name, options)
+    elseif options.if_not_exists then
+        return space, 'not created'
     end
-    local id = options.id or next_id()
-    local owner = options.user and owner_id(options.user) or session.euid()
-    local format = options.format or {}
-    check.param(format, 'format', 'table')
-    local flags = setmetatable({
-        group_id = options.is_local and 1 or nil,
-        temporary = options.temporary and true or nil,
-        is_sync = options.is_sync,
-    }, {__serialize = 'map'})
-    box.space._space:insert{
-        id, owner, name, options.engine, options.field_count, flags, format_definition(format),
-    }
-    return box.space[id], 'created'
+    box_error(box_error.SPACE_EXISTS, name)
 end
 
+-- ---- changes ---------------------------------------------------------------------------------
+
+-- The format of a space, or with a second argument its change.
 function M.format(id, format)
     check.param(id, 'id', 'number')
-    if format == nil then
-        local tuple = box.space._vspace:get(id)
-        if tuple == nil then
-            box_error(box_error.NO_SUCH_SPACE, '#' .. tostring(id))
-        end
-        return tuple[7]
+    if format ~= nil then
+        check.param(format, 'format', 'table')
+        box.space._space:update(id, {{'=', FORMAT, format_definition(format)}})
+        return
     end
-    check.param(format, 'format', 'table')
-    box.space._space:update(id, {{'=', 7, format_definition(format)}})
-end
-
-local function drop_constraints(space_id)
-    local _trigger, _fk = box.space._trigger, box.space._fk_constraint
-    local _ck, _func_index = box.space._ck_constraint, box.space._func_index
-    for _, t in ipairs(_trigger.index.space_id:select{space_id}) do
-        _trigger:delete{t[1]}
-    end
-    for _, t in ipairs(_fk.index.child_id:select{space_id}) do
-        _fk:delete{t[1], space_id}
-    end
-    for _, t in ipairs(_ck:select{space_id}) do
-        _ck:delete{space_id, t[2]}
-    end
-    for _, t in ipairs(_func_index:select{space_id}) do
-        _func_index:delete{space_id, t[2]}
-    end
-end
-
-local function drop_indexes(space_id)
-    local _index = box.space._index
-    local found = box.space._vindex:select(space_id)
-    for i = #found, 1, -1 do
-        _index:delete{found[i][1], found[i][2]}
-    end
-end
-
-function M.drop(space_id, space_name, opts)
-    check.param(space_id, 'space_id', 'number')
-    opts = opts or {}
-    check.options(opts, {if_exists = 'boolean'})
-    catalog.drop_sequence_of(space_id)
-    drop_constraints(space_id)
-    drop_indexes(space_id)
-    catalog.revoke_object_privileges('space', space_id)
-    box.space._truncate:delete{space_id}
-    if box.space._space:delete{space_id} == nil and not opts.if_exists then
-        box_error(box_error.NO_SUCH_SPACE, space_name or '#' .. tostring(space_id))
-    end
+    local tuple = box.space._vspace:get(id)
+    return tuple ~= nil and tuple[FORMAT] or no_such_space(id)
 end
 
 function M.rename(space_id, space_name)
     check.param(space_id, 'space_id', 'number')
     check.param(space_name, 'space_name', 'string')
-    box.space._space:update(space_id, {{'=', 3, space_name}})
+    box.space._space:update(space_id, {{'=', NAME, space_name}})
 end
 
+-- Options of an alter: the field of _space that each replaces, and what makes the field of the option.
+local ALTERED_FIELDS = {
+    user = {OWNER, owner_id}, name = {NAME}, field_count = {FIELD_COUNT}, format = {FORMAT, format_definition},
+}
+local ALTERED_FLAGS = {'temporary', 'is_sync'}
+local ALTER_OPTIONS = {
+    field_count = 'number', user = 'string, number', format = 'table', temporary = 'boolean', is_sync = 'boolean',
+    name = 'string',
+}
+
 function M.alter(space_id, options)
-    local space = box.space[space_id]
-    if not space then
-        box_error(box_error.NO_SUCH_SPACE, '#' .. tostring(space_id))
-    end
+    local space = box.space[space_id] or no_such_space(space_id)
     check.options(options, ALTER_OPTIONS)
-    local definition = box.space._space:get{space.id}:totable()
-    local flags = definition[6]
-    if options.user then
-        definition[2] = owner_id(options.user)
+    local row = box.space._space:get{space.id}:totable()
+    for _, name in ipairs(ALTERED_FLAGS) do
+        if options[name] ~= nil then
+            row[FLAGS][name] = options[name]
+        end
     end
-    if options.temporary ~= nil then
-        flags.temporary = options.temporary
+    for name, field in pairs(ALTERED_FIELDS) do
+        local position, stored = field[1], field[2]
+        if options[name] ~= nil then
+            row[position] = stored == nil and options[name] or stored(options[name])
+        end
     end
-    if options.is_sync ~= nil then
-        flags.is_sync = options.is_sync
+    box.space._space:replace(row)
+end
+
+-- ---- removal ---------------------------------------------------------------------------------
+
+-- What belongs to a space, in the order in which it goes: the system space, the view and its index by which rows are
+-- found, and the number of fields in their keys. The primary index goes after the others.
+local DEPENDENTS = {
+    {'_trigger', '_trigger', 'space_id', 1},
+    {'_fk_constraint', '_fk_constraint', 'child_id', 2},
+    {'_ck_constraint', '_ck_constraint', 'primary', 2},
+    {'_func_index', '_func_index', 'primary', 2},
+    {'_index', '_vindex', 'primary', 2},
+}
+
+local function drop_dependents(space_id)
+    for _, dependent in ipairs(DEPENDENTS) do
+        local holder, view, index, key_size = unpack(dependent)
+        local found = box.space[view].index[index]:select{space_id}
+        for i = #found, 1, -1 do
+            box.space[holder]:delete{found[i]:unpack(1, key_size)}
+        end
     end
-    definition[3] = options.name or definition[3]
-    definition[5] = options.field_count or definition[5]
-    if options.format ~= nil then
-        definition[7] = format_definition(options.format)
+end
+
+function M.drop(space_id, space_name, options)
+    check.param(space_id, 'space_id', 'number')
+    check.options(options, {if_exists = 'boolean'})
+    catalog.drop_sequence_of(space_id)
+    drop_dependents(space_id)
+    catalog.revoke_object_privileges('space', space_id)
+    box.space._truncate:delete{space_id}
+    local dropped = box.space._space:delete{space_id}
+    if dropped == nil and not (options ~= nil and options.if_exists) then
+        no_such_space(space_id, space_name)
     end
-    box.space._space:replace(definition)
 end
 
 return M

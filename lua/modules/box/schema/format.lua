@@ -1,0 +1,57 @@
+-- Formats of spaces as users write them, made into what _space stores.
+
+local catalog = require('box.schema.catalog')
+local check = require('box.check')
+
+local M = {}
+
+-- Members that may stand at a position instead of under their name: those that are missing take the positions from 1
+-- on. {'a', 'unsigned'}, {'a', type = 'unsigned'} and {name = 'a', 'unsigned'} are the same.
+local MEMBERS = {'name', 'type'}
+
+-- The server refuses what is left at a position.
+local function named(given)
+    local names, result = {}, {}
+    for _, member in ipairs(MEMBERS) do
+        if given[member] == nil then
+            table.insert(names, member)
+        end
+    end
+    for key, value in pairs(given) do
+        result[names[key] or key] = value
+    end
+    return result
+end
+
+local function collation_id(name, where)
+    return catalog.collation(name)
+        or check.illegal(("%s: collation was not found by name '%s'"):format(where, name))
+end
+
+-- ILLEGAL_PARAMS, which names the field by `where`.
+local function field_definition(given, where)
+    local field = named(type(given) == 'table' and given or {given})
+    if type(field.name) ~= 'string' then
+        check.illegal(where .. ': name (string) is expected')
+    end
+    if field.type == nil then
+        field.type = 'any'
+    elseif type(field.type) ~= 'string' then
+        check.illegal(where .. ': type must be a string')
+    end
+    if field.collation ~= nil then
+        field.collation = collation_id(field.collation, where)
+    end
+    return field
+end
+
+-- The stored form of a format: a list of maps. ILLEGAL_PARAMS.
+function M.definition(format)
+    local result = {}
+    for number, given in ipairs(format) do
+        result[number] = field_definition(given, ('format[%d]'):format(number))
+    end
+    return result
+end
+
+return M

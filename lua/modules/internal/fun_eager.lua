@@ -1,0 +1,178 @@
+-- Methods of iterators that walk them now: for one value of all, or for what each value is good for.
+local iterator = require('internal.fun_iterator')
+
+local M = {}
+local walk = iterator.walk
+
+function M.unwrap(self)
+    return self.gen, self.param, self.state
+end
+
+function M.each(self, visit)
+    walk(self, function(...)
+        visit(...)
+        return false
+    end)
+end
+
+-- ---- collections -----------------------------------------------------------------------------
+
+function M.totable(self)
+    local list, size = {}, 0
+    for _, value in M.unwrap(self) do
+        size = size + 1
+        list[size] = value
+    end
+    return list
+end
+
+function M.tomap(self)
+    local map = {}
+    for _, key, value in M.unwrap(self) do
+        map[key] = value
+    end
+    return map
+end
+
+-- ---- one value -------------------------------------------------------------------------------
+
+function M.foldl(self, combine, result)
+    walk(self, function(...)
+        result = combine(result, ...)
+    end)
+    return result
+end
+
+function M.sum(self)
+    return M.foldl(self, function(total, value) return total + value end, 0)
+end
+
+function M.product(self)
+    return M.foldl(self, function(total, value) return total * value end, 1)
+end
+
+function M.length(self)
+    local count = 0
+    for _ in M.unwrap(self) do
+        count = count + 1
+    end
+    return count
+end
+
+-- What `choose(best so far, value)` leaves of all values.
+local function chosen(self, name, choose)
+    local is_found, best = false, nil
+    for _, value in M.unwrap(self) do
+        if is_found then
+            best = choose(best, value)
+        else
+            is_found, best = true, value
+        end
+    end
+    if not is_found then
+        error(name .. ': iterator is empty')
+    end
+    return best
+end
+
+-- Numbers are compared as math.min and math.max do it, other values by Lua's order.
+function M.min(self)
+    return chosen(self, 'min', function(best, value)
+        if type(best) == 'number' then
+            return math.min(best, value)
+        end
+        return value < best and value or best
+    end)
+end
+
+function M.max(self)
+    return chosen(self, 'max', function(best, value)
+        if type(best) == 'number' then
+            return math.max(best, value)
+        end
+        return best < value and value or best
+    end)
+end
+
+function M.min_by(self, choose)
+    return chosen(self, 'min', choose)
+end
+
+function M.max_by(self, choose)
+    return chosen(self, 'max', choose)
+end
+
+-- ---- questions -------------------------------------------------------------------------------
+
+-- Whether there is a step for whose values `predicate` holds.
+local function holds_once(self, predicate)
+    local is_found = false
+    walk(self, function(...)
+        is_found = predicate(...) and true or false
+        return is_found
+    end)
+    return is_found
+end
+
+M.any = holds_once
+
+function M.all(self, predicate)
+    return not holds_once(self, function(...) return not predicate(...) end)
+end
+
+function M.is_null(self)
+    return self.gen(self.param, self.state) == nil
+end
+
+function M.is_prefix_of(self, other)
+    local gen, param, state = iterator.open(other)
+    for _, value in M.unwrap(self) do
+        local counterpart
+        state, counterpart = gen(param, state)
+        if state == nil or counterpart ~= value then
+            return false
+        end
+    end
+    return true
+end
+
+-- ---- single steps ----------------------------------------------------------------------------
+
+-- The values of the first step for which `is_wanted(number)`; none if there is no such step.
+local function values_at(self, is_wanted)
+    local number, found = 0, nil
+    walk(self, function(...)
+        number = number + 1
+        if is_wanted(number) then
+            found = {n = select('#', ...), ...}
+        end
+        return found ~= nil
+    end)
+    if found ~= nil then
+        return unpack(found, 1, found.n)
+    end
+end
+
+function M.nth(self, n)
+    assert(n > 0, 'invalid first argument to nth')
+    return values_at(self, function(number) return number >= math.floor(n) end)
+end
+
+function M.head(self)
+    if M.is_null(self) then
+        error('head: iterator is empty')
+    end
+    return values_at(self, function() return true end)
+end
+
+function M.index(self, wanted)
+    local number = 0
+    for _, value in M.unwrap(self) do
+        number = number + 1
+        if value == wanted then
+            return number
+        end
+    end
+end
+
+return M

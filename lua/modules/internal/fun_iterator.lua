@@ -1,0 +1,129 @@
+-- Iterator objects of require('fun').
+--
+-- An iterator is a step function, a parameter and a state: step(param, state) gives the next state and the values at
+-- it, or nil at the end. The state is never changed in place, so an iterator may be walked again from any state that
+-- it has had. An object holds the three as `gen`, `param` and `state`. Functions that make an object return the
+-- parameter and the state behind it: that is what a `for` loop takes.
+local M = {methods = {}}
+
+local class = {
+    __index = M.methods,
+    __tostring = function() return '<generator>' end,
+    __call = function(self, param, state) return self.gen(param, state) end,
+}
+
+function M.new(gen, param, state)
+    return setmetatable({gen = gen, param = param, state = state}, class), param, state
+end
+
+function M.is_iterator(value)
+    return getmetatable(value) == class
+end
+
+local function no_step()
+    return nil
+end
+
+-- What the values of a list are taken from, one index after the other; box.NULL is a value.
+local function list_step(list, index)
+    local value = rawget(list, index + 1)
+    if type(value) ~= 'nil' then
+        return index + 1, value
+    end
+end
+
+local function map_step(map, key)
+    local following, value = next(map, key)
+    return following, following, value
+end
+
+local function text_step(text, index)
+    if index < #text then
+        return index + 1, text:sub(index + 1, index + 1)
+    end
+end
+
+local function has_pairs(object)
+    local ok, method = pcall(function() return object.pairs end)
+    return ok and method ~= nil
+end
+
+-- How each type is iterated: step, parameter, first state.
+local source_of = {}
+
+source_of['function'] = function(gen, param, state)
+    return gen, param, state
+end
+
+source_of.string = function(text)
+    return text_step, text, 0
+end
+
+source_of.table = function(object)
+    local metatable = getmetatable(object)
+    if metatable == class then
+        return object.gen, object.param, object.state
+    elseif metatable ~= nil and metatable.__pairs ~= nil then
+        local gen, param, state = metatable.__pairs(object)
+        return M.is_iterator(gen) and gen.gen or gen, param, state
+    elseif #object == 0 and next(object) ~= nil then
+        return map_step, object
+    end
+    return list_step, object, 0
+end
+
+source_of.cdata = function(object)
+    if has_pairs(object) then
+        return M.open(object:pairs())
+    end
+end
+
+-- The three of what can be iterated: an iterator, a list, a map, a text, what pairs() and the like return.
+function M.open(object, param, state)
+    assert(object ~= nil, 'invalid iterator')
+    local open = source_of[type(object)]
+    local gen, its_param, its_state
+    if open ~= nil then
+        gen, its_param, its_state = open(object, param, state)
+    end
+    if gen == nil then
+        error(('object %s of type "%s" is not iterable'):format(tostring(object), type(object)))
+    end
+    return gen, its_param, its_state
+end
+
+function M.iter(object, param, state)
+    return M.new(M.open(object, param, state))
+end
+
+function M.none()
+    return M.new(no_step)
+end
+
+-- Objects of all arguments. The last one may have come with its parameter and state, as functions return it.
+function M.all_of(...)
+    local count = select('#', ...)
+    if count >= 3 then
+        local object, param, state = select(count - 2, ...)
+        if M.is_iterator(object) and object.param == param and object.state == state then
+            count = count - 2
+        end
+    end
+    local result = {}
+    for i = 1, count do
+        result[i] = M.iter((select(i, ...)))
+    end
+    return result
+end
+
+-- Call `visit` with the values of each step, until it returns true.
+function M.walk(self, visit)
+    local gen, param, state = self.gen, self.param, self.state
+    local function go_on(following, ...)
+        state = following
+        return state ~= nil and not visit(...)
+    end
+    while go_on(gen(param, state)) do end
+end
+
+return M
