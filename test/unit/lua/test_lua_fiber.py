@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from test.support import until
+
 from .support import Lua
 
 Run = Callable[..., Any]
@@ -260,9 +262,8 @@ def test_a_timer_leaves_nothing_behind(run: Run) -> None:
             f:wakeup()
             local cond = fiber.cond()
             f = fiber.create(function() cond:wait(1000) end)
-            cond:signal()
-            fiber.sleep(0.001)""")
-        assert not lua.runtime.waits._timers
+            cond:signal()""")
+        await until(lambda: not lua.runtime.waits._timers, "the end of the timers")
 
     run(test)
 
@@ -276,7 +277,7 @@ def test_cond_wakes_in_order(evaluate: Evaluate) -> None:
         + """
         local cond = fiber.cond()
         for i = 1, 4 do fiber.create(function() say({i, cond:wait(i == 2 and 0.001 or 100)}) end) end
-        fiber.sleep(0.005)
+        while #log < 1 do fiber.yield() end
         cond:signal() fiber.yield()
         cond:broadcast() fiber.yield()
         return log"""
@@ -353,7 +354,7 @@ def test_delayed_tasks(evaluate: Evaluate) -> None:
         fiber._internal.schedule_task(function(x) fiber.sleep(0) say(x) end, 1)
         fiber._internal.schedule_task(say, 2)
         say('main')
-        fiber.sleep(0.005)
+        while #log < 3 do fiber.yield() end
         return log"""
     ) == [["main", 1, 2]]
 

@@ -104,7 +104,7 @@ def test_serialize_may_encode_and_wait(evaluate: Evaluate) -> None:
         for i = 1, 3 do
             fiber.create(function() results[i] = msgpack.encode({i, object(0.004 - i / 1000, i), 'end'}) end)
         end
-        fiber.sleep(0.02)
+        while not (results[1] and results[2] and results[3]) do fiber.yield() end
         local bad = setmetatable({}, {__serialize = function() error('no', 0) end})
         local ok, problem = pcall(msgpack.encode, {1, bad})
         for i = 1, 3 do results[i] = msgpack.decode(results[i]) end

@@ -278,9 +278,10 @@ def test_a_fiber_has_a_context_of_its_own_when_asked(run: Run) -> None:
         await lua.eval("""
             local fiber, python = require('fiber'), require('internal.python')
             python.context() fiber.yield() python.context()
-            fiber.create(function() python.context() fiber.sleep(0) python.context() end)
-            fiber.create(function() fiber.sleep(0) end)
-            fiber.sleep(0.005)""")
+            local ended = 0
+            fiber.create(function() python.context() fiber.sleep(0) python.context() ended = ended + 1 end)
+            fiber.create(function() fiber.sleep(0) ended = ended + 1 end)
+            while ended < 2 do fiber.yield() end""")
         assert _Context.made == 2
         assert seen[0] is seen[1]
         assert seen[2] is seen[3]

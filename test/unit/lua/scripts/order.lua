@@ -2,7 +2,11 @@
 local fiber = require('fiber')
 local log = {}
 local function say(text) log[#log + 1] = text end
-local function show() fiber.sleep(0.01) print(table.concat(log, ' ')) log = {} end
+local function show()
+    for _ = 1, 100 do fiber.yield() end
+    print(table.concat(log, ' '))
+    log = {}
+end
 
 for _, name in ipairs({'a', 'b', 'c', 'd'}) do
     fiber.create(function() for i = 1, 3 do say(name .. i) fiber.yield() end end)
