@@ -274,13 +274,6 @@ class ConsoleServer:
     def _say(self, fiber: str, text: str) -> None:
         self._log.say(Level.INFO, text, fiber=fiber)
 
-    @property
-    def bound_port(self) -> int:
-        """The number of a TCP port, 0 for a unix socket."""
-        if self._server is None or self._path is not None or not self._server.sockets:
-            return 0
-        return int(self._server.sockets[0].getsockname()[1])
-
     def stop_listening(self) -> None:
         """Take no more connections; those that are open stay."""
         if self._server is not None:

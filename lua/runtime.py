@@ -82,7 +82,6 @@ class Runtime:
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
-        self._sources: dict[str, Path] = {}
         self._cells_memory = (ctypes.c_int32 * _CELLS)()
         self._cells = memoryview(self._cells_memory).cast("B").cast("i")
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
@@ -126,17 +125,13 @@ class Runtime:
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
 
     def _read_module(self, name: bytes) -> bytes | None:
-        path = self._sources.get(name.decode()) or _module_path(name.decode())
+        path = _module_path(name.decode())
         return path.read_bytes() if path is not None and path.is_file() else None
 
     def bind(self, name: str, function: Callable[..., Any]) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`. Bind once, at start-up: a bound callable
         lives as long as the state. Arguments arrive as bytes, int, float, bool or None."""
         self._bind(name.encode(), function)
-
-    def add_module(self, name: str, path: str | Path) -> None:
-        """Let `require(name)` find a built-in module at `path` instead of below lua/modules."""
-        self._sources[name] = Path(path)
 
     # ---- contexts ----
 
@@ -162,10 +157,6 @@ class Runtime:
     def fiber_id(self) -> int:
         """Id of the Lua fiber that is running, 0 if none is."""
         return self._cells[_RUNNING_FIBER]
-
-    def fiber_of(self, ctx: Any) -> int:
-        """Id of the living fiber that the Context belongs to, 0 if there is none."""
-        return self._fiber_of.get(id(ctx), 0)
 
     def fiber_ended(self, fiber_id: int) -> None:
         """From Lua: a fiber that has a Context is no more."""
@@ -317,24 +308,6 @@ class Runtime:
     def compile(self, source: bytes, chunk_name: str) -> int:
         """Run a source text that must not wait and returns one value, mostly a function: its handle."""
         return cast(int, self.invoke_now(self._entries["compile_handle"], source, chunk_name.encode())[0])
-
-    def start_fiber(self, handle: int, *args: Value, ctx: Any = None, name: str = "lua") -> None:
-        """Start a function on a fiber of its own and forget it; an error is logged."""
-        try:
-            outcome = self.start(handle, *args, ctx=ctx, name=name)
-        except BoxError as error:
-            self._log_failure(error)
-            return
-        if not isinstance(outcome, tuple):
-            outcome.add_done_callback(self._log_outcome)
-
-    def _log_outcome(self, future: asyncio.Future[Values]) -> None:
-        error = None if future.cancelled() else future.exception()
-        if isinstance(error, BoxError):
-            self._log_failure(error)
-
-    def _log_failure(self, error: BoxError) -> None:
-        self.log("error", error.log_text)
 
     def entry(self, name: bytes, handle: int) -> None:
         """From Lua: the handle of a function that Python starts by name."""

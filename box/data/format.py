@@ -138,9 +138,6 @@ class TupleFormat:
         node = self._lookup(path)
         return FieldType.ANY if node is None else node.type
 
-    def field_is_nullable(self, fieldno: int) -> bool:
-        return fieldno >= len(self._nodes) or self._nodes[fieldno].is_nullable
-
     def field_text(self, fieldno: int) -> str:
         """How messages call a top-level field: `2`, or `2 (name)`."""
         name = self.fields[fieldno].name if fieldno < len(self.fields) else None

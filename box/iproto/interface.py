@@ -40,13 +40,6 @@ class SpaceLike(Protocol):
     def before_replace(self) -> Sequence[Any]: ...
 
 
-class FunctionLike(Protocol):
-    """A stored function."""
-
-    def check_access(self, credentials: Credentials) -> None:
-        """Require execute; raises ACCESS_DENIED."""
-
-
 class SchemaLike(Protocol):
     """The dictionary: spaces, users, functions and the version that replies carry."""
 

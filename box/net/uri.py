@@ -13,7 +13,7 @@ The grammar is RFC 3986 with the peer's changes: a service in place of a port, u
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -77,10 +77,6 @@ class Uri:
         text += self.path or ""
         text += f"?{self.query}" if self.query else ""
         return text + (f"#{self.fragment}" if self.fragment else "")
-
-    def without_password(self) -> Uri:
-        """The same address for logs and `box.info`."""
-        return replace(self, password=None)
 
     def __str__(self) -> str:
         return self.format()

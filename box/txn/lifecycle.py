@@ -12,7 +12,7 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -229,11 +229,6 @@ class TransactionManager:
         self.synchro.append(txn, rows, waits=waits)
         rows[-1].flags |= Flag.WAIT_SYNC | (Flag.WAIT_ACK if txn.wait_ack else 0)
 
-    def next_psn(self) -> int:
-        """The next place in the order of commits, for a write that bypasses `commit`."""
-        self._last_psn += 1
-        return self._last_psn
-
     def _on_written(self, entry: JournalEntry) -> None:
         """The journal is done with a transaction: written, or failed with everything behind it undone already."""
         assert isinstance(entry, Transaction)
@@ -337,10 +332,3 @@ def _is_own(row: Row) -> bool:
 
 def _is_local(row: Row) -> bool:
     return row.replica_id == 0 and row.group_id == GROUP_LOCAL
-
-
-def changes_of(statements: list[Statement]) -> Iterator[tuple[bytes | None, bytes | None, int]]:
-    """Old tuple, new tuple and space id of every change, as the iterator of an on_commit trigger gives them."""
-    for statement in statements:
-        if statement.space is not None:
-            yield statement.old, statement.new, statement.space.id

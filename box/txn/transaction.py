@@ -186,11 +186,6 @@ class Transaction(Commit):
         return self.statements[self.nesting[-1]]
 
     @property
-    def in_statement(self) -> bool:
-        """True inside a statement, that is in one of its triggers."""
-        return bool(self.nesting)
-
-    @property
     def is_distributed(self) -> bool:
         """True if rows of another instance made triggers write rows here which other instances would get."""
         foreign = any(s.row is not None and s.row.replica_id for s in self.statements)

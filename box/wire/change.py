@@ -34,8 +34,6 @@ DELETE: Final = int(RequestType.DELETE)
 UPSERT: Final = int(RequestType.UPSERT)
 NOP: Final = int(RequestType.NOP)
 
-CHANGE_TYPES: Final = frozenset((INSERT, REPLACE, UPDATE, DELETE, UPSERT))
-
 _MANDATORY: Final[dict[int, frozenset[Key]]] = {
     INSERT: frozenset((Key.SPACE_ID, Key.TUPLE)),
     REPLACE: frozenset((Key.SPACE_ID, Key.TUPLE)),

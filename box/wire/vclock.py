@@ -79,14 +79,6 @@ class VClock(dict[int, int]):
                 return None
         return later - earlier
 
-    def lex_compare(self, other: Mapping[int, int]) -> int:
-        """-1, 0 or 1 by the first differing component: a total order that agrees with `compare` where that has one."""
-        for replica_id in sorted(self.keys() | other.keys()):
-            mine, theirs = self[replica_id], other.get(replica_id, 0)
-            if mine != theirs:
-                return 1 if mine > theirs else -1
-        return 0
-
     def covers(self, other: Mapping[int, int], *, ignore_zero: bool = False) -> bool:
         """Whether every row of `other` is in this vclock too."""
         return all(self[replica_id] >= lsn for replica_id, lsn in other.items() if replica_id or not ignore_zero)

@@ -154,11 +154,6 @@ class DecimalBinding(Binding):
         """Digits altogether."""
         return _precision(Decimal(text(operand)))
 
-    @exported("decimal_pack")
-    def pack(self, operand: bytes) -> bytes:
-        """As MessagePack."""
-        return codec.pack(Decimal(text(operand)))
-
     @exported("decimal_unpack")
     def unpack(self, body: bytes) -> bytes | None:
         """The text of the body of a MessagePack extension; None for a malformed one."""

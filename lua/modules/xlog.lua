@@ -90,7 +90,9 @@ local function pairs_of(path)
         error('Usage: parser.open(log_filename)')
     end
     local number = wait(python.xlog_open(path))
-    return fun.wrap(step, {number = number, rows = {}, position = 0}, 0)
+    -- A loop that is left early closes the file when the state is collected.
+    local guard = ffi.gc(ffi.new('char[1]'), function() python.xlog_close(number) end)
+    return fun.wrap(step, {number = number, guard = guard, rows = {}, position = 0}, 0)
 end
 
 return {pairs = pairs_of}

@@ -18,7 +18,7 @@ local span, span_before = ffi.C.lunabox_span, ffi.C.lunabox_span_before
 local text_pointer = ffi.typeof('const char *')
 local NULL = ffi.cast('void *', 0)
 
-local QUOTE, BACKSLASH, COMMA, MINUS, ZERO, NINE = 34, 92, 44, 45, 48, 57
+local QUOTE, BACKSLASH, COMMA, MINUS, ZERO = 34, 92, 44, 45, 48
 local COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_MAP, CLOSE_MAP = 58, 91, 93, 123, 125
 -- A whole number of so many digits is a number; of more it may be 64-bit cdata.
 local PLAIN_DIGITS = 14

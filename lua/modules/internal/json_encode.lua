@@ -14,7 +14,7 @@ local error, next, rawget, tostring, type = error, next, rawget, tostring, type
 ffi.cdef('uint32_t lunabox_plain_size(const char *, const char *) __asm__("strcspn");')
 local plain_size = ffi.C.lunabox_plain_size
 local bytes_type = ffi.typeof('uint8_t[?]')
-local text_pointer, byte_pointer = ffi.typeof('const char *'), ffi.typeof('const uint8_t *')
+local byte_pointer = ffi.typeof('const uint8_t *')
 local ffi_copy, ffi_cast = ffi.copy, ffi.cast
 
 local INITIAL_SIZE = 512

@@ -83,7 +83,7 @@ local function write_items(e, indent, kind, value, size)
     end
     local index = 0
     for key, item in next, value do
-        local key_kind, text, key_size = classify(e.cfg, key)
+        local key_kind, text = classify(e.cfg, key)
         if key_kind == ARRAY or key_kind == MAP then
             write_value(e, indent, key)
             e.suffix = ' = '

@@ -132,6 +132,34 @@ def test_log_files_are_read_row_by_row(lua: Lua, tmp_path: Path) -> None:
     assert fourth[1]["HEADER"]["commit"] is True
 
 
+def test_a_log_file_is_closed_when_a_loop_over_it_is_left(lua: Lua, tmp_path: Path) -> None:
+    """By the collector: nobody tells a `for` loop's iterator that the loop has ended."""
+    assert lua(
+        """
+        local fio = require('fio')
+        local path = fio.glob(... .. '/*.snap')[1]
+        local function times_open()
+            local count = 0
+            for _, name in ipairs(fio.listdir('/proc/self/fd')) do
+                count = count + (fio.readlink('/proc/self/fd/' .. name) == path and 1 or 0)
+            end
+            return count
+        end
+        local function leave_early()
+            for _ in require('xlog').pairs(path) do
+                return times_open()
+            end
+        end
+        local before, during = times_open(), leave_early()
+        collectgarbage()
+        collectgarbage()
+        return during - before, times_open() - before""",
+        str(tmp_path),
+        configure={},
+        directory=True,
+    ) == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("path", "message"), [("nosuch", "failed to open 'nosuch' file"), (__file__, "xlog type string|end of file")]
 )

@@ -58,7 +58,6 @@ def test_format() -> None:
     assert uri is not None
     assert str(uri) == "user@host:1"
     assert uri.format(write_password=True) == "user:pw@host:1"
-    assert uri.without_password().format(write_password=True) == "user@host:1"
     whole = parse("http://a.b:80/c?d=1#f")
     assert str(whole) == "http://a.b:80/c?d=1#f"
 

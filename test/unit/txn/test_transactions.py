@@ -10,7 +10,6 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError
-from box.txn.lifecycle import changes_of
 from box.txn.transaction import Statement
 from box.wire.change import Request
 from box.wire.constants import RequestType
@@ -181,13 +180,13 @@ def test_hooks() -> None:
         statement.on_commit.append(lambda: notes.append("statement"))
         txn.nesting.pop()
         world.replace(space, 1)
-        txn.on_commit += [lambda s: notes.append(list(changes_of(s))[-1]), later, broken]
+        txn.on_commit += [lambda s: notes.append((s[-1].old, s[-1].new)), later, broken]
         txn.on_rollback.append(lambda s: notes.append("wrong"))
         world.txns.commit(world.ctx)
         world.journal.write()
         assert not txn.done
         await txn.wait()
-        assert notes == ["statement", (None, pack([1]), 512), "later"]
+        assert notes == ["statement", (None, pack([1])), "later"]
         assert len(problems) == 1
         notes.clear()
         txn = world.txns.begin(world.ctx)

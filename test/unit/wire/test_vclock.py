@@ -49,13 +49,6 @@ def test_compare_without_zero() -> None:
     assert not VClock({1: 3}).covers({2: 1})
 
 
-def test_lexicographic_order() -> None:
-    """Concurrent clocks have an order too; it agrees with `compare`."""
-    assert VClock({1: 5, 2: 10}).lex_compare({1: 7, 2: 3}) == -1
-    assert VClock({1: 7, 2: 3}).lex_compare({1: 5, 2: 10}) == 1
-    assert VClock({1: 7}).lex_compare({1: 7}) == 0
-
-
 def test_merges() -> None:
     clock = VClock({0: 9, 1: 5, 2: 2, 3: 1})
     clock.merge_min({1: 3, 2: 4})
