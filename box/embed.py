@@ -85,7 +85,7 @@ class LuaInstance:
         self.node.log.fiber = self._current_fiber
 
     def _current_fiber(self) -> tuple[int, str]:
-        """What the log shows of who is at work: a Lua fiber, or a task of the node such as an applier's."""
+        """Id and name for the log of what is at work: a Lua fiber, or a task of the node such as an applier's."""
         fiber_id = self.runtime.fiber_id
         if fiber_id and not self.runtime.closed:
             (found,) = self.runtime.invoke_now(self._name_of_fiber, fiber_id)
@@ -191,7 +191,7 @@ class SpaceHandle:
         return [unpack(raw) for raw in rows]
 
     async def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
-        """How many tuples `select` would give."""
+        """The number of tuples that `select` would give."""
         core = self._node.instance.node
         values = _key(key)
         kind = _iterator(iterator, values)

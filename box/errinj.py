@@ -37,7 +37,7 @@ _DOUBLES: Final = """
 """
 
 JOURNAL_DELAYS: Final = ("ERRINJ_WAL_DELAY", "ERRINJ_RELAY_FASTER_THAN_TX")
-"""What the thread that writes the log waits for."""
+"""The injections that hold the thread which writes the log."""
 
 
 def _defaults() -> dict[str, Value]:

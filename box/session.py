@@ -50,7 +50,7 @@ class Session:
         self.pushes_text = False
         self.on_disconnect: list[Callable[[], Any]] = []
         self.storage: dict[str, Any] = {}
-        """What Python code keeps for the life of the session; Lua's `box.session.storage` lives in Lua."""
+        """Values that Python code keeps for the life of the session; Lua's `box.session.storage` lives in Lua."""
 
     @property
     def uid(self) -> int:

@@ -22,7 +22,7 @@ class Waiters:
         return bool(self._futures)
 
     def next(self) -> asyncio.Future[None]:
-        """What the next `wake` completes. It may be cancelled, and is forgotten by the next `wake` only."""
+        """A future that the next `wake` completes. It may be cancelled, and is forgotten by the next `wake` only."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures[future] = None
         return future

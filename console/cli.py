@@ -153,7 +153,7 @@ def _version() -> str:
 
 
 def version_text() -> str:
-    """What --version prints. The runner of suites looks for `Debug`: error injections are there."""
+    """The text of --version. The runner of suites looks for `Debug`: error injections are there."""
     return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {_version()}\n"
 
 

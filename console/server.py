@@ -155,7 +155,7 @@ class ConsoleConnection(asyncio.Protocol):
     # -- details -------------------------------------------------------------------------------------------
 
     def _take(self) -> bytes | None:
-        """What stands before the nearest mark; it leaves the buffer with the mark."""
+        """The bytes before the nearest mark; they leave the buffer with the mark."""
         at, nearest = len(self._buffer), b""
         for mark in self._marks:
             start = max(0, self._scanned - len(mark) + 1)

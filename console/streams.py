@@ -40,7 +40,7 @@ def read_line() -> str:
 
 
 def flush() -> None:
-    """What is still to be written. If nobody reads any more it goes nowhere, and Python's own end is silent, too."""
+    """Write what is left. If nobody reads any more it goes nowhere, and Python's own end is silent, too."""
     try:
         sys.stdout.flush()
     except OSError:

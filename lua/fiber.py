@@ -21,7 +21,7 @@ from box.journal.round import Round
 from lua.boundary import encode_error, error_from_exception
 
 Value = bytes | float | int | bool | None
-"""What may cross the boundary."""
+"""Values that may cross the boundary."""
 
 WOKEN: Final = 3
 WOKEN_MAX: Final = 1024

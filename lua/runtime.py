@@ -36,7 +36,7 @@ _CELLS = 5
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
-"""What is told how a call has ended."""
+"""A callback that is told how a call has ended."""
 
 
 def default_flavour() -> str:

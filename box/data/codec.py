@@ -36,7 +36,7 @@ UUID_EXT: Final = 2
 MAX_DECIMAL_DIGITS: Final = 38
 
 _TOO_DEEP: Final = "recursion limit exceeded"
-"""How the C extension begins when it refuses a value that is nested deeper than it goes."""
+"""The beginning of the C extension's text when it refuses a value that is nested deeper than it goes."""
 _INVALID = (ValueError, IndexError, struct.error, RecursionError)
 
 

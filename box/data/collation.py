@@ -60,7 +60,7 @@ _ICU_LOCALES: Final = {
     "zh__stroke": "zh_u_co_stroke",
     "zh__zhuyin": "zh_u_co_zhuyin",
 }
-"""Where the locale differs from the name."""
+"""Locales that differ from the name."""
 
 
 def _table() -> Iterator[Collation]:

@@ -33,7 +33,7 @@ COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
 def read_container(raw: bytes, pos: int = 0) -> tuple[str, int, int]:
-    """What stands at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
+    """The container at `pos`: ("array" | "map" | "", number of elements or pairs, offset of the first)."""
     byte = raw[pos]
     if 0x80 <= byte < 0xA0:
         return ("map" if byte < 0x90 else "array"), byte & 0x0F, pos + 1

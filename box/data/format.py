@@ -139,7 +139,7 @@ class TupleFormat:
         return FieldType.ANY if node is None else node.type
 
     def field_text(self, fieldno: int) -> str:
-        """How messages call a top-level field: `2`, or `2 (name)`."""
+        """The name of a top-level field in messages: `2`, or `2 (name)`."""
         name = self.fields[fieldno].name if fieldno < len(self.fields) else None
         return str(fieldno + 1) if name is None else f"{fieldno + 1} ({name})"
 

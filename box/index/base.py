@@ -166,7 +166,7 @@ class Index(ABC):
 
     @abstractmethod
     def count(self, iterator: int, values: list[Any]) -> int:
-        """How many entries `cursor` would give."""
+        """The number of entries that `cursor` would give."""
 
     @abstractmethod
     def min(self, values: list[Any]) -> Entry | None:

@@ -15,7 +15,7 @@ from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, Index, IndexDef, IteratorType
 
 _BYTES_AN_ENTRY: Final = 8
-"""What the peer's hash table takes for a tuple: a slot of two words, half filled at worst."""
+"""Bytes that the peer's hash table takes for a tuple: a slot of two words, half filled at worst."""
 
 
 class _KeysCursor(Cursor):

@@ -35,7 +35,7 @@ _Bounds = tuple[Any, Any, bool, bool]
 """(least, greatest, least excluded, greatest excluded); None is no bound."""
 
 _BYTES_AN_ENTRY: Final = 16
-"""What the peer's tree takes for a tuple: a pointer and a hint."""
+"""Bytes that the peer's tree takes for a tuple: a pointer and a hint."""
 
 
 class _PointCursor(Cursor):

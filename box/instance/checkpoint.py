@@ -62,7 +62,7 @@ class Checkpoints:
         self._wakeup = asyncio.Event()
         self._is_requested = False
         self._due: float | None = None
-        """When the daemon makes the next checkpoint, by the loop's clock."""
+        """The time of the daemon's next checkpoint, by the loop's clock."""
 
     @property
     def _journal(self) -> Journal:

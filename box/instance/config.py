@@ -133,7 +133,7 @@ _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
 }
 _LOG_FORMATS = "expected json,plain"
 _TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a string"}
-"""What the peer's module `log` says of a wrong type."""
+"""Texts of the peer's module `log` for a wrong type."""
 
 
 def _bad(name: str, reason: str) -> BoxError:
@@ -376,7 +376,7 @@ def check(values: Values) -> None:
 
 
 def _check_numbers(values: Values) -> None:
-    """What is no number cannot be waited for or compared with. (The peer takes it where nothing else forbids it.)"""
+    """Refuse NaN, which cannot be waited for or compared with. (The peer takes it where nothing else forbids it.)"""
     for name, value in values.items():
         if isinstance(value, float) and math.isnan(value):
             raise _bad(name, "the value must not be NaN")

@@ -49,7 +49,7 @@ class InstanceState:
         self.mode.look_again()
 
     def move(self, vclock: VClock) -> None:
-        """What is in memory now is what the log holds up to `vclock`: before the log is open."""
+        """Take note that memory holds what the log holds up to `vclock`: before the log is open."""
         if vclock is not self.vclock:
             self.vclock.clear()
             self.vclock.update(vclock)

@@ -62,7 +62,7 @@ class AccessMode:
 
     @property
     def reason(self) -> ReadOnlyReason | None:
-        """Why the instance is read-only; None if it takes changes."""
+        """The first reason why the instance is read-only; None if it takes changes."""
         return next((reason for reason in ReadOnlyReason if self.holds(reason)), None)
 
     def holds(self, reason: ReadOnlyReason) -> bool:

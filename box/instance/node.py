@@ -98,7 +98,7 @@ class Instance:
         self.round = Round()
         """Set by whoever runs fibers on this instance."""
         self.functions: FunctionsLike | None = None
-        """Who runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
+        """Runs CALL, EVAL and stored functions: set by the Lua runtime's owner."""
         self.on_schema_init: list[Callable[[], None]] = []
         """Called when a start begins, with a new and empty schema."""
         self.on_shutdown: list[Callable[[], Any]] = []

@@ -26,7 +26,7 @@ from box.txn.dml import Dml
 from box.txn.synchro import LimboDriver
 
 Setter = Callable[[Any], Awaitable[None] | None]
-"""What an option does to the part that it is about. One that may be set at any time is called before the start, too."""
+"""The effect of an option on its part. One that may be set at any time is called before the start, too."""
 
 AT_START = (
     "election_mode",
@@ -39,7 +39,7 @@ AT_START = (
     "replication_synchro_quorum",
     "replication_synchro_timeout",
 )
-"""What the parts have to know before the start begins; the others are read when they count."""
+"""Options that the parts have to know before the start begins; the others are read when they count."""
 
 
 def make_setters(

@@ -36,12 +36,12 @@ class Paths:
 
     @property
     def wal_dir(self) -> str:
-        """Where the log is, on the instance's disk."""
+        """The directory of the log, on the instance's disk."""
         return self.relative(self._config["wal_dir"])
 
     @property
     def memtx_dir(self) -> str:
-        """Where the snapshots are, on the instance's disk."""
+        """The directory of the snapshots, on the instance's disk."""
         return self.relative(self._config["memtx_dir"])
 
 

@@ -29,7 +29,7 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
-"""What ends a join halfway and may not come again: the connection was lost, or the master has undone the registration
+"""Errors of a join that may not come again: the connection was lost, or the master has undone the registration
 because a synchronous transaction was part of it."""
 
 

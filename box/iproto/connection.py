@@ -78,7 +78,7 @@ _LONG_ARRAYS: Final = (0xDC, 0xDD)
 _LOOK_EVERY: Final = 16
 """Quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
-"""How many more a request that takes the general way counts for."""
+"""The number of requests more for which one that takes the general way counts."""
 _QUICK_ROWS: Final = 16
 _QUICK_SIZE: Final = 4096
 """Rows and bytes of a quick reply."""
@@ -297,7 +297,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- input ------------------------------------------------------------------------------------------------
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next read goes: `readahead` bytes, more for a packet of which more is missing."""
+        """The buffer of the next read: `readahead` bytes, more for a packet of which more is missing."""
         return self._server.input.view(self._need - self._have)
 
     def buffer_updated(self, nbytes: int) -> None:

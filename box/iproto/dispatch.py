@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ITERATOR_MAX: Final = 12
 _DELAY: Final = 0.001
 _DELAYED_SHARE: Final = 0.1
-"""What ERRINJ_IPROTO_TX_DELAY does: seconds, and the share of data requests that wait so long."""
+"""The delays of ERRINJ_IPROTO_TX_DELAY: seconds, and the share of data requests that wait so long."""
 _NO_PASSWORD: Final = frozenset({bytes(HASH_SIZE), decode_hash(EMPTY_PASSWORD)})
 Handler = Callable[["ServerConnection", Row], None]
 

@@ -32,5 +32,5 @@ class InputBuffer:
         return self._usual if missing <= self.readahead else self._whole
 
     def take(self, size: int) -> bytes:
-        """What was read."""
+        """Take over the bytes that were read."""
         return bytes(self._whole[:size])

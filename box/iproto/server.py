@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _nothing() -> None:
-    """What a closed server has left to forget."""
+    """Stands in for the listener of a closed server, which has nothing left to forget."""
 
 
 class IprotoServer:
@@ -120,7 +120,7 @@ class IprotoServer:
 
     @property
     def bound_address(self) -> str | None:
-        """Where the server listens, as `box.info.listen` shows it; None if nowhere."""
+        """The address that the server listens on, as `box.info.listen` shows it; None if nowhere."""
         return None if self._listener is None else address_text(self._address)
 
     def abort(self) -> None:

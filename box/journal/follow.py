@@ -118,7 +118,7 @@ class Follower:
         self._written = written
         """The journal's vclock; it moves."""
         self._in_files = written.copy()
-        """What must be here when the files have been read, or some of them are missing."""
+        """The vclock that must be reached when the files have been read, or some of them are missing."""
         self._tail = tail
         self._open_reader = open_reader
         self._in_thread = in_thread

@@ -154,7 +154,7 @@ class GarbageCollector:
         self.schedule()
 
     def info(self) -> dict[str, Any]:
-        """What `box.info.gc()` shows."""
+        """The content of `box.info.gc()`."""
         consumers = sorted(self.consumers, key=lambda consumer: sorted(consumer.vclock.items()))
         return {
             "vclock": dict(self.vclock),

@@ -142,7 +142,7 @@ class Journal:
         self._rollback: list[JournalEntry] = []
         self._rollback_count = 0
         self._problem: str | None = None
-        """Why nothing can be written any more."""
+        """The error after which nothing can be written any more."""
         self._busy = 0
         self._inline_after = 0.0
         self._inline_cost = 0.0
@@ -241,7 +241,7 @@ class Journal:
         return client_error(ErrorCode.WAL_IO) if self._problem is None else system_error(self._problem)
 
     def pass_row(self) -> None:
-        """What `submit` does in a void journal with one local row of a replicated space, which nobody will see.
+        """Do what `submit` does in a void journal with one local row of a replicated space, which nobody will see.
 
         Raises WAL_IO.
         """

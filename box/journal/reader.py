@@ -149,7 +149,7 @@ class LogReader:
 
     @property
     def position(self) -> LogPosition | None:
-        """Where the next block will begin; None before the first file."""
+        """The position of the next block; None before the first file."""
         if self._file is None or self._blocks is None:
             return self._position
         return LogPosition(self._file.signature, self._blocks.position)

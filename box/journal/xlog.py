@@ -357,7 +357,7 @@ class XlogDecoder:
         return rows
 
     def needed(self) -> int:
-        """How many more bytes the next block takes at least (0 if that is not known yet)."""
+        """The number of bytes that the next block takes more at least (0 if that is not known yet)."""
         if self.meta is None or self.pending < FIXHEADER_SIZE:
             return 0
         header = decode_fixheader(self._buffer, self._pos)

@@ -84,7 +84,7 @@ class Channel:
             return False
 
     def _write_some(self, data: bytes) -> int:
-        """How many bytes the descriptor takes now. OSError once it is of no use, and after a part of a line."""
+        """Write what fits; returns the number of bytes. OSError once it is of no use, and after a part of a line."""
         try:
             return self._write(data)
         except BlockingIOError:

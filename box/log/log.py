@@ -23,7 +23,7 @@ BARE = "bare"
 
 
 _FIRST_FIBER = "101/main"
-"""What the peer shows of a thread that has no other fibers."""
+"""The peer's name of the fiber of a thread that has no others."""
 
 
 class _Speaker(ABC):

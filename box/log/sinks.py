@@ -48,12 +48,12 @@ class Sink(ABC):
         self.lost = 0
 
     def stamp(self, now: datetime, level: Level) -> str:
-        """What a line of the plain format begins with."""
+        """The beginning of a line of the plain format."""
         return f"{now:%Y-%m-%d %H:%M:%S}.{now.microsecond // 1000:03d} [{os.getpid()}]"
 
     @abstractmethod
     def send(self, *lines: bytes) -> int:
-        """How many of the lines, each with a newline at its end, are not lost; the caller counts the others."""
+        """Send lines, each with a newline at its end; returns how many are not lost, the caller counts the others."""
 
     def collect_lost(self) -> int:
         """The lines lost so far that nobody has been told of."""
@@ -325,7 +325,7 @@ class SyslogSink(_ChannelSink):
 
 
 def _addresses(options: SyslogOptions) -> list[Address]:
-    """Where the daemon may be. SystemError for a host that nobody knows."""
+    """The addresses at which the daemon may be. SystemError for a host that nobody knows."""
     if options.unix_path is not None:
         return [options.unix_path]
     if options.host is None:

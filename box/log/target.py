@@ -74,7 +74,7 @@ def check_log_target(target: str) -> None:
 
 
 def syslog_options(text: str) -> SyslogOptions:
-    """What follows `syslog:`. CFG."""
+    """The options behind `syslog:`. CFG."""
     values: dict[str, str] = {}
     for option in text.split(","):
         if not option:

@@ -73,16 +73,16 @@ class PeerConnection(asyncio.Protocol):
 
     @property
     def error(self) -> BoxError | None:
-        """Why the connection is dead; None while it lives."""
+        """The error that the connection died of; None while it lives."""
         return self._error
 
     @property
     def greeting(self) -> Greeting:
-        """What the server said first."""
+        """The server's greeting."""
         return self._greeting.result()
 
     async def wait_greeting(self) -> Greeting:
-        """What the server says first. PROTOCOL if it is no greeting."""
+        """Wait for the server's greeting. PROTOCOL if it is no greeting."""
         return await self._greeting
 
     async def authenticate(self, user: str, password: str, *, timeout: float | None = None) -> None:

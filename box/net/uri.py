@@ -19,7 +19,7 @@ from typing import Final
 from box.errors import BoxError, ErrorCode, client_error
 
 UNIX_HOST: Final = "unix/"
-"""What `host` holds for a unix socket; `service` is its path then."""
+"""The `host` of a unix socket; `service` is its path then."""
 
 # Atomic groups and runs that are not given back: nothing that may follow one begins as it goes on, and a text that is
 # no address is refused at once. With `{1,2}` to try in two ways, thirty of "%AB" before a bad character took hours.

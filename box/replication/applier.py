@@ -97,7 +97,7 @@ class Applier:
 
     @property
     def error(self) -> BoxError | None:
-        """What ended the last attempt."""
+        """The error that ended the last attempt."""
         return self._machine.error
 
     @property

@@ -139,7 +139,7 @@ class ApplierMachine:
     def __init__(self, on_state: Callable[[ApplierState], None] = lambda state: None) -> None:
         self.state = ApplierState.OFF
         self.error: BoxError | None = None
-        """What ended the last attempt; None from the next greeting on."""
+        """The error that ended the last attempt; None from the next greeting on."""
         self.is_connected = False
         """The peer has answered, and nothing has gone wrong since. A connection to itself counts, though it is OFF."""
         self.has_received = False
@@ -176,7 +176,7 @@ class ApplierMachine:
         self._on_state(state)
 
     def next_step(self, wishes: Wishes, *, has_login: bool) -> ApplierStep:
-        """What to do in CONNECTED or READY. A guest has nothing to prove: CONNECTED becomes READY here."""
+        """The step to take in CONNECTED or READY. A guest has nothing to prove: CONNECTED becomes READY here."""
         if self.state is ApplierState.CONNECTED:
             if not wishes.may_go_on:
                 return ApplierStep.WAIT
@@ -193,7 +193,7 @@ class ApplierMachine:
         return ApplierStep.SUBSCRIBE if is_member else ApplierStep.REGISTER
 
     def failure_of(self, error: BoxError, *, is_self: bool) -> Failure:
-        """What the error will do. `is_self`: the peer is this very instance, which is nothing to tell of."""
+        """The effect of an error. `is_self`: the peer is this very instance, which is nothing to tell of."""
         if is_self and error.code == ErrorCode.CONNECTION_TO_SELF:
             return Failure(ApplierState.OFF, tries_again=False, is_news=False)
         if self.has_received:

@@ -60,7 +60,7 @@ class ReplicationOptions:
 
     @property
     def is_read_only(self) -> bool:
-        """What the user has asked for: an orphan is read-only all the same."""
+        """The option that the user has set: an orphan is read-only all the same."""
         return bool(self._values["read_only"])
 
     @property
@@ -90,6 +90,6 @@ class ReplicationOptions:
         return bool(self._values["replication_skip_conflict"])
 
     def connect_quorum(self, total: int) -> int:
-        """How many of so many sources have to answer, and to be in sync later."""
+        """The number of sources, of so many, that have to answer, and to be in sync later."""
         quorum = self._values["replication_connect_quorum"]
         return total if quorum is None else min(int(quorum), total)

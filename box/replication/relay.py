@@ -94,7 +94,7 @@ class Relay:
         self._on_ack = on_ack
         self.state = RelayState.OFF
         self.vclock = VClock()
-        """What the replica has acknowledged."""
+        """The vclock that the replica has acknowledged."""
         self.last_row_time = host.loop.time()
         self.error: BoxError | None = None
         self._sync = 0

@@ -100,7 +100,7 @@ class ReplicaRequests:
 
     @property
     def journal(self) -> Journal:
-        """Where the rows are. LOADING before it is open."""
+        """The journal that holds the rows. LOADING before it is open."""
         if self.open_journal is None:
             raise client_error(ErrorCode.LOADING)
         return self.open_journal

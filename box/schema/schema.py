@@ -64,7 +64,7 @@ class Schema:
         self.errinj = ErrorInjections()
         """Set by the node."""
         self.session_settings = SessionSettings()
-        """What `_session_settings` reads and changes."""
+        """The settings that `_session_settings` reads and changes."""
         self.instance_id = 0
         """Set by the node: its own record in `_cluster` is protected. 0 while it is not known."""
         self.is_joining = False

@@ -44,7 +44,7 @@ def _take_note(sequence: Sequence, value: Any) -> None:
 
 
 def _field_start(raw: bytes, field_no: int) -> int | None:
-    """Where a field (0-based) of a tuple begins; None when the tuple is shorter or no array."""
+    """The offset of a field (0-based) of a tuple; None when the tuple is shorter or no array."""
     kind, count, position = codec.read_container(raw)
     if kind != "array" or count <= field_no:
         return None

@@ -149,7 +149,7 @@ class Space:
         self.key_prefix = bytes((0x82, Key.SPACE_ID)) + space_id + bytes((Key.KEY,))
         """The request map up to the key of a DELETE: {0x10: id, 0x20: <key>}."""
         self.write_plan: Any = None
-        """What the executor of changes keeps about the layout (`box.txn.plan`); a new layout has none."""
+        """Notes of the executor of changes about the layout (`box.txn.plan`); a new layout has none."""
         self.install(layout)
 
     @property

@@ -96,7 +96,7 @@ class BlockFile:
     # -- planning -------------------------------------------------------------------------------
 
     def first_block(self, position: int) -> int | None:
-        """Where the first whole block at or after `position` begins; None if there is none."""
+        """The offset of the first whole block at or after `position`; None if there is none."""
         window = _WINDOW
         while position < self.data.end:
             data = self._read(position, min(window, self.data.end - position))

@@ -34,7 +34,7 @@ class Condition:
 
 
 def mask_of(conditions: Sequence[Condition], arrays: Mapping[str, pa.Array]) -> pa.BooleanArray:
-    """Which rows pass all conditions; never null."""
+    """A mask of the rows that pass all conditions; never null."""
     masks = [_mask(item, arrays[item.column]) for item in conditions]
     return pc.fill_null(functools.reduce(pc.and_, masks), False)
 

@@ -142,7 +142,7 @@ def _is_uint(block: Bytes, position: int) -> bool:
 
 @_inlined
 def _count(block: Bytes, position: int, small: int, large: int) -> tuple[int, int]:
-    """How many pairs or elements, and where the first is; -1 for another value than the container asked for.
+    """The number of pairs or elements, and the offset of the first; -1 for another value than the container asked for.
 
     `small` is the first code of the short form, `large` that of the form with a count of two bytes.
     """
@@ -233,7 +233,7 @@ def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np
 
 @_compiled
 def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
-    """Where the value at each offset ends; a missing one ends where it starts."""
+    """The end of the value at each offset; a missing one ends where it starts."""
     for row in range(len(starts)):
         ends[row] = skip(block, starts[row], 1) if starts[row] >= 0 else starts[row]
 

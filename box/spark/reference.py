@@ -99,4 +99,4 @@ ARROW_TYPES: Final = {
     Kind.BOOLEAN: pa.bool_(),
     Kind.BINARY: pa.binary(),
 }
-"""What a column of each kind is made of; text for the others."""
+"""The types that a column of each kind is made of; text for the others."""

@@ -119,7 +119,7 @@ def _is_small(piece: BlockRange) -> bool:
 
 
 def _held(scope: Scope, first: _Head | None, after: _Head | None) -> _Share:
-    """Which share of the blocks between two first rows can be wanted ones."""
+    """The share of the blocks between two first rows that can be wanted ones."""
     if first is None:
         return _Share.SOME
     if after is None or after.space_id != first.space_id:

@@ -76,11 +76,11 @@ class Table:
 
     @property
     def on_skip(self) -> SkipLog | None:
-        """Where broken blocks are reported, if the options pass over them."""
+        """The callback for broken blocks, if the options pass over them."""
         return report_skip if self.options.skips_corrupt else None
 
     def shares(self, conditions: Sequence[Condition]) -> list[Share]:
-        """What to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
+        """The parts to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
         found: list[tuple[Source, list[BlockRange]]] = []
         for source in self.sources:
             keys = None if source.key is None else key_range(conditions, source.key)

@@ -29,7 +29,7 @@ class RWLatch:
         self._readers = 0
         self._writing = False
         self._queue: deque[tuple[bool, Callable[[], None]]] = deque()
-        """Who waits: (wants to write, what to call when it is granted)."""
+        """Those who wait: (wants to write, what to call when it is granted)."""
 
     @property
     def is_writing(self) -> bool:

@@ -66,7 +66,7 @@ class LimboEntry:
         self.waits = False
         """Somebody on this instance waits for the outcome, so the timeout counts."""
         self.since: float | None = None
-        """When the wait began, seconds of the loop's clock; None before the WAL write and when nobody waits."""
+        """The start of the wait, seconds of the loop's clock; None before the WAL write and when nobody waits."""
 
     def __repr__(self) -> str:
         return f"<entry {'sync' if self.wait_ack else 'async'} lsn {self.lsn}>"
@@ -92,12 +92,12 @@ class Limbo:
     def __init__(self, quorum: int = 1, timeout: float = 5.0) -> None:
         self.instance_id = 0
         self.owner_id = 0
-        """Whose transactions are in the queue, or were last; 0: nobody's yet."""
+        """The instance whose transactions are in the queue, or were last; 0: nobody's yet."""
         self.quorum = quorum
         self.timeout = timeout
         """Seconds from the WAL write of the first entry to its rollback."""
         self.confirmed_lsn = 0
-        """What the owner confirmed, from the moment the CONFIRM row is on its way."""
+        """The lsn that the owner confirmed, from the moment the CONFIRM row is on its way."""
         self.rollback_count = 0
         """Grows by one for every entry that is rolled back: a checkpoint compares it before and after."""
         self.greatest_term = 0
@@ -217,7 +217,7 @@ class Limbo:
 
     @property
     def deadline(self) -> float | None:
-        """When the first entry times out; None if it cannot now."""
+        """The time when the first entry times out; None if it cannot now."""
         if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
             return None
         first = self.entries[0]

@@ -428,7 +428,7 @@ class MvccStorage(TupleStorage):
 
 
 def _visible(entry: Any, txn: Transaction | None) -> bytes | None:
-    """What an index entry means to a reader."""
+    """The tuple that an index entry is to a reader."""
     return entry.visible(txn) if type(entry) is Slot else entry
 
 

@@ -95,7 +95,7 @@ class WritePlan:
 
 
 def _offset_count(space: Space) -> int:
-    """How many field offsets the peer stores in a tuple: for key fields that do not simply follow each other."""
+    """The number of field offsets in a tuple of the peer: for key fields that do not simply follow each other."""
     places = set()
     for index in space.indexes.values():
         parts = index.definition.parts

@@ -59,7 +59,7 @@ class LimboDriver:
         self._is_promoting = False
         self._is_stopped = False
         self._waiters = Waiters()
-        """Who wants to look again after a change of the queue, of options or of acknowledgements."""
+        """Those who look again after a change of the queue, of options or of acknowledgements."""
         self._acks: dict[int, Mapping[int, int]] = {}
 
     def info(self) -> dict[str, Any]:

@@ -153,12 +153,12 @@ class Transaction(Commit):
         self._callbacks = None
         self.id = txn_id
         self.ctx: Context | None = ctx
-        """Who has the transaction open; None once the commit started."""
+        """The context that has the transaction open; None once the commit started."""
         self.statements: list[Statement] = []
         self.nesting: list[int] = []
         """For every open statement, outermost first, the number of statements before it."""
         self.changes = 0
-        """How many statements have changed the indexes so far."""
+        """The number of statements that have changed the indexes so far."""
         self.state = TxnState.INPROGRESS
         self.engine: str | None = None
         """The engine that the first statement or read chose."""

@@ -30,7 +30,7 @@ class JournalSink(Protocol):
 
     @property
     def vclock(self) -> Mapping[int, int]:
-        """What is written."""
+        """The vclock of what is written."""
 
     @property
     def is_void(self) -> bool:

@@ -79,7 +79,7 @@ def vclock_row(vclock: VClock, sync: int = 0) -> Row:
 
 
 def heartbeat_row(replica_id: int, tm: float, sync: int = 0) -> Row:
-    """What a relay sends when it has nothing else: its id and its clock, no body."""
+    """The row of a relay that has nothing else to send: its id and its clock, no body."""
     return Row(RequestType.OK, replica_id=replica_id, tm=tm, sync=sync)
 
 

@@ -56,7 +56,7 @@ def reply_tuple(sync: int, schema_version: int, raw: bytes) -> bytes:
 
 
 def reply_rows_header(sync: int, schema_version: int, count: int, size: int) -> bytes:
-    """What stands before `count` tuples of `size` bytes altogether in the answer of DML. At most 2^32 bytes."""
+    """The bytes before `count` tuples of `size` bytes altogether in the answer of DML. At most 2^32 bytes."""
     return _WITH_ROWS(0xCE, _TUPLE_REST + size, _OK_AND_SYNC, sync, b"\x05\xce", schema_version, b"\x81\x30\xdd", count)
 
 

@@ -217,7 +217,7 @@ class InstanceProcess:
             await client.wait_closed()
 
     def check_crash(self) -> str | None:
-        """Why a node that should run does not, or None. The text is made once, at the exit."""
+        """The reason why a node that should run does not, or None. The text is made once, at the exit."""
         self._note_exit()
         return self.crash
 

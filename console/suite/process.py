@@ -32,7 +32,7 @@ async def spawn(
 
 
 def _bind_to(runner: int) -> Callable[[], None]:
-    """What the child does before it becomes the command. The setting stays through exec."""
+    """Prepare the child before it becomes the command. The setting stays through exec."""
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

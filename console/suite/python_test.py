@@ -137,7 +137,7 @@ class ServerFace:
         return yaml.safe_load(self.admin.execute(f"box.info.{name}" if name else "box.info"))[0]
 
     def get_lsn(self, instance_id: int) -> int:
-        """How far the server is with the rows of an instance; -1 if it has none."""
+        """The lsn up to which the server has the rows of an instance; -1 if it has none."""
         vclock = self.get_param("vclock")
         if isinstance(vclock, list):
             vclock = dict(enumerate(vclock, 1))

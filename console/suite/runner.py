@@ -145,7 +145,7 @@ def _skip_reason(case: TestCase, settings: Settings) -> str | None:
 
 
 def _is_skipped(case: TestCase, condition: Path) -> bool:
-    """What the condition, which is Python, has set `self.skip` to."""
+    """The value that the condition, which is Python, has given `self.skip`."""
     test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
     try:
         exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})

@@ -45,7 +45,7 @@ class ScriptReader:
         self._command = ""
 
     def header(self) -> str:
-        """What a result file of this version begins with."""
+        """The first line of a result file of this version."""
         return f"{RESULT_HEADER}{self.version}\n" if self.version >= 2 else ""
 
     def feed(self, line: str) -> Iterator[Action]:

@@ -75,7 +75,7 @@ class Binding:
     """The Python half of a Lua module. Subclasses mark the methods that Lua calls."""
 
     on_access_denied: Callable[[Context, BoxError], None] | None = None
-    """What runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
+    """Runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.runtime = runtime

@@ -30,7 +30,7 @@ class CfgBinding(Binding):
 
     @guarded("box_config_check")
     def check(self, options: bytes) -> bytes:
-        """What the first `box.cfg{...}` would set: the values of all options that have one. ER_CFG."""
+        """Try what the first `box.cfg{...}` would set: the values of all options that have one. ER_CFG."""
         config = Config()
         config.load(self._with_environment(options), lambda warning: None)
         return _pack_values(config)

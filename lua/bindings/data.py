@@ -172,7 +172,7 @@ class DataBinding(Binding):
 
     @guarded("index_count")
     def count(self, space_id: int, iid: int, iterator: int, key: bytes) -> Outcome:
-        """How many tuples a scan gives."""
+        """The number of tuples that a scan gives."""
         return self.node.dml.reads.count(self.ctx, self.node.schema.space(space_id), iid, int(iterator), unpack(key))
 
     @guarded("index_min")
@@ -192,7 +192,7 @@ class DataBinding(Binding):
 
     @guarded("index_len")
     def len(self, space_id: int, iid: int) -> Outcome:
-        """How many tuples the index has."""
+        """The number of tuples in the index."""
         return self.node.dml.reads.len(self.ctx, self.node.schema.space(space_id), iid)
 
     @guarded("index_bsize")

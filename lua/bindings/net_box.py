@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _TIMEOUT, _PUSH, _REPLY = 0, 1, 2
-"""What `netbox_next` found."""
+"""Answers of `netbox_next`."""
 _CLOSED, _SCHEMA_CHANGED = 1, 2
-"""What `netbox_event` found."""
+"""Answers of `netbox_event`."""
 
 _PEER_CLOSED: Final = "Peer closed"
 
@@ -36,7 +36,7 @@ def _no_connection(reason: str) -> BoxError:
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection is gone, in the words of the peer's client."""
+    """The reason why a connection is gone, in the words of the peer's client."""
     if isinstance(error, BoxError):
         if error.message.startswith(EOF_TEXT):
             return _PEER_CLOSED
@@ -203,7 +203,7 @@ class NetBoxBinding(Binding):
         self._tell(request)
 
     def _found(self, request: _Request, known: int) -> Outcome:
-        """What there is for someone who has `known` pushes; None for nothing yet."""
+        """The news for someone who has `known` pushes; None for nothing yet."""
         if len(request.pushes) > known:
             return _PUSH, request.pushes[known]
         if request.error is not None:

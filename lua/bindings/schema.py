@@ -63,7 +63,7 @@ def _describe_index(definition: IndexDef, space: Space, collations: dict[int, Co
 
 
 def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[str, Any]:
-    """What `box.space.<name>` shows; `names` are the fields' numbers from 1."""
+    """The description of `box.space.<name>`; `names` are the fields' numbers from 1."""
     return {
         "id": space.id,
         "name": space.name,
@@ -78,7 +78,7 @@ def describe_space(space: Space, collations: dict[int, CollationDef]) -> dict[st
 
 
 def describe_sequence(sequence: Sequence) -> dict[str, Any]:
-    """What `box.sequence.<name>` shows."""
+    """The description of `box.sequence.<name>`."""
     definition = sequence.definition
     return {
         "id": definition.id,
@@ -94,7 +94,7 @@ def describe_sequence(sequence: Sequence) -> dict[str, Any]:
 
 
 def describe_function(function: Function) -> dict[str, Any]:
-    """What `box.func.<name>` shows."""
+    """The description of `box.func.<name>`."""
     definition = function.definition
     described = {
         "id": definition.id,

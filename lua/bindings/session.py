@@ -135,7 +135,7 @@ class SessionBinding(Binding):
 
     @exported("session_push_kind")
     def push_kind(self) -> int:
-        """What `push` takes: 0 nothing, 1 MessagePack, 2 the text that a console shows."""
+        """The kind of value that `push` takes: 0 nothing, 1 MessagePack, 2 the text that a console shows."""
         session = self.ctx.session
         return 0 if session.push is None else 2 if session.pushes_text else 1
 

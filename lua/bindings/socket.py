@@ -246,13 +246,13 @@ class SocketBinding(Binding):
     @exported("socket_read")
     @_failing
     def read(self, fd: float, size: float, flags: float) -> Any:
-        """What is there, up to `size` bytes; empty at the end."""
+        """Read what is there, up to `size` bytes; empty at the end."""
         return self._socket(fd).recv(int(size), int(flags))
 
     @exported("socket_write")
     @_failing
     def write(self, fd: float, data: bytes, flags: float) -> Any:
-        """How much of it went out."""
+        """Write; returns how many bytes went out."""
         return self._socket(fd).send(data, int(flags))
 
     @exported("socket_sendto")

@@ -115,7 +115,7 @@ class TriggerBinding(Binding):
 
     @exported("event_shutdown_timeout")
     def set_shutdown_timeout(self, seconds: float) -> None:
-        """How long on_shutdown triggers may take."""
+        """Set the time that on_shutdown triggers may take, in seconds."""
         self.shutdown_timeout = float(seconds)
 
     def access_denied(self, ctx: Context, error: BoxError) -> None:

@@ -43,11 +43,14 @@ class Module:
         return (node for node in ast.walk(self.tree) if isinstance(node, ast.ClassDef))
 
     def docstrings(self) -> Iterator[tuple[int, str]]:
-        """Line and text of the docstrings of the module and its classes."""
-        for node in (self.tree, *self.classes()):
-            text = ast.get_docstring(node)
-            if text is not None:
-                yield node.body[0].lineno, text
+        """Line and text of all texts that stand as statements: of modules, classes, functions and attributes."""
+        for node in ast.walk(self.tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield node.lineno, node.value.value
 
 
 @lru_cache

@@ -10,8 +10,8 @@ from test.unit.house.source import PACKAGES, ROOT, modules
 MOST_LINES = 600
 """A module that grows past it is two modules."""
 
-RIDDLE = re.compile(r"(How|What|When|Where|Whether|Which|Who|Whose|Why)\b")
-"""A docstring opens with the noun or the verb that it describes."""
+RIDDLE = re.compile(r"(How|What|When|Where|Which|Who|Whose|Why)\b")
+"""A docstring opens with the noun or the verb that it describes. What answers yes or no may open with `Whether`."""
 
 
 def test_no_file_is_longer_than_a_reader_can_take_in() -> None:
@@ -24,7 +24,7 @@ def test_no_file_is_longer_than_a_reader_can_take_in() -> None:
     assert not long, f"more than {MOST_LINES} lines: {long}"
 
 
-def test_docstrings_of_modules_and_classes_open_with_what_they_describe() -> None:
+def test_docstrings_open_with_what_they_describe() -> None:
     riddles = [
         f"{module.path}:{line}: {text.splitlines()[0]}"
         for module in modules().values()
