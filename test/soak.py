@@ -1,8 +1,9 @@
 """`make soak`: suites again and again, alone and with both cores kept busy, to find what fails once in a while; and
-the campaign of random faults (`test.unit.replication.campaign`) with new seeds each time.
+the campaigns of random faults (`test.unit.replication.campaign`) and hostile packets (`test.crash.packets`) with new
+seeds each time.
 
-Usage: python -m test.soak [--rounds 20] [--busy 2] [--seeds 200] [PATH ...]; exits with 1 after the first round that
-failed, or if a seed did.
+Usage: python -m test.soak [--rounds 20] [--busy 2] [--seeds 200] [--packets 5000] [PATH ...]; exits with 1 after the
+first round that failed, or if a seed did.
 """
 
 from __future__ import annotations
@@ -52,14 +53,21 @@ def _campaign(count: int) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
+def _packets(count: int) -> bool:
+    """Hostile packets from a seed that is printed."""
+    command = [sys.executable, "-m", "test.crash.packets", "--examples", str(count)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--busy", type=int, default=2, help="busy processes in the second half")
     parser.add_argument("--seeds", type=int, default=200, help="of the campaign")
+    parser.add_argument("--packets", type=int, default=5000, help="conversations of hostile packets")
     parser.add_argument("paths", nargs="*", default=[str(_SUITE)], metavar="PATH")
     args = parser.parse_args()
-    if not _campaign(args.seeds) or not _rounds(args.paths, args.rounds):
+    if not _campaign(args.seeds) or not _packets(args.packets) or not _rounds(args.paths, args.rounds):
         return 1
     print(f"with {args.busy} busy processes:")
     with _busy(args.busy):

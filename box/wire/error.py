@@ -34,9 +34,9 @@ _CLIENT_TYPES: Final = frozenset({"ClientError", "CustomError", "AccessDeniedErr
 
 
 def wire_code(error: BoxError) -> int:
-    """The code that a reply shows: errors that are not a ClientError have one for their whole type."""
+    """The code that a reply shows, of 32 bits: errors that are not a ClientError have one for their whole type."""
     if error.type in _CLIENT_TYPES:
-        return error.code
+        return error.code & 0xFFFFFFFF
     return _CODES_OF_TYPES.get(error.type, ErrorCode.PROC_LUA)
 
 

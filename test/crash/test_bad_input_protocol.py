@@ -12,6 +12,7 @@ import pytest
 
 from box import Node
 from box.data.codec import decode_decimal
+from test.crash import packets
 from test.support import until
 
 KEYS = (0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x20, 0x21, 0x22, 0x23, 0x24, 0x26, 0x27, 0x28, 0x40, 0x43)
@@ -173,3 +174,49 @@ def test_a_decimal_that_no_memory_can_show_is_refused(body: bytes) -> None:
     """Cut, of a scale beyond 38, of more than 38 digits."""
     with pytest.raises(ValueError, match="decimal"):
         decode_decimal(body)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_hostile_packets_are_answered_by_the_protocol(seed: int) -> None:
+    """A short campaign of the grammar; `python -m test.crash.packets` runs longer ones."""
+    packets.campaign(120, seed)
+
+
+FOUND = {
+    "a type with higher bits": packets.Conversation("guest", [packet({0: 257, 1: 5}, LIST_AS_KEY)], 1 << 20),
+    "SQL with higher bits": packets.Conversation("user", [packet({0: 267, 1: 5}, b"\x81\x40\xa1x")], 1 << 20),
+    "an offset of 64 bits": packets.Conversation(
+        "user", [packet({0: 1, 1: 5}, msgpack.packb({0x10: 512, 0x12: 9, 0x13: 2**63, 0x20: []}))], 1 << 20
+    ),
+    "an error code of 33 bits": packets.Conversation(
+        "user", [packet({0: 8, 1: 5}, msgpack.packb({0x27: "box.error(...)", 0x21: [2**32 + 5]}))], 1 << 20
+    ),
+    "a negative error code": packets.Conversation(
+        "user", [packet({0: 8, 1: 5}, msgpack.packb({0x27: "box.error(...)", 0x21: [-5]}))], 1 << 20
+    ),
+}
+
+
+def test_what_the_grammar_has_found() -> None:
+    """Each is answered; the beginning of a conversation by the state is an answer of its own."""
+    with packets.target() as target:
+        for what, conversation in FOUND.items():
+            assert len(target.play(conversation)) == 1 + (conversation.state != "guest"), what
+
+
+def test_what_no_answer_may_hold() -> None:
+    """The check of the campaign fails for names of Python's and what is no reply."""
+    stack = {0: [{0: "ClientError", 3: "text"}]}
+    packets.check_reply({0: 0x8000 | 20, 1: 5}, {0x31: "Invalid MsgPack - packet body", 0x52: stack})
+    for header, body in (
+        ({0: 0x8000 | 20}, {0x31: "KeyError: 257", 0x52: stack}),
+        ({0: 0x8000 | 20}, {0x31: "Indices for islice() ... (struct.error)", 0x52: stack}),
+        ({0: 0x8000 | 20}, {0x31: "text", 0x52: {}}),
+        ({0: 0x8000 | 20}, {0x31: 5, 0x52: stack}),
+        ({0: "x"}, {}),
+        ([], {}),
+    ):
+        with pytest.raises(AssertionError):
+            packets.check_reply(header, body)
+    with pytest.raises(AssertionError):
+        packets.check_answers(b"no reply")

@@ -174,3 +174,11 @@ def test_rates() -> None:
 def test_nil_uuid_greeting() -> None:
     """An instance without a UUID yet greets with zeros."""
     assert decode_greeting(encode_greeting(UUID(int=0), SALT)).uuid == UUID(int=0)
+
+
+@pytest.mark.parametrize(("code", "shown"), [(2**32 + 5, 5), (-1, 0xFFFFFFFF), (10**300, 0), (2**64, 0)])
+def test_codes_of_errors_have_32_bits(code: int, shown: int) -> None:
+    """A program may raise an error with any number, and it can be answered."""
+    reply = decode_row(reply_error(7, 77, BoxError(code, "as you wish"))[5:])
+    assert reply.type == 0x8000 | shown
+    assert decode_error_body(reply.type, reply.body).message == "as you wish"
