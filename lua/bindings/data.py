@@ -325,16 +325,16 @@ class DataBinding(Binding):
     @guarded("tuple_update")
     def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
         """`tuple:update()`: the new tuple, which fits the format of the old one's space."""
-        form = self._format(space_id)
-        new = apply_update(raw, unpack(ops), fmt=form)
-        form.validate(new)
-        return new
+        return self._changed(apply_update, raw, ops, space_id)
 
     @guarded("tuple_upsert")
     def tuple_upsert(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:
         """`tuple:upsert()`: the same, operations that cannot be applied are left out."""
+        return self._changed(apply_upsert, raw, ops, space_id)
+
+    def _changed(self, apply: Callable[..., bytes], raw: bytes, ops: bytes, space_id: int) -> bytes:
         form = self._format(space_id)
-        new = apply_upsert(raw, unpack(ops), fmt=form)
+        new = apply(raw, unpack(ops), fmt=form)
         form.validate(new)
         return new
 

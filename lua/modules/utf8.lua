@@ -1,9 +1,10 @@
 -- require('utf8'), also the global `utf8`: strings as sequences of code points. Positions count bytes in `next`, `len`
 -- and code points in `sub`.
 local python = require('internal.python')
+local encode = require('internal.code_point')
 
-local byte, char, sub = string.byte, string.char, string.sub
-local error, floor, type, tonumber, select = error, math.floor, type, tonumber, select
+local byte, sub = string.byte, string.sub
+local error, type, tonumber, select = error, type, tonumber, select
 
 local utf8 = {}
 
@@ -53,18 +54,6 @@ end
 local function skip(text, position)
     local _, after = decode(text, position)
     return after or position + 1
-end
-
-local function encode(code)
-    if code < 0x80 then
-        return char(code)
-    elseif code < 0x800 then
-        return char(0xc0 + floor(code / 64), 0x80 + code % 64)
-    elseif code < 0x10000 then
-        return char(0xe0 + floor(code / 4096), 0x80 + floor(code / 64) % 64, 0x80 + code % 64)
-    end
-    return char(0xf0 + floor(code / 262144), 0x80 + floor(code / 4096) % 64, 0x80 + floor(code / 64) % 64,
-        0x80 + code % 64)
 end
 
 local LAST_CODE = 0x10ffff

@@ -3,11 +3,12 @@
 -- A Lua string ends with a null byte in memory, so nothing here looks for the end: `p` points to the text, positions
 -- count from 0. Lines are counted when there is an error to be told.
 local ffi = require('ffi')
+local utf8_bytes = require('internal.code_point')
 local marks = require('internal.marks')
 
-local byte, char, find, format, gsub, match, sub = string.byte, string.char, string.find, string.format, string.gsub,
-    string.match, string.sub
-local concat, error, floor, max, setmetatable, tonumber = table.concat, error, math.floor, math.max, setmetatable, tonumber
+local byte, find, format, gsub, match, sub = string.byte, string.find, string.format, string.gsub, string.match,
+    string.sub
+local concat, error, max, setmetatable, tonumber = table.concat, error, math.max, setmetatable, tonumber
 local ffi_string = ffi.string
 
 ffi.cdef([[
@@ -76,18 +77,6 @@ local UNESCAPES = {
     ['"'] = '"', ['\\'] = '\\', ['/'] = '/', b = '\b', t = '\t', n = '\n', f = '\f', r = '\r',
 }
 
-local function utf8(code)
-    if code < 0x80 then
-        return char(code)
-    elseif code < 0x800 then
-        return char(0xC0 + floor(code / 64), 0x80 + code % 64)
-    elseif code < 0x10000 then
-        return char(0xE0 + floor(code / 4096), 0x80 + floor(code / 64) % 64, 0x80 + code % 64)
-    end
-    return char(0xF0 + floor(code / 262144), 0x80 + floor(code / 4096) % 64, 0x80 + floor(code / 64) % 64,
-                0x80 + code % 64)
-end
-
 local function hex4(text, position)
     local digits = match(text, '^%x%x%x%x', position)
     return digits and tonumber(digits, 16)
@@ -99,7 +88,7 @@ local function unicode_escape(text, position)
     if not code then
         return nil
     elseif code < 0xD800 or code > 0xDFFF then
-        return utf8(code), position + 6
+        return utf8_bytes(code), position + 6
     elseif code >= 0xDC00 or sub(text, position + 6, position + 7) ~= '\\u' then
         return nil
     end
@@ -107,7 +96,7 @@ local function unicode_escape(text, position)
     if not low or low < 0xDC00 or low > 0xDFFF then
         return nil
     end
-    return utf8((code - 0xD800) * 1024 + (low - 0xDC00) + 0x10000), position + 12
+    return utf8_bytes((code - 0xD800) * 1024 + (low - 0xDC00) + 0x10000), position + 12
 end
 
 -- A string with escapes, of which the characters from `from` up to the first escape at `pos` are plain.

@@ -54,12 +54,10 @@ end
 
 bodies.get, bodies.min, bodies.max = bodies.select, bodies.select, bodies.select
 
-function bodies.insert(space_id, tuple)
-    return TYPE.insert, map(2, SPACE_ID, encode(space_id), TUPLE, encode_tuple(tuple))
-end
-
-function bodies.replace(space_id, tuple)
-    return TYPE.replace, map(2, SPACE_ID, encode(space_id), TUPLE, encode_tuple(tuple))
+for _, name in ipairs({'insert', 'replace'}) do
+    bodies[name] = function(space_id, tuple)
+        return TYPE[name], map(2, SPACE_ID, encode(space_id), TUPLE, encode_tuple(tuple))
+    end
 end
 
 function bodies.delete(space_id, index_id, key)
@@ -83,12 +81,10 @@ local function encode_args(args)
     return encode_tuple(args)
 end
 
-function bodies.call_17(name, args)
-    return TYPE.call_17, map(2, FUNCTION_NAME, encode(name), TUPLE, encode_args(args))
-end
-
-function bodies.call_16(name, args)
-    return TYPE.call_16, map(2, FUNCTION_NAME, encode(name), TUPLE, encode_args(args))
+for _, kind in ipairs({'call_16', 'call_17'}) do
+    bodies[kind] = function(name, args)
+        return TYPE[kind], map(2, FUNCTION_NAME, encode(name), TUPLE, encode_args(args))
+    end
 end
 
 bodies.count = bodies.call_16
