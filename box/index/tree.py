@@ -1,7 +1,4 @@
-"""TREE: an ordered index over a B-tree in C (the `BTrees` package).
-
-Which tree: QOBTree, whose keys are 64-bit unsigned numbers held without Python objects, for a unique index of
-one unsigned part; OOBTree otherwise (a signed 64-bit tree would lack half the range of `integer`).
+"""TREE: an ordered index.
 
 Keys are unique in the tree, as every entry needs its place:
 
@@ -10,159 +7,27 @@ Keys are unique in the tree, as every entry needs its place:
     unique with nullable      the key, then all of the primary key where the key has a nil: nils never collide
 
 A partial key is a prefix p of such tuples; the keys that start with p are those in [p, p + (TOP,)).
-
-The iterators of a BTree break or skip when the tree changes, and it has none that goes backwards. So a cursor
-remembers the last key it gave and seeks anew for each chunk; backwards it walks the leaves from right to
-left with the help of the nodes' pickling state, which is their public, stable description.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBTree, QOBucket
+from BTrees.QOBTree import QOBTree
 
 from box.data.keydef import NIL_PART, TOP, KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
-from box.index.base import Cursor, Entry, Index, IndexDef, IteratorType
-
-_Bounds = tuple[Any, Any, bool, bool]
-"""(least, greatest, least excluded, greatest excluded); None is no bound."""
+from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 
 _BYTES_AN_ENTRY: Final = 16
 """Bytes that the peer's tree takes for a tuple: a pointer and a hint."""
 
 
-class _PointCursor(Cursor):
-    """At most one entry, found by its full key."""
-
-    __slots__ = ("_find", "_key", "_spent")
-
-    def __init__(self, find: Callable[[SortKey], Entry | None], key: SortKey) -> None:
-        self._find = find
-        self._key = key
-        self._spent = False
-
-    def fetch(self, limit: int) -> list[Entry]:
-        if self._spent or limit < 1:
-            return []
-        self._spent = True
-        entry = self._find(self._key)
-        return [] if entry is None else [entry]
-
-    def rewind(self, used: int) -> None:
-        self._spent = self._spent and used > 0
-
-
-class _ForwardCursor(Cursor):
-    """Ascending: each chunk is a new range query that starts after the last key."""
-
-    __slots__ = ("_bounds", "_index", "_pairs", "_start")
-
-    def __init__(self, index: TreeIndex, bounds: _Bounds) -> None:
-        self._index = index
-        self._bounds = bounds
-        self._start = bounds
-        self._pairs: list[tuple[SortKey, Entry]] = []
-
-    def fetch(self, limit: int) -> list[Entry]:
-        self._start = self._bounds
-        pairs = self._pairs = list(islice(self._index._tree.items(*self._bounds), limit))
-        if not pairs:
-            return []
-        self._move(pairs[-1][0])
-        return [entry for _, entry in pairs]
-
-    def rewind(self, used: int) -> None:
-        if used == 0:
-            self._bounds = self._start
-        elif used < len(self._pairs):
-            self._move(self._pairs[used - 1][0])
-
-    def _move(self, last: SortKey) -> None:
-        _, high, _, high_excluded = self._bounds
-        self._bounds = (last, high, True, high_excluded)
-
-
-class _BackwardCursor(Cursor):
-    """Descending: leaf after leaf, from a fresh descent whenever the index has changed."""
-
-    __slots__ = ("_ahead", "_bounds", "_index", "_leaves", "_pairs", "_start", "_version")
-
-    def __init__(self, index: TreeIndex, bounds: _Bounds) -> None:
-        self._index = index
-        self._bounds = bounds
-        self._start = bounds
-        self._pairs: list[tuple[SortKey, Entry]] = []
-        self._seek()
-
-    def _seek(self) -> None:
-        self._version = self._index.version
-        self._leaves = _leaves_backwards(self._index._tree, self._bounds[1])
-        self._ahead: list[tuple[SortKey, Entry]] = []
-
-    def fetch(self, limit: int) -> list[Entry]:
-        if self._version != self._index.version:
-            self._seek()
-        ahead = self._ahead
-        while len(ahead) < limit and (leaf := next(self._leaves, None)) is not None:
-            found = list(leaf.items(*self._bounds))
-            found.reverse()
-            ahead += found
-            if not found and self._is_below(leaf):
-                break
-        self._start = self._bounds
-        pairs = self._pairs = ahead[:limit]
-        del ahead[:limit]
-        if pairs:
-            self._move(pairs[-1][0])
-        return [entry for _, entry in pairs]
-
-    def _is_below(self, leaf: Any) -> bool:
-        low = self._bounds[0]
-        return low is not None and len(leaf) > 0 and bool(leaf.minKey() < low)
-
-    def rewind(self, used: int) -> None:
-        if used == 0:
-            self._bounds = self._start
-        elif used < len(self._pairs):
-            self._move(self._pairs[used - 1][0])
-        else:
-            return
-        self._seek()
-
-    def _move(self, last: SortKey) -> None:
-        low, _, low_excluded, _ = self._bounds
-        self._bounds = (low, last, low_excluded, True)
-
-
-def _children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
-    """The children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one leaf."""
-    if isinstance(node, (OOBucket, QOBucket)):
-        return (), ()
-    state = node.__getstate__()
-    if state is None or len(state) == 1:
-        return (), ()
-    return state[0][::2], state[0][1::2]
-
-
-def _leaves_backwards(node: Any, high: SortKey | None) -> Iterator[Any]:
-    """Leaves from the one that may hold `high` (None: the last one) to the first. Valid while the tree stands still."""
-    nodes, keys = _children(node)
-    if not nodes:
-        yield node
-        return
-    last = len(keys) if high is None else bisect_right(keys, high)
-    for child in reversed(nodes[: last + 1]):
-        yield from _leaves_backwards(child, high)
-
-
-class TreeIndex(Index):
+class TreeIndex(OrderedIndex):
     """An ordered index."""
 
     def __init__(
@@ -178,60 +43,8 @@ class TreeIndex(Index):
         self._full_parts = len(own) if is_unique and not nils_repeat else -1
         part = self.cmp_def.parts[0]
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
-        self._tree: Any = QOBTree() if is_number else OOBTree()
-        self._size = 0
-        self.find = self._tree.get
-
-    def __len__(self) -> int:
-        return self._size
-
-    def put(self, sort_key: SortKey, entry: Entry) -> None:
-        if self._tree.insert(sort_key, entry):
-            self._size += 1
-        else:
-            self._tree[sort_key] = entry
-        self.version += 1
-
-    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
-        old = self.find(sort_key)
-        self._tree[sort_key] = entry
-        if old is None:
-            self._size += 1
-        self.version += 1
-        return old
-
-    def remove(self, sort_key: SortKey) -> None:
-        try:
-            del self._tree[sort_key]
-        except KeyError:
-            return
-        self._size -= 1
-        self.version += 1
-
-    def clear(self) -> None:
-        self._tree.clear()
-        self._size = 0
-        self.version += 1
-
-    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
-        self._tree.clear()
-        self._tree.update(pairs if isinstance(pairs, list) else list(pairs))
-        self._size = len(self._tree)
-        self.version += 1
-
-    def values_list(self) -> list[Entry]:
-        return list(self._tree.values())
-
-    def random(self, seed: int) -> Entry | None:
-        node = self._tree
-        while True:
-            nodes, _ = _children(node)
-            if not nodes:
-                break
-            seed, choice = divmod(seed, len(nodes))
-            node = nodes[choice]
-        values = list(node.values())
-        return values[seed % len(values)] if values else None
+        if is_number:
+            self._use_tree(QOBTree())
 
     def bsize(self) -> int:
         return _BYTES_AN_ENTRY * self._size
@@ -246,12 +59,12 @@ class TreeIndex(Index):
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
         kind = self.iterator_type(iterator)
         if kind is IteratorType.EQ and values and len(values) == self._full_parts:
-            return _PointCursor(self.find, self.key_def.parse(values, False))
+            return PointCursor(self.find, self.key_def.parse(values, False))
         prefix = self._prefix(values)
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
-        bounds = self._bounds(kind, prefix) if values else (None, None, False, False)
-        return _BackwardCursor(self, bounds) if kind.is_reverse else _ForwardCursor(self, bounds)
+        bounds = self._bounds(kind, prefix) if values else EVERYTHING
+        return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
         kind = self.iterator_type(iterator)
@@ -280,7 +93,7 @@ class TreeIndex(Index):
         parts = self.key_def.parse_parts(values)
         return parts[0] if self._is_one_pair else parts
 
-    def _bounds(self, kind: IteratorType, key: Any) -> _Bounds:
+    def _bounds(self, kind: IteratorType, key: Any) -> Bounds:
         after = key if self._is_bare else (*key, TOP)
         if kind in (IteratorType.EQ, IteratorType.REQ):
             return key, after, False, False
@@ -324,13 +137,16 @@ class SparseTreeIndex(TreeIndex):
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         key_of = self.key_of
         excluded = [part.fieldno for part in definition.parts if part.exclude_null]
-        get = self._tree.get
 
         def sparse_key_of(fields: list[Any]) -> SortKey:
             count = len(fields)
             return None if any(number < count and fields[number] is None for number in excluded) else key_of(fields)
 
         self.key_of = sparse_key_of
+
+    def _use_tree(self, tree: Any) -> None:
+        super()._use_tree(tree)
+        get = tree.get
         self.find = lambda sort_key: None if sort_key is None else get(sort_key)
 
     def put(self, sort_key: SortKey, entry: Entry) -> None:
@@ -344,8 +160,8 @@ class SparseTreeIndex(TreeIndex):
         if sort_key is not None:
             super().remove(sort_key)
 
-    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
-        super().load_sorted([(key, entry) for key, entry in pairs if key is not None])
+    def load_more(self, pairs: list[tuple[SortKey, Entry]]) -> None:
+        super().load_more([pair for pair in pairs if pair[0] is not None])
 
 
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:

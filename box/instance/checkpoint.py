@@ -14,8 +14,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
+from box.index.view import ListView, TupleView
 from box.instance.instance_state import InstanceState
 from box.instance.resources import Resources
+from box.instance.view_in_thread import ViewInThread
 from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
@@ -58,9 +60,12 @@ class Checkpoints:
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
         self._writer: SnapshotWriter | None = None
+        self._views: list[tuple[Space, ViewInThread]] = []
+        """Of the snapshot that is being written."""
         self._daemon: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
         self._is_requested = False
+        self._is_stopped = False
         self._due: float | None = None
         """The time of the daemon's next checkpoint, by the loop's clock."""
 
@@ -119,10 +124,20 @@ class Checkpoints:
             collector.checkpoint_is_in_progress = False
 
     async def _make(self) -> None:
-        spaces = [
-            SnapshotSpace(space.id, self.tuples_of(space), space.definition.opts.group_id)
-            for space in self._schema.snapshot_spaces()
+        self._views = views = [
+            (space, ViewInThread(self._loop, self.view_of(space))) for space in self._schema.snapshot_spaces()
         ]
+        try:
+            await self._write([SnapshotSpace(space.id, view, space.definition.opts.group_id) for space, view in views])
+        except BoxError as error:
+            if self._is_stopped and error.code == ErrorCode.SYSTEM:
+                raise client_error(ErrorCode.WAL_IO) from error
+            raise
+        finally:
+            self._close_views()
+
+    async def _write(self, spaces: list[SnapshotSpace]) -> None:
+        """The views were opened without a switch: the end of the log is theirs."""
         rollback_count = self._synchro.limbo.rollback_count
         start = await self._journal.begin_checkpoint()
         if self._synchro.limbo.rollback_count != rollback_count:
@@ -152,11 +167,16 @@ class Checkpoints:
         if not self.collector.is_paused:
             await self.collector.wait()
 
-    def tuples_of(self, space: Space) -> list[bytes]:
+    def _close_views(self) -> None:
+        for _, view in self._views:
+            view.close()
+        self._views = []
+
+    def view_of(self, space: Space) -> TupleView:
         """All tuples of a space. The values of sequences are written to their space only now."""
         if space.id == SpaceId.SEQUENCE_DATA:
-            return list(self._schema.sequence_data())
-        return self._tuples.read_view(space)
+            return ListView(self._schema.sequence_data())
+        return self._tuples.open_view(space)
 
     async def _inject_commit(self) -> None:
         values = self._errinj.values
@@ -252,6 +272,8 @@ class Checkpoints:
         """Give up the checkpoint that is being made, and make no more."""
         if self._writer is not None:
             self._writer.abort()
+        self._is_stopped = True
+        self._close_views()
         if self._daemon is not None:
             self._daemon.cancel()
             await asyncio.gather(self._daemon, return_exceptions=True)

@@ -32,6 +32,8 @@ from typing import Any
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
+from box.index import untracked
+from box.index.release import Releaser
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
 from box.instance.instance_state import InstanceState
@@ -123,6 +125,7 @@ class Instance:
         resources = self.resources
         self.schema = schema
         self.tuples = tuples
+        self.releaser = Releaser(self.loop)
         self.limbo = Limbo()
         self.mode = AccessMode(self.limbo, self._mode_changed)
         self.state = state = InstanceState(self.mode)
@@ -143,7 +146,7 @@ class Instance:
             synchro=self.synchro,
             sessions=self.sessions,
             collector=self.checkpoints.collector,
-            tuples_of=self.checkpoints.tuples_of,
+            view_of=self.checkpoints.view_of,
             clock=self.clock,
             log=self.log,
             errinj=self.errinj,
@@ -170,6 +173,7 @@ class Instance:
         """Tell the parts of each other's changes."""
         schema, limbo = self.schema, self.limbo
         schema.errinj = self.errinj
+        schema.release = self.releaser.release
         schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)
         schema.on_cluster_change.append(self.membership.on_cluster_change)
         self.state.on_instance_id += [
@@ -244,6 +248,7 @@ class Instance:
         for hook in self.on_schema_init:
             hook()
         self._process.enter()
+        untracked.watch()
         await self._reconfiguration.apply_initial()
         self.stats.start(self.loop)
         is_founder = await self._load()
@@ -336,4 +341,5 @@ class Instance:
         await self._opening.stop()
         self.synchro.abandon()
         self.checkpoints.unlock()
+        self.releaser.stop()
         self._process.leave()

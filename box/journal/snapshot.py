@@ -15,7 +15,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from box.errinj import ErrorInjections
@@ -39,11 +39,18 @@ _STAMP: Final = struct.Struct(">BBd").pack
 _U32: Final = struct.Struct(">BBI").pack
 
 
+class TupleSource(Protocol):
+    """Tuples that are given in slices."""
+
+    def fetch(self, limit: int) -> list[bytes]:
+        """The next tuples, in primary key order; [] at the end."""
+
+
 class SnapshotSpace(NamedTuple):
     """A space for a snapshot: its tuples in primary key order, frozen; `group_id` 1 for a local space."""
 
     space_id: int
-    tuples: Sequence[bytes]
+    tuples: Sequence[bytes] | TupleSource
     group_id: int = 0
 
 
@@ -130,8 +137,7 @@ class SnapshotWriter:
     def _write_rows(self, file: AppendFile, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row]) -> None:
         for space_id, tuples, group_id in spaces:
             body = insert_body_prefix(space_id)
-            for start in range(0, len(tuples), _SLICE):
-                part = tuples[start : start + _SLICE]
+            for part in _slices(tuples):
                 for block in self._encode(part, body, group_id):
                     self._write_block(file, block)
         rows = []
@@ -213,6 +219,15 @@ def is_complete(storage: Storage, path: str, meta: Meta) -> bool:
 
 def _same_point(one: Meta, other: Meta) -> bool:
     return (one.file_type, one.instance_uuid, one.vclock) == (other.file_type, other.instance_uuid, other.vclock)
+
+
+def _slices(tuples: Sequence[bytes] | TupleSource) -> Iterator[Sequence[bytes]]:
+    if isinstance(tuples, Sequence):
+        for start in range(0, len(tuples), _SLICE):
+            yield tuples[start : start + _SLICE]
+        return
+    while part := tuples.fetch(_SLICE):
+        yield part
 
 
 def write_snapshot(

@@ -30,6 +30,7 @@ from box.wire.row import Row, encode_packet
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
+    from box.index.view import TupleView
     from box.journal.journal import Journal
 
 _CHUNK_ROWS = 1000
@@ -223,7 +224,7 @@ def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
 
 
 async def send_read_view(
-    connection: PeerConnection, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, list[bytes]]]
+    connection: PeerConnection, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, TupleView]]
 ) -> None:
     """The rows of an initial join: for each space the body's bytes before the tuple, and its tuples.
 
@@ -231,10 +232,11 @@ async def send_read_view(
     """
     connection.write_rows([messages.vclock_row(vclock, sync=sync)])
     header = encode_header_of_snapshot_row(sync)
-    for prefix, tuples in spaces:
-        for start in range(0, len(tuples), _CHUNK_ROWS):
-            connection.write(b"".join([_packet(header, prefix, raw) for raw in tuples[start : start + _CHUNK_ROWS]]))
+    for prefix, view in spaces:
+        while tuples := view.fetch(_CHUNK_ROWS):
+            connection.write(b"".join([_packet(header, prefix, raw) for raw in tuples]))
             await connection.drain()
+            await asyncio.sleep(0)
 
 
 def encode_header_of_snapshot_row(sync: int) -> bytes:

@@ -38,10 +38,11 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
+    from box.index.view import TupleView
     from box.journal.journal import Journal
     from box.txn.synchro import LimboDriver
 
-ReadView = list[tuple[bytes, list[bytes]]]
+ReadView = list[tuple[bytes, "TupleView"]]
 """`(body prefix, tuples)` of each replicated space."""
 
 
@@ -219,9 +220,13 @@ class ReplicaRequests:
         """A consistent view of all replicated spaces; what it holds is confirmed and in the journal."""
         spaces = self._open_read_view()
         # Without a switch in between: the vclock covers exactly what the view shows.
-        vclock: VClock = await self.journal.sync()
-        await self._synchro.wait_confirm()
-        await send_read_view(connection, sync, vclock, spaces)
+        try:
+            vclock: VClock = await self.journal.sync()
+            await self._synchro.wait_confirm()
+            await send_read_view(connection, sync, vclock, spaces)
+        finally:
+            for _, view in spaces:
+                view.close()
         return vclock
 
     async def _fetch_snapshot(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:

@@ -28,6 +28,7 @@ from box.session import Sessions
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
+    from box.index.view import TupleView
     from box.journal.gc import GarbageCollector
     from box.journal.journal import Journal
     from box.schema.schema import Schema
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Replication:
-    """The parts above. `tuples_of` gives all tuples of a space without a switch, for joins."""
+    """The parts above. `view_of` opens a view of all tuples of a space without a switch, for joins."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Replication:
         synchro: LimboDriver,
         sessions: Sessions,
         collector: GarbageCollector,
-        tuples_of: Callable[[Space], list[bytes]],
+        view_of: Callable[[Space], TupleView],
         clock: Callable[[], float],
         log: Log,
         errinj: ErrorInjections,
@@ -60,7 +61,7 @@ class Replication:
         self._instance = instance
         self._collector = collector
         self._schema = schema
-        self._tuples_of = tuples_of
+        self._view_of = view_of
         options = ReplicationOptions(values)
         self.replicaset = ReplicaSet()
         self.sink = RowSink(
@@ -110,7 +111,7 @@ class Replication:
 
     def _open_read_view(self) -> ReadView:
         return [
-            (space.body_prefix(RequestType.INSERT), self._tuples_of(space))
+            (space.body_prefix(RequestType.INSERT), self._view_of(space))
             for space in self._schema.snapshot_spaces()
             if not space.is_local
         ]

@@ -14,6 +14,7 @@ from uuid import UUID
 from box.data import codec
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
+from box.index import Index
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
 from box.schema.function import Function
@@ -34,6 +35,10 @@ class Grant:
 def _entries(space: Space) -> Iterable[bytes]:
     """Tuples of a space whose index entries are the tuples themselves."""
     return space.primary.values_list() if space.primary is not None else ()
+
+
+def _clear(index: Index) -> None:
+    index.clear()
 
 
 class Schema:
@@ -84,6 +89,8 @@ class Schema:
         """Compiles the body of a persistent function into its `handle`; may raise ER_LOAD_FUNCTION."""
         self.unload_function: Callable[[Function], None] | None = None
         """Releases the `handle` of a function that is gone for good."""
+        self.release: Callable[[Index], None] = _clear
+        """Takes an index that nobody uses any more; set by the node, which frees it little by little."""
         self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries
         """The tuples that a format check or an index build goes through; versions are the transaction manager's."""
 

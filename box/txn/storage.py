@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from box.data.codec import unpack
 from box.data.show import tuple_str
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.view import ListView, TupleView, open_view
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -58,6 +59,10 @@ class TupleStorage:
 
     allows_yield: ClassVar[bool] = False
     """Whether an open transaction may wait for something: others would see its changes."""
+
+    def __init__(self) -> None:
+        self.waiting: set[Statement] = set()
+        """Statements of open transactions that wait nevertheless: changes of the dictionary, for an index build."""
 
     # -- reading
 
@@ -113,6 +118,19 @@ class TupleStorage:
     def read_view(self, space: Space) -> list[bytes]:
         """All tuples in the order of the primary index, as of now; changes on their way to the log are in it."""
         return [] if space.primary is None else space.primary.values_list()
+
+    def open_view(self, space: Space) -> TupleView:
+        """The same tuples, to be read in slices, without what a change of the dictionary that waits has written."""
+        primary = space.primary
+        if primary is None:
+            return ListView(())
+        return open_view(primary, [(key, entry) for key, entry in self._hidden(space, primary)])
+
+    def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
+        """The keys under which a view shows something else than the index has."""
+        for statement in self.waiting:
+            if statement.space is space:
+                yield primary.key_of(unpack(statement.first)), statement.old
 
     # -- changing
 

@@ -67,6 +67,17 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
 
     install(layout)
     stmt.on_rollback.append(lambda: install(before))
+    gone = [index for index in before.indexes.values() if index not in layout.indexes.values()]
+    added = [index for index in layout.indexes.values() if index not in before.indexes.values()]
+    if gone:
+        stmt.on_commit.append(lambda: _release(schema, gone))
+    if added:
+        stmt.on_rollback.append(lambda: _release(schema, added))
+
+
+def _release(schema: Schema, indexes: list[Index]) -> None:
+    for index in indexes:
+        schema.release(index)
 
 
 def check_format(schema: Schema, txn: DdlTransaction, space: Space, new_format: TupleFormat) -> None:

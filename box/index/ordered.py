@@ -1,0 +1,269 @@
+"""The container of TREE and HASH: entries in the order of their keys, in a B-tree in C (the `BTrees` package).
+
+Which tree: QOBTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one unsigned
+part; OOBTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a tree takes
+longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's would not.
+
+The iterators of a BTree break or skip when the tree changes, and it has none that goes backwards. So a cursor
+remembers the last key it gave and seeks anew for each chunk; backwards it walks the leaves from right to
+left with the help of the nodes' pickling state, which is their public, stable description.
+
+`listeners` hear of every change just before it is made: views that keep what was (`box.index.view`), and builds of
+other indexes, which take the change along (`box.schema.ddl.build`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+from BTrees.OOBTree import OOBTree, OOBucket
+from BTrees.QOBTree import QOBucket
+
+from box.data.keydef import KeyDef, SortKey
+from box.index.base import Cursor, Entry, Index, IndexDef
+
+Bounds = tuple[Any, Any, bool, bool]
+"""(least, greatest, least excluded, greatest excluded); None is no bound."""
+EVERYTHING: Final[Bounds] = (None, None, False, False)
+
+Listener = Callable[[SortKey, Entry | None, Entry | None], None]
+"""`listener(key, old, new)`: the entry of a key is about to change; None: there is none. Must not fail."""
+
+
+class OrderedIndex(Index):
+    """The container. Subclasses say which keys there are, and who may ask for what."""
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        self.listeners: list[Listener] = []
+        self._use_tree(OOBTree())
+
+    def _use_tree(self, tree: Any) -> None:
+        self._tree: Any = tree
+        self._size = len(tree)
+        self.find = tree.get
+
+    def __len__(self) -> int:
+        return self._size
+
+    def put(self, sort_key: SortKey, entry: Entry) -> None:
+        if self.listeners:
+            self._tell(sort_key, entry)
+        if self._tree.insert(sort_key, entry):
+            self._size += 1
+        else:
+            self._tree[sort_key] = entry
+        self.version += 1
+
+    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
+        if self.listeners:
+            self._tell(sort_key, entry)
+        old = self.find(sort_key)
+        self._tree[sort_key] = entry
+        if old is None:
+            self._size += 1
+        self.version += 1
+        return old
+
+    def remove(self, sort_key: SortKey) -> None:
+        if self.listeners:
+            self._tell(sort_key, None)
+        try:
+            del self._tree[sort_key]
+        except KeyError:
+            return
+        self._size -= 1
+        self.version += 1
+
+    def _tell(self, sort_key: SortKey, new: Entry | None) -> None:
+        old = self.find(sort_key)
+        if old is not None or new is not None:
+            for listener in tuple(self.listeners):
+                listener(sort_key, old, new)
+
+    def clear(self) -> None:
+        self._tree.clear()
+        self._size = 0
+        self.version += 1
+
+    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
+        self._tree.clear()
+        self.load_more(pairs if isinstance(pairs, list) else list(pairs))
+        self.end_load()
+
+    def load_more(self, pairs: list[tuple[SortKey, Entry]]) -> None:
+        """Add entries while nobody else uses the index; the quickest if their keys ascend. Then call `end_load`."""
+        self._tree.update(pairs)
+
+    def end_load(self) -> None:
+        """Count the entries."""
+        self._size = len(self._tree)
+        self.version += 1
+
+    def new_tree(self) -> Any:
+        """An empty tree for the same keys."""
+        return type(self._tree)()
+
+    def values_list(self) -> list[Entry]:
+        return list(self._tree.values())
+
+    def detach(self) -> Any:
+        """Become empty at once. Gives the tree with everything that was in it, for `box.index.release`."""
+        tree = self._tree
+        self._use_tree(type(tree)())
+        self.version += 1
+        return tree
+
+    def random(self, seed: int) -> Entry | None:
+        node = self._tree
+        while True:
+            nodes, _ = children(node)
+            if not nodes:
+                break
+            seed, choice = divmod(seed, len(nodes))
+            node = nodes[choice]
+        values = list(node.values())
+        return values[seed % len(values)] if values else None
+
+
+class PointCursor(Cursor):
+    """At most one entry, found by its full key."""
+
+    __slots__ = ("_find", "_key", "_spent")
+
+    def __init__(self, find: Callable[[SortKey], Entry | None], key: SortKey) -> None:
+        self._find = find
+        self._key = key
+        self._spent = False
+
+    def fetch(self, limit: int) -> list[Entry]:
+        if self._spent or limit < 1:
+            return []
+        self._spent = True
+        entry = self._find(self._key)
+        return [] if entry is None else [entry]
+
+    def rewind(self, used: int) -> None:
+        self._spent = self._spent and used > 0
+
+
+class ForwardCursor(Cursor):
+    """Ascending: each chunk is a new range query that starts after the last key.
+
+    `bounds` is what is left, `pairs` the last chunk with its keys.
+    """
+
+    __slots__ = ("_index", "_start", "bounds", "pairs")
+    is_reverse: ClassVar[bool] = False
+
+    def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
+        self._index = index
+        self.bounds = bounds
+        self._start = bounds
+        self.pairs: list[tuple[SortKey, Entry]] = []
+
+    def fetch(self, limit: int) -> list[Entry]:
+        self._start = self.bounds
+        pairs = self.pairs = list(islice(self._index._tree.items(*self.bounds), limit))
+        if not pairs:
+            return []
+        self._move(pairs[-1][0])
+        return [entry for _, entry in pairs]
+
+    def rewind(self, used: int) -> None:
+        if used == 0:
+            self.bounds = self._start
+        elif used < len(self.pairs):
+            self._move(self.pairs[used - 1][0])
+
+    def resume(self, bounds: Bounds) -> None:
+        """Go on with these bounds."""
+        self.bounds = bounds
+
+    def _move(self, last: SortKey) -> None:
+        _, high, _, high_excluded = self.bounds
+        self.bounds = (last, high, True, high_excluded)
+
+
+class BackwardCursor(Cursor):
+    """Descending: leaf after leaf, from a fresh descent whenever the index has changed. As `ForwardCursor`."""
+
+    __slots__ = ("_ahead", "_index", "_leaves", "_start", "_version", "bounds", "pairs")
+    is_reverse: ClassVar[bool] = True
+
+    def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
+        self._index = index
+        self.bounds = bounds
+        self._start = bounds
+        self.pairs: list[tuple[SortKey, Entry]] = []
+        self._seek()
+
+    def _seek(self) -> None:
+        self._version = self._index.version
+        self._leaves = leaves_backwards(self._index._tree, self.bounds[1])
+        self._ahead: list[tuple[SortKey, Entry]] = []
+
+    def fetch(self, limit: int) -> list[Entry]:
+        if self._version != self._index.version:
+            self._seek()
+        ahead = self._ahead
+        while len(ahead) < limit and (leaf := next(self._leaves, None)) is not None:
+            found = list(leaf.items(*self.bounds))
+            found.reverse()
+            ahead += found
+            if not found and self._is_below(leaf):
+                break
+        self._start = self.bounds
+        pairs = self.pairs = ahead[:limit]
+        del ahead[:limit]
+        if pairs:
+            self._move(pairs[-1][0])
+        return [entry for _, entry in pairs]
+
+    def _is_below(self, leaf: Any) -> bool:
+        low = self.bounds[0]
+        return low is not None and len(leaf) > 0 and bool(leaf.minKey() < low)
+
+    def rewind(self, used: int) -> None:
+        if used == 0:
+            self.bounds = self._start
+        elif used < len(self.pairs):
+            self._move(self.pairs[used - 1][0])
+        else:
+            return
+        self._seek()
+
+    def resume(self, bounds: Bounds) -> None:
+        """Go on with these bounds."""
+        self.bounds = bounds
+        self._seek()
+
+    def _move(self, last: SortKey) -> None:
+        low, _, low_excluded, _ = self.bounds
+        self.bounds = (low, last, low_excluded, True)
+
+
+def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
+    """The children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one leaf."""
+    if isinstance(node, (OOBucket, QOBucket)):
+        return (), ()
+    state = node.__getstate__()
+    if state is None or len(state) == 1:
+        return (), ()
+    return state[0][::2], state[0][1::2]
+
+
+def leaves_backwards(node: Any, high: SortKey | None) -> Iterator[Any]:
+    """Leaves from the one that may hold `high` (None: the last one) to the first. Valid while the tree stands still."""
+    nodes, keys = children(node)
+    if not nodes:
+        yield node
+        return
+    last = len(keys) if high is None else bisect_right(keys, high)
+    for child in reversed(nodes[: last + 1]):
+        yield from leaves_backwards(child, high)

@@ -1,0 +1,85 @@
+"""Freeing the trees of indexes that are gone, a little in every turn of the loop.
+
+Two million tuples that lose their last owner in one call hold everybody up for the better part of a second.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, Handle
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from box.index.base import Index
+from box.index.ordered import OrderedIndex, children
+
+LEAVES_A_TURN: Final = 32
+"""Leaves of a tree that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
+
+
+class Releaser:
+    """Takes indexes that nobody uses any more. One of an instance."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[OrderedIndex] = deque()
+        self._leaves: Iterator[Any] | None = None
+        self._turn: Handle | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is left to be freed."""
+        return self._turn is None
+
+    def release(self, index: Index) -> None:
+        """Empty an index of a layout that was replaced for good. It stays whole while views are open on it."""
+        if isinstance(index, OrderedIndex) and len(index):
+            self._waiting.append(index)
+            if self._turn is None:
+                self._turn = self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._turn = None
+        if self._leaves is None:
+            self._leaves = self._next_tree()
+        if self._leaves is not None:
+            for _ in range(LEAVES_A_TURN):
+                leaf = next(self._leaves, None)
+                if leaf is None:
+                    self._leaves = None
+                    break
+                leaf.clear()
+        if self._leaves is not None or self._waiting:
+            # With nothing but views that are waited for there is no hurry.
+            pause = 0 if self._leaves is not None else 0.01
+            self._turn = self._loop.call_later(pause, self._go_on)
+
+    def _next_tree(self) -> Iterator[Any] | None:
+        for _ in range(len(self._waiting)):
+            index = self._waiting.popleft()
+            if not index.listeners:
+                return _taken_apart(index.detach())
+            self._waiting.append(index)
+        return None
+
+    def stop(self) -> None:
+        """Free the rest at once."""
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+        self._waiting.clear()
+        self._leaves = None
+
+
+def _taken_apart(tree: Any) -> Iterator[Any]:
+    """The leaves from the last to the first, let go by the nodes above. The caller empties each, which lets go of the
+    next one: a chain of leaves would otherwise be freed in one call."""
+    nodes = [tree]
+    while nodes:
+        node = nodes.pop()
+        below, _ = children(node)
+        if below:
+            node.clear()
+            nodes += below
+        else:
+            yield node

@@ -1,0 +1,46 @@
+"""Keeps Python's cyclic garbage collector away from the nodes of trees.
+
+A node of a B-tree is a container to the collector, which looks at every entry of it in each full collection: with two
+million tuples that takes a tenth of a second. The entries are bytes, and cycles do not go through a tree, so that
+reference counts free it all. Python has no way to say so; the C interface has one, for types that know better.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from typing import Any, Final
+
+from BTrees.OOBTree import OOBTree, OOBucket
+from BTrees.QOBTree import QOBTree, QOBucket
+
+_NODES: Final = frozenset({OOBTree, OOBucket, QOBTree, QOBucket})
+
+_untrack: Any = ctypes.pythonapi.PyObject_GC_UnTrack
+_untrack.argtypes = [ctypes.py_object]
+_untrack.restype = None
+
+
+def untrack_nodes(generation: int) -> None:
+    """Take the nodes of all trees in a generation out of the collector's lists."""
+    for found in gc.get_objects(generation=generation):
+        if type(found) in _NODES:
+            _untrack(found)
+
+
+def untrack_young_nodes() -> None:
+    """The same for all generations but the oldest."""
+    for generation in (0, 1):
+        untrack_nodes(generation)
+
+
+def _before_collection(phase: str, info: dict[str, int]) -> None:
+    """Nodes are born tracked; none gets as far as the oldest generation, where most of the time would go."""
+    if phase == "start" and info["generation"] >= 1:
+        untrack_young_nodes()
+
+
+def watch() -> None:
+    """From now on look for nodes before each longer collection of this process; safe to call again."""
+    if _before_collection not in gc.callbacks:
+        gc.callbacks.append(_before_collection)

@@ -1,0 +1,59 @@
+"""A view of tuples for another thread: the loop's thread reads a slice ahead and hands it over."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from asyncio import AbstractEventLoop
+from concurrent.futures import Future
+
+from box.index.view import TupleView
+
+
+class ViewInThread:
+    """Made on the loop's thread, where `close` is called as well; `fetch` is for one other thread and blocks."""
+
+    def __init__(self, loop: AbstractEventLoop, view: TupleView) -> None:
+        self._loop = loop
+        self._view = view
+        self._ahead: Future[list[bytes]] | None = None
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def fetch(self, limit: int) -> list[bytes]:
+        """The next tuples; [] at the end. Raises OSError (ECANCELED) once the view is closed."""
+        ahead = self._ahead or self._ask(limit)
+        tuples = ahead.result()
+        self._ahead = self._ask(limit) if tuples else None
+        return tuples
+
+    def _ask(self, limit: int) -> Future[list[bytes]]:
+        answer: Future[list[bytes]] = Future()
+        with self._lock:
+            self._ahead = answer
+            if self._is_closed:
+                answer.set_exception(_given_up())
+            else:
+                self._loop.call_soon_threadsafe(self._answer, answer, limit)
+        return answer
+
+    def _answer(self, answer: Future[list[bytes]], limit: int) -> None:
+        if answer.done():
+            return
+        try:
+            answer.set_result(self._view.fetch(limit))
+        except Exception as error:
+            answer.set_exception(error)
+
+    def close(self) -> None:
+        """Let go of the view; who waits for tuples learns of it."""
+        with self._lock:
+            self._is_closed = True
+            ahead = self._ahead
+        if ahead is not None and not ahead.done():
+            ahead.set_exception(_given_up())
+        self._view.close()
+
+
+def _given_up() -> OSError:
+    return OSError(errno.ECANCELED, "the view was given up")

@@ -1,0 +1,183 @@
+"""Views against a copy of what was there when they were opened; trees that are freed in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from typing import Any
+
+import pytest
+
+from box.data.codec import pack
+from box.data.keydef import PartDef
+from box.data.types import FieldType as T
+from box.index import Index, IndexDef, IteratorType, create_index
+from box.index.ordered import OrderedIndex, children
+from box.index.release import LEAVES_A_TURN, Releaser
+from box.index.untracked import untrack_young_nodes, watch
+from box.index.view import TupleView, open_view
+
+DEADLINE = 20
+_PARTS = {
+    "unsigned": (PartDef(0, T.UNSIGNED),),
+    "string": (PartDef(1, T.STRING),),
+    "two parts": (PartDef(1, T.STRING), PartDef(0, T.UNSIGNED)),
+}
+
+
+def row(number: int) -> list[Any]:
+    return [number, f"name {number * 7919 % 1009:04}"]
+
+
+def filled(parts: str, numbers: range, kind: str = "TREE") -> OrderedIndex:
+    index = create_index(IndexDef(512, 0, "pk", kind, True, _PARTS[parts]))
+    assert isinstance(index, OrderedIndex)
+    for number in numbers:
+        put(index, number, b"old")
+    return index
+
+
+def put(index: Index, number: int, mark: bytes) -> None:
+    index.put(index.key_of(row(number)), pack(row(number)) + mark)
+
+
+def change(index: Index, rnd: random.Random) -> None:
+    number = rnd.randrange(1200)
+    if rnd.random() < 0.5:
+        index.remove(index.key_of(row(number)))
+    else:
+        put(index, number, b"new%d" % rnd.randrange(10))
+
+
+def rest(view: TupleView) -> list[bytes]:
+    found = []
+    while tuples := view.fetch(7):
+        found += tuples
+    return found
+
+
+@pytest.mark.parametrize("kind", ["TREE", "HASH"])
+@pytest.mark.parametrize("parts", list(_PARTS))
+@pytest.mark.parametrize("changes", [0, 1, 40])
+def test_a_view_shows_what_was_there(parts: str, kind: str, changes: int) -> None:
+    """Whatever is put, replaced, removed and put again between two slices, behind the reader and before it."""
+    for seed in range(8):
+        rnd = random.Random(seed)
+        index = filled(parts, range(0, 1000, 1 + seed % 3), kind)
+        expected, found = index.values_list(), []
+        view = open_view(index)
+        while tuples := view.fetch(rnd.choice((1, 5, 60))):
+            found += tuples
+            for _ in range(changes):
+                change(index, rnd)
+        assert found == expected
+        assert not index.listeners
+
+
+@pytest.mark.parametrize("kind", [IteratorType.LE, IteratorType.GT, IteratorType.GE, IteratorType.LT])
+@pytest.mark.parametrize("parts", list(_PARTS))
+def test_a_view_of_a_part_of_an_index(parts: str, kind: IteratorType) -> None:
+    """From a key on, in either direction."""
+    for seed in range(8):
+        rnd = random.Random(seed)
+        index = filled(parts, range(1000))
+        key = row(400)[: len(_PARTS[parts])] if parts == "unsigned" else row(400)[1:2]
+        expected = list(index.scan(kind, key))
+        view, found = open_view(index, (), index.cursor(kind, key)), []
+        while tuples := view.fetch(rnd.choice((1, 30))):
+            found += tuples
+            for _ in range(20):
+                change(index, rnd)
+        assert found == expected
+
+
+def test_a_view_of_an_index_that_is_emptied_or_filled() -> None:
+    """More changes ahead than tuples are left."""
+    index = filled("unsigned", range(1000))
+    expected = index.values_list()
+    view = open_view(index)
+    found = view.fetch(10)
+    for number in range(1000):
+        index.remove(number)
+    assert found + rest(view) == expected
+    view = open_view(index)
+    for number in range(1000):
+        put(index, number, b"new")
+    assert view.fetch(10) == []
+
+
+def test_a_view_knows_better_than_the_index() -> None:
+    """Entries of others are replaced by those that are given."""
+    index = filled("unsigned", range(4))
+    view = open_view(index, [(1, None), (2, b"other"), (9, b"hidden")])
+    assert rest(view) == [index.find(0), b"other", index.find(3), b"hidden"]
+
+
+def test_the_memory_of_a_view_is_that_of_changes_ahead() -> None:
+    """Behind the reader nothing is kept, and what was read is forgotten."""
+    index = filled("unsigned", range(1000))
+    view: Any = open_view(index)
+    view.fetch(500)
+    for number in range(1000):
+        put(index, number, b"new")
+    assert len(view._before) == 500
+    view.fetch(250)
+    assert len(view._before) == 250
+    view.close()
+    assert view.fetch(10) == []
+    assert not index.listeners
+
+
+def test_an_index_is_freed_in_slices() -> None:
+    """A few leaves a turn; it is empty at once to whoever still looks."""
+
+    async def run() -> None:
+        index = filled("unsigned", range(20000))
+        leaves = len(children(index._tree)[0])
+        releaser = Releaser(asyncio.get_running_loop())
+        releaser.release(index)
+        turns = 0
+        while not releaser.is_idle:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > leaves / LEAVES_A_TURN
+        assert len(index) == 0
+        assert index.find(1) is None
+        assert index.values_list() == []
+
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
+
+
+def test_an_index_stays_whole_while_a_view_is_open() -> None:
+    """The view's tuples are freed when it is closed."""
+
+    async def run() -> None:
+        index = filled("unsigned", range(3000))
+        expected = index.values_list()
+        view = open_view(index)
+        releaser = Releaser(asyncio.get_running_loop())
+        releaser.release(index)
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+        assert rest(view) == expected
+        while not releaser.is_idle:
+            await asyncio.sleep(0.001)
+        assert len(index) == 0
+
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
+
+
+def test_the_garbage_collector_does_not_see_trees() -> None:
+    """Their nodes are not among what a full collection goes through."""
+    watch()
+    index = filled("unsigned", range(20000))
+    strings = filled("string", range(1000))
+    gc.collect()
+    nodes = [found for found in gc.get_objects() if found is index._tree or found is strings._tree]
+    leaves = {id(leaf) for leaf in children(index._tree)[0]}
+    assert nodes == []
+    assert leaves
+    assert not leaves & {id(found) for found in gc.get_objects()}
+    del index, strings
+    untrack_young_nodes()
