@@ -7,14 +7,17 @@ and the terminal of an interactive session. See the text of lua.bindings.binding
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from box.errors import fiber_is_cancelled
 from box.net import uri as uris
 from box.session import Context, Session
 from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
 from console.terminal import Terminal
+from lua.standard_output import OUTPUT
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
@@ -232,9 +235,23 @@ class Consoles:
         ctx.session.fd = 1
         self._push_to(ctx.session, self._print)
 
-    def _print(self, text: bytes) -> bool:
-        self._open_terminal().write(text.decode(errors="surrogateescape"))
-        return True
+    def _print(self, text: bytes) -> bool | int:
+        """True, or a token that wakes with it: a long answer, or a slow reader, keeps its own session waiting only."""
+        terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
+        if OUTPUT.takes_at_once(len(text)):
+            terminal.write(shown)
+            return True
+        runtime = self._runtime
+        token: int = runtime.new_token(lambda: runtime.fail(token, fiber_is_cancelled()))
+
+        def write() -> None:
+            terminal.write(shown)
+            with suppress(RuntimeError):  # the loop has ended
+                runtime.loop.call_soon_threadsafe(runtime.wake, token, True)
+
+        # Not one of the loop's own threads: those are waited for at its end, and a terminal may stand still for good.
+        threading.Thread(target=write, name="terminal", daemon=True).start()
+        return token
 
 
 class _Dialed(ConsoleConnection):

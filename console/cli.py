@@ -187,7 +187,7 @@ class Program:
         try:
             self._instance.node.errinj.apply_environment(os.environ)
         except BoxError as error:
-            print(error.message, file=sys.stderr)
+            streams.complain(error.message)
             await self._instance.stop()
             return 1
         self._instance.node.on_panic.append(self._die)
@@ -217,8 +217,8 @@ class Program:
     def _die(self) -> None:
         """The node has panicked: nothing else may happen in this process, no reply, no trigger."""
         self._instance.node.log.close()
-        streams.flush()
-        os._exit(1)
+        streams.INHERITED.restore()
+        os._exit(streams.finish(1))
 
     # -- the script --------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Program:
                 source = file.read()
             await self._chunk(source, f"@{script}", os.path.basename(script))
         elif options.script == "-" or self._reads_input():
-            source = await self._loop.run_in_executor(None, sys.stdin.buffer.read)
+            source = await streams.read_input()
             await self._chunk(source, "=stdin", "stdin")
 
     def _reads_input(self) -> bool:
@@ -309,7 +309,7 @@ class Program:
         if self._instance.node.state.is_configured:
             self._instance.node.log.say(level, text, fiber="main")
         else:
-            print(text, file=sys.stderr, flush=True)
+            streams.complain(text)
 
 
 def _error_text(error: BoxError) -> str:
@@ -327,10 +327,10 @@ def _check_script(path: str | None) -> int:
         with open(path, "rb") as file:
             file.read(1)
     except IsADirectoryError:
-        print(f"LuajitError: cannot read {path}: Is a directory\nfatal error, exiting the event loop", file=sys.stderr)
+        streams.complain(f"LuajitError: cannot read {path}: Is a directory\nfatal error, exiting the event loop")
         return 1
     except OSError as error:
-        print(f"Can't open script {path}: {error.strerror}")
+        streams.write(f"Can't open script {path}: {error.strerror}\n")
         return error.errno or 1
     return 0
 
@@ -340,7 +340,7 @@ def _check_directory() -> int:
     try:
         os.getcwd()
     except OSError as error:
-        print(f"lunabox: current directory: {error.strerror}", file=sys.stderr)
+        streams.complain(f"lunabox: current directory: {error.strerror}")
         return 1
     return 0
 
@@ -358,14 +358,22 @@ def _tune_collector() -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Entry point of `lunabox`."""
     streams.open_missing()
+    streams.INHERITED.make_blocking()
+    streams.tell_failures()
+    try:
+        return streams.finish(_run(arguments))
+    finally:
+        streams.INHERITED.restore()
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     except UsageError as error:
-        print(error, file=sys.stderr)
+        streams.complain(str(error))
         return USAGE_ERROR
     if options.show is not None:
         streams.write(_HELP if options.show == "help" else version_text())
-        streams.flush()
         return 0
     code = _check_script(options.script) or _check_directory()
     if code:
@@ -374,9 +382,7 @@ def main(arguments: list[str] | None = None) -> int:
     async def run() -> int:
         return await Program(options).run()
 
-    code = uvloop.run(run())
-    streams.flush()
-    return code
+    return uvloop.run(run())
 
 
 if __name__ == "__main__":

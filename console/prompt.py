@@ -6,11 +6,13 @@ empty input ends the session.
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import os
 import re
+import stat
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -18,7 +20,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import completion_is_selected
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.input import Input
+from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.output import Output
@@ -78,7 +80,7 @@ class PromptTerminal:
             key_bindings=self._bindings(),
             multiline=True,
             prompt_continuation=lambda width, _line, _wraps: " " * width,
-            input=source,
+            input=source or _own_terminal(),
             output=sink,
         )
 
@@ -122,18 +124,58 @@ class PromptTerminal:
         return bindings
 
 
+def _own_terminal() -> Input | None:
+    """The terminal of standard input, with flags of its own.
+
+    The event loop makes what it reads non-blocking, and a terminal's standard input and output are mostly one: what
+    does not fit its buffer would be lost to whatever writes there. None where the terminal's file is out of reach.
+    """
+    try:
+        descriptor = os.open(os.ttyname(sys.stdin.fileno()), os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return None
+    return create_input(open(descriptor))  # it is open as long as the session
+
+
+class PrivateHistory(FileHistory):
+    """A history that nobody else may read: passwords are entered at consoles. Raises OSError for what is no file.
+
+    A file that cannot be read or written later on costs the history, nothing more.
+    """
+
+    def __init__(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "not a file", path)
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+        super().__init__(path)
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            return super().load_history_strings()
+        except OSError:
+            return ()
+
+    def store_string(self, string: str) -> None:
+        with suppress(OSError):
+            super().store_string(string)
+
+
 class LineTerminal:
     """Standard input that is no tty: statements of as many lines as they need, no prompt."""
 
     def __init__(self) -> None:
+        self._lines = streams.InputLines()
         self._syntax = Syntax()
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
         """One statement, or None at the end of the input."""
-        loop = asyncio.get_running_loop()
         text: str = ""
         while True:
-            line: str = await loop.run_in_executor(None, streams.read_line)
+            line = await self._lines.next()
             if not line:
                 return text or None
             text += line.rstrip("\n")
@@ -147,11 +189,14 @@ class LineTerminal:
 
 
 def default_history() -> History:
-    """The history in the home directory; in memory where there is none."""
+    """The history in the home directory; in memory where there can be none."""
     home = os.environ.get("HOME")
     if not home or not os.access(home, os.W_OK):
         return InMemoryHistory()
-    return FileHistory(str(Path(home) / HISTORY))
+    try:
+        return PrivateHistory(str(Path(home) / HISTORY))
+    except OSError:
+        return InMemoryHistory()
 
 
 def open_terminal(complete: Complete) -> Terminal:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-import io
+import asyncio
+import fcntl
 import os
+import select
 import sys
+import threading
 from contextlib import suppress
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+from lua.standard_output import OUTPUT
+
+_T = TypeVar("_T")
+
+_READ_SIZE: Final = 65536
 
 
 def open_missing() -> None:
@@ -23,27 +34,131 @@ def open_missing() -> None:
         setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it lives as long as the process
 
 
+class InheritedFlags:
+    """The status flags of the standard descriptors, which they share with the shell and with other programs.
+
+    A description that does not block loses what the C library's streams write, such as `io.write` in Lua.
+    """
+
+    def __init__(self) -> None:
+        self._flags: dict[int, int] = {}
+
+    def make_blocking(self) -> None:
+        """Remember the flags, and block while this process has the descriptors."""
+        for number in range(3):
+            with suppress(OSError):
+                self._flags[number] = flags = fcntl.fcntl(number, fcntl.F_GETFL)
+                if flags & os.O_NONBLOCK:
+                    fcntl.fcntl(number, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+
+    def restore(self) -> None:
+        """Give the descriptors back as they were."""
+        for number, flags in self._flags.items():
+            with suppress(OSError):
+                if fcntl.fcntl(number, fcntl.F_GETFL) != flags:
+                    fcntl.fcntl(number, fcntl.F_SETFL, flags)
+
+
+INHERITED = InheritedFlags()
+"""There is one set of them in a process."""
+
+
+def tell_failures() -> None:
+    """Say on standard error, once, that standard output cannot be written."""
+    OUTPUT.on_failure = lambda error: complain(f"lunabox: standard output: {error.strerror}")
+
+
 def write(text: str) -> None:
-    """To standard output, bytes that are no UTF-8 as they came. A reader that has gone is no error."""
-    with suppress(OSError):
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.flush()
-            sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
-        else:  # somebody has put a stream of text there, as tests and terminals do
-            sys.stdout.write(text)
-        sys.stdout.flush()
+    """To standard output, bytes that are no UTF-8 as they came. Blocks while its reader is slow; raises nothing."""
+    OUTPUT.write(text.encode(errors="surrogateescape"))
 
 
-def read_line() -> str:
-    """Of standard input, with its end; blocks. Bytes that are no UTF-8 become surrogates; empty: the end."""
-    return sys.stdin.buffer.readline().decode(errors="surrogateescape")
+def complain(text: str) -> None:
+    """A line to standard error, if it can be written."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
 
 
-def flush() -> None:
-    """Write what is left. If nobody reads any more it goes nowhere, and Python's own end is silent, too."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        descriptor = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(descriptor, sys.stdout.fileno())
-        os.close(descriptor)
+class InputLines:
+    """Lines of standard input, for one reader.
+
+    They are read in a thread that nobody waits for at the end of the program: a line may never come. It reads the
+    descriptor itself, because the interpreter cannot end while a thread is inside of `sys.stdin`.
+    """
+
+    def __init__(self) -> None:
+        self._wanted: SimpleQueue[asyncio.Future[str]] = SimpleQueue()
+        self._rest = bytearray()
+        self._thread: threading.Thread | None = None
+
+    async def next(self) -> str:
+        """A line with its end, empty at the end of the input. Bytes that are no UTF-8 become surrogates."""
+        line: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="input", daemon=True)
+            self._thread.start()
+        self._wanted.put(line)
+        return await line
+
+    def _run(self) -> None:
+        while True:
+            wanted = self._wanted.get()
+            line = self._read().decode(errors="surrogateescape")
+            with suppress(RuntimeError):  # the loop has ended
+                wanted.get_loop().call_soon_threadsafe(_settle, wanted, line)
+
+    def _read(self) -> bytes:
+        searched = 0
+        while (end := self._rest.find(b"\n", searched)) < 0:
+            searched = len(self._rest)
+            data = _read_some()
+            if not data:
+                end = len(self._rest) - 1
+                break
+            self._rest += data
+        line = bytes(self._rest[: end + 1])
+        del self._rest[: end + 1]
+        return line
+
+
+async def read_input() -> bytes:
+    """All of standard input, read in a thread that nobody waits for at the end of the program."""
+    loop = asyncio.get_running_loop()
+    everything: asyncio.Future[bytes] = loop.create_future()
+
+    def read() -> None:
+        data = b"".join(iter(_read_some, b""))
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_settle, everything, data)
+
+    threading.Thread(target=read, name="input", daemon=True).start()
+    return await everything
+
+
+def _read_some() -> bytes:
+    """Empty at the end of the input, and where the terminal has hung up."""
+    while True:
+        try:
+            return os.read(0, _READ_SIZE)
+        except BlockingIOError:
+            _wait_for_input()
+        except OSError:
+            return b""
+
+
+def _settle(future: asyncio.Future[_T], value: _T) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _wait_for_input() -> None:
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    poll.poll()
+
+
+def finish(code: int) -> int:
+    """Write what is left. The exit code: 1 in the place of 0 if something could not be written."""
+    OUTPUT.flush()
+    return 1 if code == 0 and OUTPUT.failure is not None else code

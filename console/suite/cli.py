@@ -43,9 +43,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
     except OSError as error:  # a report that nobody reads any more, or that has no space
-        streams.flush()
-        print(f"lunabox-test: {error.strerror}", file=sys.stderr)
-        return 2
+        streams.complain(f"lunabox-test: {error.strerror}")
+        return streams.finish(2)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgpack
 
 from lua.boundary import decode_error
+from lua.standard_output import OUTPUT
 
 if TYPE_CHECKING:
     from lua.runtime import Runtime
@@ -33,7 +32,7 @@ class FiberBinding:
         version: str,
     ) -> None:
         self._runtime = runtime
-        self._write = write or _write_to_stdout
+        self._write = write or OUTPUT.write
         self._on_exit = on_exit or _exit_process
         self._clock = clock
         self._getcwd = getcwd
@@ -99,17 +98,6 @@ def _named_errors() -> list[tuple[int, str]]:
     return [(number, name) for name, number in vars(errno).items() if name.startswith("E") and isinstance(number, int)]
 
 
-def _write_to_stdout(text: bytes) -> None:
-    """A reader that has gone, or a full disk, is no error of `print`, as in the peer."""
-    with suppress(OSError):
-        if hasattr(sys.stdout, "buffer"):
-            sys.stdout.buffer.write(text)
-        else:  # a stream of text, as the one that keeps output above the prompt
-            sys.stdout.write(text.decode(errors="replace"))
-        sys.stdout.flush()
-
-
 def _exit_process(code: int) -> None:
-    with suppress(OSError):
-        sys.stdout.flush()
+    OUTPUT.flush()
     os._exit(code)

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from box.errors import fiber_is_cancelled
 from lua.runtime import Runtime
 
 READ, WRITE = 1, 2
+_STANDARD = 2
+"""The last descriptor that is shared with whoever started the process."""
+
+
+@contextmanager
+def _flags_kept(descriptor: int) -> Iterator[None]:
+    """The event loop makes non-blocking what it watches. A standard descriptor stays as it is: what does not fit a
+    terminal's buffer would be lost to the C library."""
+    if descriptor > _STANDARD:
+        yield
+        return
+    is_blocking = os.get_blocking(descriptor)
+    try:
+        yield
+    finally:
+        os.set_blocking(descriptor, is_blocking)
 
 
 @dataclass(eq=False, slots=True)
@@ -70,6 +89,10 @@ class Poll:
         wanted = 0
         for waiter in self._waiters.get(fd, ()):
             wanted |= waiter.mask
+        with _flags_kept(fd):
+            self._tell_loop(fd, wanted)
+
+    def _tell_loop(self, fd: int, wanted: int) -> None:
         loop = self._runtime.loop
         if wanted & READ:
             loop.add_reader(fd, self._fire, fd, READ)

@@ -25,6 +25,7 @@ class Screen:
 
     def __init__(self, directory: Path) -> None:
         self._controller, terminal = pty.openpty()
+        self.terminal = terminal
         self.process = subprocess.Popen(
             [sys.executable, "-m", "console"],
             stdin=terminal,
@@ -35,7 +36,6 @@ class Screen:
             start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # keys such as Ctrl-C become signals
         )
-        os.close(terminal)
         self._seen = ""
 
     def send(self, text: str) -> None:
@@ -57,6 +57,16 @@ class Screen:
                 raise AssertionError(f"ended before {pattern!r}: {self._seen!r}") from None
             self._seen += re.sub(r"\x1b(\[[0-9;?]*[a-zA-Z]|[()=>][0-9A-B]?)", "", data.decode(errors="replace"))
 
+    def read_slowly(self, until: bytes, seconds: float = 60.0) -> bytes:
+        """What the terminal gets from now on, with a pause for every few kilobytes."""
+        deadline, received = time.monotonic() + seconds, bytearray()
+        while until not in received[-4096 - len(until) :]:
+            assert time.monotonic() < deadline, bytes(received[-1000:])
+            if select.select([self._controller], [], [], 0.1)[0]:
+                received += os.read(self._controller, 4096)
+                time.sleep(0.001)
+        return bytes(received)
+
     def enter(self, statement: str, answer: str) -> None:
         """One statement, its answer, and the prompt again."""
         self.send(statement + "\r")
@@ -65,6 +75,8 @@ class Screen:
 
     def hang_up(self) -> None:
         """The terminal goes away."""
+        os.close(self.terminal)
+        self.terminal = -1
         os.close(self._controller)
         self._controller = -1
 
@@ -72,6 +84,8 @@ class Screen:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        if self.terminal >= 0:
+            os.close(self.terminal)
         if self._controller >= 0:
             os.close(self._controller)
 

@@ -1,0 +1,144 @@
+"""Standard output of the process: what is written arrives, whatever the descriptor is.
+
+A descriptor that does not block (whoever shares the terminal may have switched that on) is waited for, a short write
+is continued. A reader that has gone is no error, as for the peer's `print`; any other failure is told once.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TextIO
+
+_GONE: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
+"""The reader has ended, the terminal has hung up, there never was anything."""
+_PATIENCE: Final = 1.0
+
+
+class StandardOutput:
+    """Writes to `sys.stdout` as it is at that moment: programs and tests replace it. For any thread."""
+
+    def __init__(self) -> None:
+        self.failure: OSError | None = None
+        """The first error that was not a reader's end."""
+        self.on_failure: Callable[[OSError], None] = _ignore
+        self._lock = threading.Lock()
+
+    def write(self, data: bytes) -> None:
+        """All of it, in one piece among those of other threads. Blocks as long as the reader does not read."""
+        stream = sys.stdout
+        if stream is None:
+            return
+        try:
+            descriptor = _descriptor(stream)
+            if descriptor is None:
+                _write_to_stream(stream, data)
+                return
+            with self._lock:
+                _flush(stream, descriptor)
+                _write_all(descriptor, data)
+        except OSError as error:
+            self._fail(error)
+        except ValueError:  # the stream is closed
+            pass
+
+    def takes_at_once(self, size: int) -> bool:
+        """Whether so few bytes can be written without waiting, as far as one can know."""
+        try:
+            descriptor = None if sys.stdout is None else _descriptor(sys.stdout)
+        except (OSError, ValueError):
+            return True
+        return descriptor is None or (size <= select.PIPE_BUF and _is_ready(descriptor, 0))
+
+    def flush(self) -> None:
+        """Write what others have left in the stream. What cannot be written any more is forgotten, so that the
+        interpreter's own end says nothing of it."""
+        if sys.stdout is None:
+            return
+        try:
+            descriptor = _descriptor(sys.stdout)
+            if descriptor is None:
+                sys.stdout.flush()
+            else:
+                self._flush_in_time(sys.stdout, descriptor)
+        except OSError as error:
+            self._fail(error)
+            _lead_nowhere()
+        except ValueError:  # the stream is closed
+            pass
+
+    def _flush_in_time(self, stream: TextIO, descriptor: int) -> None:
+        """A thread whose reader stands still is not waited for: the process is about to end."""
+        if self._lock.acquire(timeout=_PATIENCE):
+            try:
+                _flush(stream, descriptor)
+            finally:
+                self._lock.release()
+
+    def _fail(self, error: OSError) -> None:
+        if self.failure is None and error.errno not in _GONE:
+            self.failure = error
+            self.on_failure(error)
+
+
+def _ignore(error: OSError) -> None:
+    """Nobody wants to know."""
+
+
+def _descriptor(stream: TextIO) -> int | None:
+    """The descriptor below a stream of the interpreter's kind, None for another."""
+    if not isinstance(stream, io.TextIOWrapper):
+        return None
+    try:
+        return stream.fileno()
+    except io.UnsupportedOperation:
+        return None
+
+
+def _write_to_stream(stream: TextIO, data: bytes) -> None:
+    if hasattr(stream, "buffer"):
+        stream.buffer.write(data)
+    else:  # a stream of text, as the one that keeps output above the prompt
+        stream.write(data.decode(errors="replace"))
+    stream.flush()
+
+
+def _flush(stream: TextIO, descriptor: int) -> None:
+    while True:
+        try:
+            stream.flush()
+            return
+        except BlockingIOError:
+            _is_ready(descriptor, None)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            _is_ready(descriptor, None)
+
+
+def _is_ready(descriptor: int, milliseconds: int | None) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(milliseconds))
+
+
+def _lead_nowhere() -> None:
+    with suppress(OSError, ValueError):
+        descriptor = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(descriptor, sys.stdout.fileno())
+        os.close(descriptor)
+
+
+OUTPUT: Final = StandardOutput()
+"""There is one in a process."""

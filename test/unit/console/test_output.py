@@ -1,0 +1,233 @@
+"""Output of the program to descriptors that are slow, full or do not block: nothing written is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from console.prompt import PrivateHistory
+from test.unit.console.test_prompt_terminal import Screen
+
+COMMAND = [sys.executable, "-m", "console"]
+
+ROWS = 5000
+SELECT = f"""
+    local s = box.schema.space.create('s') s:create_index('pk')
+    for key = 1, {ROWS} do s:insert{{key, ('x'):rep(40)}} end
+"""
+
+
+def flags(descriptor: int) -> int:
+    return fcntl.fcntl(descriptor, fcntl.F_GETFL)
+
+
+def make_pair(kind: str) -> tuple[int, int]:
+    """The reader's end and the writer's."""
+    if kind == "pipe":
+        return os.pipe()
+    if kind == "socket":
+        one, other = socket.socketpair()
+        return one.detach(), other.detach()
+    reader, writer = pty.openpty()
+    tty.setraw(writer)
+    return reader, writer
+
+
+def read_slowly(reader: int, process: subprocess.Popen[bytes], seconds: float = 60) -> bytes:
+    """Everything until the process has ended, in small pieces with pauses."""
+    received, deadline = bytearray(), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ready, _, _ = select.select([reader], [], [], 0.1)
+        if ready:
+            try:
+                received += os.read(reader, 1500)
+            except OSError:  # how a terminal ends
+                break
+            if len(received) % 4 == 0:
+                time.sleep(0.0005)
+        elif process.poll() is not None:
+            break
+    return bytes(received)
+
+
+@contextmanager
+def started(source: str, writer: int, **options: int) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen([*COMMAND, "-e", source], stdout=writer, **options)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "terminal"])
+@pytest.mark.parametrize("call", ["print(text)", "io.write(text, '\\n') io.stdout:flush()"])
+def test_a_slow_reader_gets_everything(call: str, kind: str, blocks: bool) -> None:
+    """Also where whoever has the other end made it non-blocking; the descriptor is given back as it was."""
+    reader, writer = make_pair(kind)
+    os.set_blocking(writer, blocks)
+    before = flags(writer)
+    source = f"for number = 1, 30 do local text = number .. (' x'):rep(10000) {call} end"
+    try:
+        with started(source, writer) as process:
+            received = read_slowly(reader, process)
+            assert process.wait(20) == 0
+        assert flags(writer) == before
+    finally:
+        os.close(writer)
+        os.close(reader)
+    assert [int(line.split()[0]) for line in received.decode().splitlines()] == list(range(1, 31))
+    assert received.count(b"x") == 300_000
+
+
+def test_a_wait_for_standard_input_leaves_the_terminal_as_it_is() -> None:
+    """Whoever waits for keys shares the flags of what is written to."""
+    reader, writer = make_pair("terminal")
+    source = """
+        print('ready')
+        require('socket').iowait(0, 'R', 10)
+        io.write(('x'):rep(100000), '\\n')
+    """
+    try:
+        with started(source, writer, stdin=writer) as process:
+            assert os.read(reader, 100).strip() == b"ready"
+            os.write(reader, b"k")
+            received = read_slowly(reader, process)
+            assert process.wait(20) == 0
+    finally:
+        os.close(writer)
+        os.close(reader)
+    assert received.count(b"x") == 100_000
+
+
+@pytest.fixture
+def screen(tmp_path: Path) -> Iterator[Screen]:
+    opened = Screen(tmp_path)
+    opened.expect("lunabox>")
+    opened.enter("box.cfg{log_level = 1}", "---")
+    yield opened
+    opened.close()
+
+
+def test_a_long_answer_on_a_slow_terminal(screen: Screen) -> None:
+    """Every row of a select arrives, once and in order."""
+    screen.enter(" ".join(SELECT.split()), "---")
+    screen.send("box.space.s:select{}\r")
+    answer = screen.read_slowly(until=b"\n...\r\n")
+    assert [int(key) for key in re.findall(rb"- \[(\d+), 'x{40}'\]", answer)] == list(range(1, ROWS + 1))
+    screen.enter("1 + 1", "- 2")
+
+
+def test_the_node_serves_while_a_terminal_stands_still(screen: Screen, tmp_path: Path) -> None:
+    """A long answer keeps its own session waiting and nobody else; a signal ends the program all the same."""
+    screen.enter("require('console').listen('unix/:./admin.sock')", "---")
+    screen.send("('x'):rep(1000000)\r")
+    screen.expect("xxxx")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(10)
+        client.connect(str(tmp_path / "admin.sock"))
+        client.sendall(b"6 * 7\n")
+        received = b""
+        while b"- 42" not in received:
+            received += client.recv(4096)
+    screen.process.send_signal(signal.SIGTERM)
+    assert screen.process.wait(20) == 0
+
+
+def test_what_a_fiber_prints_before_the_end_is_seen(screen: Screen) -> None:
+    """Beside a prompt that waits for a statement."""
+    screen.enter("function finish() require('fiber').sleep(0.05) print('last ' .. 'words') os.exit(3) end", "---")
+    screen.send("_ = require('fiber').create(finish)\r")
+    screen.expect("last words")
+    assert screen.process.wait(20) == 3
+
+
+@pytest.mark.parametrize("end", ["\x04", "os.exit()\r"])
+def test_the_flags_of_the_terminal_after_a_session(screen: Screen, end: str) -> None:
+    """The shell gets its terminal back as it was."""
+    before = flags(screen.terminal)
+    assert not before & os.O_NONBLOCK
+    screen.enter("1", "- 1")
+    assert flags(screen.terminal) == before
+    screen.send(end)
+    assert screen.process.wait(20) == 0
+    assert flags(screen.terminal) == before
+
+
+@pytest.mark.parametrize("mode", [None, 0o644])
+def test_the_history_is_nobody_elses(tmp_path: Path, mode: int | None) -> None:
+    """Passwords are entered at consoles. A file of an earlier version is closed to others, too."""
+    history = tmp_path / ".lunabox_history"
+    if mode is not None:
+        history.touch(mode)
+    screen = Screen(tmp_path)
+    try:
+        screen.expect("lunabox>")
+        screen.enter("box.schema.user.passwd = nil", "---")
+    finally:
+        screen.close()
+    assert history.stat().st_mode & 0o777 == 0o600
+    assert "passwd" in history.read_text()
+
+
+def test_a_history_that_is_no_file_is_left_alone(tmp_path: Path) -> None:
+    mode = os.stat("/dev/zero").st_mode
+    (tmp_path / ".lunabox_history").symlink_to("/dev/zero")
+    screen = Screen(tmp_path)
+    try:
+        screen.expect("lunabox>")
+        screen.enter("1 + 1", "- 2")
+        screen.enter("1 + 2", "- 3")
+    finally:
+        screen.close()
+    assert os.stat("/dev/zero").st_mode == mode
+
+
+def test_a_history_that_cannot_be_written_any_more_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    history = PrivateHistory(str(path))
+    path.unlink()
+    path.mkdir()
+    history.store_string("1 + 1")
+    assert list(history.load_history_strings()) == []
+
+
+def _wait(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("arguments", [["-i"], ["-e", "box.cfg{log = 'node.log'}", "-"]])
+def test_a_signal_ends_a_program_whose_input_stands_still(tmp_path: Path, arguments: list[str]) -> None:
+    """Nobody types, and nobody will."""
+    process = subprocess.Popen([*COMMAND, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tmp_path)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        process.stdin.write(b"box.cfg{log = 'node.log'}\n")
+        process.stdin.flush()
+        _wait(lambda: (tmp_path / "node.log").exists() and "ready to accept" in (tmp_path / "node.log").read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
