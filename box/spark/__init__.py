@@ -10,6 +10,9 @@
 | `columns`, `values` | columns of a space; MessagePack as Python values |
 | `reference`, `compiled`, `kernels`, `decoder` | blocks to Arrow batches: in Python, by numba, and the choice |
 | `conditions` | conditions on columns |
+| `moments`, `log_files`, `log_rows`, `cut` | `as_of`: files of a log, what took effect, one consistent cut |
+| `changes`, `overlay`, `merge` | the log laid over a snapshot, share by share |
+| `log_kernels`, `compiled_log` | rows of a log by compiled code |
 | `source_options`, `table`, `source` | the data source; only `source` and `export` import pyspark |
 | `export` | the command `lunabox-export` |
 """

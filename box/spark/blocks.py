@@ -43,14 +43,24 @@ class SkipLog(Protocol):
     def __call__(self, path: str, position: int, size: int, reason: str) -> None: ...
 
 
+class _CutOffError(XlogError):
+    """A block that the file ends before."""
+
+    __slots__ = ()
+
+
 class BlockFile:
     """One file. With `on_skip` broken blocks are reported there and passed over; else the first raises XlogError.
 
+    With `is_open` the file may still be written: it ends where its last whole block ends.
     A context manager. `meta` is decoded at once; `data` is the range from the first block to the EOF marker.
     """
 
-    def __init__(self, path: str, *, file_type: str = "SNAP", on_skip: SkipLog | None = None) -> None:
+    def __init__(
+        self, path: str, *, file_type: str = "SNAP", on_skip: SkipLog | None = None, is_open: bool = False
+    ) -> None:
         self.path = path
+        self._is_open = is_open
         self._on_skip = on_skip
         self._file: BinaryIO = open_file(path)
         try:
@@ -82,7 +92,7 @@ class BlockFile:
         end = self.size - xlog.MARKER_SIZE
         if self._read(max(end, 0), xlog.MARKER_SIZE) == xlog.EOF_MARKER:
             return end
-        if self._on_skip is None:
+        if self._on_skip is None and not self._is_open:
             raise self._error("no EOF marker: the file is cut off or still being written", self.size)
         return self.size
 
@@ -134,6 +144,8 @@ class BlockFile:
             try:
                 rows, end = self._block(position, wanted.end)
             except XlogError as error:
+                if self._is_open and isinstance(error, _CutOffError):
+                    return
                 if self._on_skip is None:
                     raise self._error(error.message, position) from None
                 end = self._after_broken(position, wanted.end)
@@ -146,10 +158,10 @@ class BlockFile:
         """The rows of the block at `position` and where it ends."""
         header = xlog.decode_fixheader(self._read(position, xlog.FIXHEADER_SIZE))
         if header is None or position + xlog.FIXHEADER_SIZE + header.length > limit:
-            raise XlogError("unexpected end of file")
+            raise _CutOffError("unexpected end of file")
         stored = self._file.read(header.length)
         if len(stored) < header.length:
-            raise XlogError("unexpected end of file")
+            raise _CutOffError("unexpected end of file")
         return xlog.decode_data(header, stored), position + xlog.FIXHEADER_SIZE + header.length
 
     def _after_broken(self, position: int, limit: int) -> int:

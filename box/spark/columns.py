@@ -22,6 +22,7 @@ from enum import Enum
 from itertools import chain
 from typing import Any, Final
 
+from box.data.types import FieldType
 from box.errors import BoxError, ErrorCode, illegal_params
 from box.spark.definitions import SpaceInfo
 from box.spark.values import UnreadValue, to_json
@@ -64,18 +65,16 @@ SQL_TYPES: Final = {
 """The Spark SQL type of a column of each kind; `string` for the others."""
 
 _KINDS: Final = {
-    "unsigned": Kind.INTEGER,
-    "integer": Kind.INTEGER,
-    "number": Kind.DOUBLE,
-    "double": Kind.DOUBLE,
-    "decimal": Kind.DECIMAL,
-    "string": Kind.STRING,
-    "uuid": Kind.UUID,
-    "boolean": Kind.BOOLEAN,
-    "varbinary": Kind.BINARY,
+    FieldType.UNSIGNED: Kind.INTEGER,
+    FieldType.INTEGER: Kind.INTEGER,
+    FieldType.NUMBER: Kind.DOUBLE,
+    FieldType.DOUBLE: Kind.DOUBLE,
+    FieldType.DECIMAL: Kind.DECIMAL,
+    FieldType.STRING: Kind.STRING,
+    FieldType.UUID: Kind.UUID,
+    FieldType.BOOLEAN: Kind.BOOLEAN,
+    FieldType.VARBINARY: Kind.BINARY,
 }
-# What formats of 1.6 called the types.
-_OLD_NAMES: Final = {"num": "unsigned", "uint": "unsigned", "str": "string", "int": "integer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +124,7 @@ def columns_of(space: SpaceInfo, *, unsigned: str = "long", rest: str | None = N
 
 
 def _column(name: str, number: int, type_name: str, is_nullable: bool, unsigned: str) -> Column:
-    type_name = type_name.lower()
-    kind = _KINDS.get(_OLD_NAMES.get(type_name, type_name), Kind.MIXED)
+    kind = _KINDS.get(FieldType.by_name(type_name) or FieldType.ANY, Kind.MIXED)
     if kind is Kind.INTEGER and unsigned == "decimal":
         kind = Kind.BIG_INTEGER
     return Column(name, kind, number, is_nullable or kind is Kind.MIXED)

@@ -11,12 +11,14 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from box.journal.xlog_errors import XlogError
 from box.spark import kernels
 from box.spark.columns import Column, Kind
 from box.spark.conditions import Condition, mask_of
+from box.spark.overlay import Overlay
 from box.spark.reference import constant_array, empty_columns, to_array, to_batch
 from box.spark.values import decode_fields, decode_value
 
@@ -26,26 +28,43 @@ _WHOLE: Final = frozenset({Kind.TUPLE, Kind.REST})
 
 
 class CompiledDecoder:
-    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns."""
+    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns.
+
+    `key_field` is a field that overlays compare.
+    """
 
     def __init__(
-        self, space_id: int, columns: Sequence[Column], schema: pa.Schema, conditions: Sequence[Condition]
+        self,
+        space_id: int,
+        columns: Sequence[Column],
+        schema: pa.Schema,
+        conditions: Sequence[Condition],
+        key_field: int | None = None,
     ) -> None:
         self._space_id = space_id
         self._columns = list(columns)
         self._schema = schema
         self._conditions = conditions
-        wanted = sorted({column.field for column in columns if column.kind not in (*_WHOLE, Kind.CONSTANT)})
+        wanted = sorted(
+            {column.field for column in columns if column.kind not in (*_WHOLE, Kind.CONSTANT)}
+            | ({key_field} if key_field is not None else set())
+        )
         self._lines = {field: line for line, field in enumerate(wanted)}
         self._slots = np.full(wanted[-1] + 1 if wanted else 0, -1, np.int64)
         self._slots[wanted] = range(len(wanted))
         self._starts = np.empty((len(wanted), _ROWS), np.int64)
         self._tuples = np.empty((2, _ROWS), np.int64)
 
-    def decode(self, rows: bytes) -> pa.RecordBatch:
-        """The tuples that pass the conditions. Raises XlogError, ILLEGAL_PARAMS for a value that does not fit."""
+    def decode(self, rows: bytes, overlay: Overlay | None = None) -> pa.RecordBatch:
+        """The tuples that pass the conditions, without those that an overlay takes.
+
+        Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
+        """
         block = np.frombuffer(rows, np.uint8)
         starts, tuples = self._find(block)
+        if overlay is not None:
+            left = self._untaken(overlay, rows, block, starts, tuples)
+            starts, tuples = starts[:, left], tuples[:, left]
         arrays: dict[str, pa.Array] = {}
         named = {column.name: column for column in self._columns}
         for name in dict.fromkeys(item.column for item in self._conditions):
@@ -78,6 +97,22 @@ class CompiledDecoder:
             self._starts = np.concatenate((self._starts, np.empty_like(self._starts)), axis=1)
             self._tuples = np.concatenate((self._tuples, np.empty_like(self._tuples)), axis=1)
 
+    def _untaken(
+        self, overlay: Overlay, rows: bytes, block: NDArray[np.uint8], starts: _Offsets, tuples: _Offsets
+    ) -> NDArray[np.bool_]:
+        """A mask of the tuples that the overlay leaves. Only those are asked for whose key may be changed."""
+        candidates = np.arange(tuples.shape[1])
+        if overlay.key_field is not None and overlay.key_field in self._lines:
+            line = np.ascontiguousarray(starts[self._lines[overlay.key_field]])
+            array = READERS[overlay.key_kind](block, line, overlay.key_kind)
+            if array is not None:
+                found = pc.is_in(array, value_set=overlay.first_parts)
+                candidates = np.flatnonzero(found.to_numpy(zero_copy_only=False))
+        left = np.ones(tuples.shape[1], np.bool_)
+        for row in candidates.tolist():
+            left[row] = not overlay.takes(rows[tuples[0, row] : tuples[1, row]])
+        return left
+
     def _array(
         self, column: Column, rows: bytes, block: NDArray[np.uint8], starts: _Offsets, tuples: _Offsets
     ) -> pa.Array:
@@ -89,7 +124,7 @@ class CompiledDecoder:
                 return to_array(column, lists)
             return to_array(column, [fields[column.field :] or None for fields in lists])
         line = np.ascontiguousarray(starts[self._lines[column.field]])
-        read = _READERS.get(column.kind)
+        read = READERS.get(column.kind)
         array = None if read is None else read(block, line, column.kind)
         if array is None or (array.null_count and not column.is_nullable):
             ends = np.empty_like(line)
@@ -161,7 +196,7 @@ def _uuids(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Array |
     return None if nulls < 0 else _assemble(pa.string(), len(starts), nulls, valid, ends, data)
 
 
-_READERS: Final = {
+READERS: Final = {
     Kind.INTEGER: _integers,
     Kind.BIG_INTEGER: _integers,
     Kind.DOUBLE: _doubles,

@@ -14,6 +14,7 @@ from box.journal.xlog_errors import XlogError
 from box.spark.blocks import Block, SkipLog
 from box.spark.columns import Column
 from box.spark.conditions import Condition
+from box.spark.overlay import Overlay
 from box.spark.reference import ReferenceDecoder
 
 _BATCH_BYTES: Final = 1 << 20
@@ -27,7 +28,7 @@ DECODERS: Final = ("auto", "compiled", "python")
 class Decoder(Protocol):
     """Turns the rows of blocks into a batch. Raises XlogError, ILLEGAL_PARAMS."""
 
-    def decode(self, rows: bytes) -> pa.RecordBatch: ...
+    def decode(self, rows: bytes, overlay: Overlay | None = None) -> pa.RecordBatch: ...
 
 
 def is_compiled(choice: str, size: int) -> bool:
@@ -44,18 +45,29 @@ def is_compiled(choice: str, size: int) -> bool:
 
 
 def new_decoder(
-    space_id: int, columns: Sequence[Column], schema: pa.Schema, conditions: Sequence[Condition], *, compiled: bool
+    space_id: int,
+    columns: Sequence[Column],
+    schema: pa.Schema,
+    conditions: Sequence[Condition],
+    *,
+    compiled: bool,
+    key_field: int | None = None,
 ) -> Decoder:
-    """A decoder for the tuples of one space; `schema` has a field for each column."""
+    """A decoder for the tuples of one space; `schema` has a field for each column, `key_field` is the field that
+    overlays compare."""
     if not compiled:
         return ReferenceDecoder(space_id, columns, schema, conditions)
     from box.spark.compiled import CompiledDecoder
 
-    return CompiledDecoder(space_id, columns, schema, conditions)
+    return CompiledDecoder(space_id, columns, schema, conditions, key_field)
 
 
 def decode_blocks(
-    decoder: Decoder, path: str, blocks: Iterable[Block], on_skip: SkipLog | None = None
+    decoder: Decoder,
+    path: str,
+    blocks: Iterable[Block],
+    on_skip: SkipLog | None = None,
+    overlay: Overlay | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of the blocks' tuples; empty ones are left out. Raises XlogError, ILLEGAL_PARAMS with file and position.
 
@@ -64,9 +76,11 @@ def decode_blocks(
     """
     for group in _groups(blocks):
         try:
-            batches = [decoder.decode(group[0].rows if len(group) == 1 else b"".join(block.rows for block in group))]
+            rows = group[0].rows if len(group) == 1 else b"".join(block.rows for block in group)
+            batches = [decoder.decode(rows, overlay)]
         except BoxError:
-            batches = list(_one_by_one(decoder, path, group, on_skip))
+            # A block that is no list of rows fails before the overlay is asked, any other error ends the reading.
+            batches = list(_one_by_one(decoder, path, group, on_skip, overlay))
         for batch in batches:
             if batch.num_rows:
                 yield batch
@@ -86,11 +100,11 @@ def _groups(blocks: Iterable[Block]) -> Iterator[list[Block]]:
 
 
 def _one_by_one(
-    decoder: Decoder, path: str, blocks: Iterable[Block], on_skip: SkipLog | None
+    decoder: Decoder, path: str, blocks: Iterable[Block], on_skip: SkipLog | None, overlay: Overlay | None
 ) -> Iterator[pa.RecordBatch]:
     for block in blocks:
         try:
-            yield decoder.decode(block.rows)
+            yield decoder.decode(block.rows, overlay)
         except XlogError as error:
             if on_skip is None:
                 raise XlogError(f"{path}: {error.message} in the block at {block.position}") from None

@@ -1,29 +1,38 @@
-"""Definitions of spaces and indexes, decoded from rows of `_space` and `_index`, and from nothing else of the node."""
+"""Definitions of spaces and indexes as rows of `_space` and `_index` say, with the changes that a log brings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from box.errors import ErrorCode, client_error
+from box.data.codec import unpack
+from box.data.format import FieldDef, TupleFormat
+from box.data.keydef import KeyDef, PartDef
+from box.data.types import FieldType
+from box.data.update import apply_update, apply_upsert
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.wire.change import Request
+from box.wire.constants import RequestType
 
 SPACE_ID: Final = 280
 """The id of `_space`: `[id, owner, name, engine, field_count, options, format]`."""
 INDEX_ID: Final = 288
 """The id of `_index`: `[space id, id, name, type, options, parts]`."""
-USER_SPACES: Final = 512
-"""System spaces have smaller ids."""
+TRUNCATE_ID: Final = 330
+"""The id of `_truncate`: `[space id, count]`; every change of a row empties its space."""
+_KEY_SIZES: Final = {SPACE_ID: 1, INDEX_ID: 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of an index key. `field` counts from 0; `path` is the place inside the field, empty for the field
-    itself."""
+    itself; `collation` an id, 0 for none."""
 
     field: int
     type: str
     is_nullable: bool = False
-    has_collation: bool = False
+    collation: int = 0
     path: str = ""
 
 
@@ -35,6 +44,10 @@ class IndexInfo:
     name: str
     type: str
     parts: tuple[Part, ...]
+
+    def key_def(self) -> KeyDef:
+        """The order of its keys. Raises UNSUPPORTED for a collation or a kind of part that is not known."""
+        return KeyDef([_part_def(part) for part in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,26 @@ class SpaceInfo:
         """The primary key, if the space has one."""
         return self.indexes[0] if self.indexes and self.indexes[0].id == 0 else None
 
+    def tuple_format(self) -> TupleFormat:
+        """Names and types of fields, as far as updates of tuples need them."""
+        return TupleFormat(
+            [
+                FieldDef(str(field["name"]) if "name" in field else None, _field_type(field.get("type", "any")), True)
+                for field in self.format
+            ]
+        )
+
+
+def _field_type(name: object) -> FieldType:
+    """The type by its name; ANY for one of a newer peer."""
+    return FieldType.by_name(str(name)) or FieldType.ANY
+
+
+def _part_def(part: Part) -> PartDef:
+    return PartDef(
+        part.field, _field_type(part.type), part.is_nullable, part.collation or None, part.path or None
+    )  # fmt: skip
+
 
 def index_of(row: list[Any]) -> IndexInfo:
     """The index that a row of `_index` defines."""
@@ -68,50 +101,95 @@ def _parts(row: list[Any]) -> list[Any]:
 def _part(part: Any) -> Part:
     """`[0, "unsigned"]`, or a map with `field`, `type`, `is_nullable`, `collation` and `path`."""
     if not isinstance(part, dict):
-        return Part(int(part[0]), str(part[1]).lower())
+        return Part(int(part[0]), str(_field_type(part[1])))
     return Part(
         int(part["field"]),
-        str(part.get("type", "scalar")).lower(),
+        str(_field_type(part.get("type", "scalar"))),
         bool(part.get("is_nullable", False)),
-        part.get("collation") is not None,
+        int(part.get("collation") or 0),
         str(part.get("path", "")),
     )
 
 
 class Definitions:
-    """Rows of `_space` and `_index` by their keys; `spaces` puts them together."""
+    """Rows of `_space` and `_index`; small, picklable, moved forward by the changes of a log."""
 
-    def __init__(self) -> None:
-        self._spaces: dict[int, list[Any]] = {}
-        self._indexes: dict[tuple[int, int], list[Any]] = {}
+    def __init__(self, rows: dict[tuple[int, ...], bytes] | None = None) -> None:
+        self._rows = {} if rows is None else rows
+        """By the id of the system space and the primary key in it."""
 
-    def put(self, space_id: int, row: list[Any]) -> None:
-        """Take over a decoded tuple of `_space` or `_index`; those of other spaces are passed over."""
-        if space_id == SPACE_ID:
-            self._spaces[row[0]] = row
-        elif space_id == INDEX_ID:
-            self._indexes[row[0], row[1]] = row
+    def copy(self) -> Definitions:
+        """Definitions that go their own way."""
+        return Definitions(dict(self._rows))
 
-    def remove(self, space_id: int, key: list[Any]) -> None:
-        """Forget the row with this primary key."""
-        if space_id == SPACE_ID:
-            self._spaces.pop(key[0], None)
-        elif space_id == INDEX_ID:
-            self._indexes.pop((key[0], key[1]), None)
+    def put(self, space_id: int, raw: bytes) -> None:
+        """Take over a tuple of `_space` or `_index`; those of other spaces are passed over."""
+        if space_id in _KEY_SIZES:
+            self._rows[space_id, *unpack(raw)[: _KEY_SIZES[space_id]]] = raw
+
+    def change(self, space_id: int, request: Request) -> None:
+        """Apply a change of `_space` or `_index` from a log; those of other spaces are passed over."""
+        if space_id not in _KEY_SIZES or request.type == RequestType.NOP:
+            return
+        if request.type in (RequestType.INSERT, RequestType.REPLACE):
+            self.put(space_id, request.tuple)
+            return
+        values = unpack(request.tuple) if request.type == RequestType.UPSERT else request.key
+        key = (space_id, *values[: _KEY_SIZES[space_id]])
+        old = self._rows.get(key)
+        if request.type == RequestType.DELETE:
+            self._rows.pop(key, None)
+        elif old is None:
+            if request.type == RequestType.UPSERT:
+                self._rows[key] = request.tuple
+        else:
+            apply = apply_update if request.type == RequestType.UPDATE else apply_upsert
+            self._rows[key] = apply(old, request.ops, fmt=self._format(space_id), index_base=request.index_base)
+
+    def _format(self, space_id: int) -> TupleFormat:
+        """The format of a system space, which is defined in `_space` like any other."""
+        row = self._rows.get((SPACE_ID, space_id))
+        fields = unpack(row)[6:7] if row is not None else []
+        names = [str(field["name"]) for field in (fields[0] if fields else [])]
+        return TupleFormat([FieldDef(name, FieldType.ANY, True) for name in names])
+
+    def find(self, name: str) -> SpaceInfo | None:
+        """The space by its name, or by its id where `name` is a number."""
+        return next((info for info in self.spaces() if name in (info.name, str(info.id))), None)
 
     def space(self, name: str) -> SpaceInfo:
-        """The space by its name, or by its id where `name` is a number. Raises NO_SUCH_SPACE."""
-        found = next((info for info in self.spaces() if name in (info.name, str(info.id))), None)
+        """The same; raises NO_SUCH_SPACE."""
+        found = self.find(name)
         if found is None:
             raise client_error(ErrorCode.NO_SUCH_SPACE, name)
         return found
 
-    def spaces(self) -> list[SpaceInfo]:
+    def by_id(self, space_id: int) -> SpaceInfo | None:
+        """The space with this id."""
+        row = self._rows.get((SPACE_ID, space_id))
+        return None if row is None else self._info(unpack(row))
+
+    def spaces(self) -> Iterator[SpaceInfo]:
         """All spaces by id."""
-        indexes: dict[int, list[IndexInfo]] = {}
-        for (space_id, _), row in sorted(self._indexes.items()):
-            indexes.setdefault(space_id, []).append(index_of(row))
-        return [
-            SpaceInfo(space_id, row[2], row[3], tuple(row[6]) if len(row) > 6 else (), tuple(indexes.get(space_id, ())))
-            for space_id, row in sorted(self._spaces.items())
-        ]
+        for key, raw in sorted(self._rows.items()):
+            if key[0] == SPACE_ID:
+                yield self._info(unpack(raw))
+
+    def _info(self, row: list[Any]) -> SpaceInfo:
+        indexes = [index_of(unpack(raw)) for key, raw in sorted(self._rows.items()) if key[:2] == (INDEX_ID, row[0])]
+        return SpaceInfo(row[0], row[2], row[3], tuple(row[6]) if len(row) > 6 else (), tuple(indexes))
+
+    def only(self, space_id: int) -> Definitions:
+        """The rows that concern one space, and the formats of the system spaces."""
+        wanted = (SPACE_ID, INDEX_ID, space_id)
+        return Definitions({key: raw for key, raw in self._rows.items() if key[1] in wanted})
+
+
+def primary_key(info: SpaceInfo) -> KeyDef:
+    """The order of the space's primary key. Raises UNSUPPORTED for a space without one."""
+    if info.primary is None:
+        raise unsupported(f"space '{info.name}'", "rows of a log: it has no primary key")
+    try:
+        return info.primary.key_def()
+    except BoxError as error:
+        raise unsupported(f"space '{info.name}'", f"rows of a log: {error.message}") from None

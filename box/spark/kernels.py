@@ -33,19 +33,19 @@ _TUPLE: Final = 0x21
 _NIL: Final = 0xC0
 
 
-def _compiled(function: _Function) -> _Function:
+def compiled(function: _Function) -> _Function:
     try:
         return cast(_Function, numba.njit(cache=True)(function))
     except RuntimeError:  # No directory that can be written to, as in an archive: compiled anew in each process.
         return cast(_Function, numba.njit(function))
 
 
-def _inlined(function: _Function) -> _Function:
+def inlined(function: _Function) -> _Function:
     """For the small ones: a call costs more than what they do."""
     return cast(_Function, numba.njit(inline="always")(function))
 
 
-@_inlined
+@inlined
 def _number(block: Bytes, position: int, size: int) -> int:
     """The big-endian number of `size` bytes (at most 4, or the low 63 bits); the caller has checked the end."""
     value = _wide(0)
@@ -54,7 +54,7 @@ def _number(block: Bytes, position: int, size: int) -> int:
     return value
 
 
-@_compiled
+@compiled
 def _variable(block: Bytes, position: int) -> tuple[int, int]:
     """Size of a value whose length has to be read, without the values inside, and how many those are.
 
@@ -78,7 +78,7 @@ def _variable(block: Bytes, position: int) -> tuple[int, int]:
     return 1 + width + extra + length, 0
 
 
-@_compiled
+@compiled
 def skip(block: Bytes, position: int, pending: int) -> int:
     """The offset after `pending` values that follow each other from `position` on; -1 if they are no MessagePack."""
     end = len(block)
@@ -119,8 +119,8 @@ def skip(block: Bytes, position: int, pending: int) -> int:
     return position if position <= end else -1
 
 
-@_inlined
-def _uint(block: Bytes, position: int, end: int) -> int:
+@inlined
+def uint_at(block: Bytes, position: int, end: int) -> int:
     """The integer in `block[position:end]` if it is in 0..2^63-1; -1 for another value."""
     code = _wide(block[position])
     if code <= 0x7F:
@@ -133,15 +133,15 @@ def _uint(block: Bytes, position: int, end: int) -> int:
     return _number(block, position + 1, size)
 
 
-@_inlined
+@inlined
 def _is_uint(block: Bytes, position: int) -> bool:
     """Whether an integer that is not negative starts there; the caller has checked the end."""
     code = block[position]
     return bool(code <= 0x7F or 0xCC <= code <= 0xCF or (0xD0 <= code <= 0xD3 and block[position + 1] <= 0x7F))
 
 
-@_inlined
-def _count(block: Bytes, position: int, small: int, large: int) -> tuple[int, int]:
+@inlined
+def count_of(block: Bytes, position: int, small: int, large: int) -> tuple[int, int]:
     """The number of pairs or elements, and the offset of the first; -1 for another value than the container asked for.
 
     `small` is the first code of the short form, `large` that of the form with a count of two bytes.
@@ -157,7 +157,7 @@ def _count(block: Bytes, position: int, small: int, large: int) -> tuple[int, in
     return _number(block, position + 1, size), position + 1 + size
 
 
-@_compiled
+@compiled
 def find_rows(
     block: Bytes, position: int, space_id: int, slots: Offsets, starts: NDArray[np.int64], tuples: NDArray[np.int64]
 ) -> tuple[int, int]:
@@ -174,7 +174,7 @@ def find_rows(
         position = skip(block, position, 1)
         if position < 0 or position >= end:
             return rows, -1 - first
-        pairs, position = _count(block, position, 0x80, 0xDE)
+        pairs, position = count_of(block, position, 0x80, 0xDE)
         if pairs < 0:
             return rows, -1 - first
         found = tuple_start = tuple_end = -1
@@ -185,7 +185,7 @@ def find_rows(
             value_at = position + 1 if block[position] <= 0x7F else skip(block, position, 1)
             if value_at < 0 or value_at >= end:
                 return rows, -1 - first
-            key = _uint(block, position, value_at)
+            key = uint_at(block, position, value_at)
             if key == _TUPLE and found == space_id and tuple_start < 0:
                 tuple_start, position = value_at, _find_fields(block, value_at, slots, starts, rows)
                 tuple_end = position
@@ -197,7 +197,7 @@ def find_rows(
                 if has_space or not _is_uint(block, value_at):
                     return rows, -1 - first
                 has_space = True
-                found = _uint(block, value_at, position)
+                found = uint_at(block, value_at, position)
             elif key == _TUPLE and tuple_end != position:
                 if tuple_start >= 0:
                     return rows, -1 - first
@@ -214,10 +214,10 @@ def find_rows(
     return rows, position
 
 
-@_compiled
+@compiled
 def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np.int64], row: int) -> int:
     """Enter the offsets of one tuple's fields into `starts`; returns the tuple's end, -1 for no array."""
-    count, position = _count(block, position, 0x90, 0xDC)
+    count, position = count_of(block, position, 0x90, 0xDC)
     if count < 0:
         return -1
     for number in range(len(slots)):
@@ -231,7 +231,7 @@ def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np
     return skip(block, position, count - len(slots)) if count > len(slots) else position
 
 
-@_compiled
+@compiled
 def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
     """The end of the value at each offset; a missing one ends where it starts."""
     for row in range(len(starts)):
@@ -241,7 +241,7 @@ def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
 # --- columns ----------------------------------------------------------------------------------------------------------
 
 
-@_compiled
+@compiled
 def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], valid: Bytes) -> int:
     """Whole numbers that fit 64 bits with a sign."""
     nulls = 0
@@ -258,7 +258,7 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
         elif code >= 0xE0:
             value = code - 256
         elif 0xCC <= code <= 0xCF:
-            value = _uint(block, position, len(block))
+            value = uint_at(block, position, len(block))
             if value < 0:
                 return IRREGULAR
         elif 0xD0 <= code <= 0xD3:
@@ -275,7 +275,7 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
     return nulls
 
 
-@_compiled
+@compiled
 def read_doubles(
     block: Bytes, starts: Offsets, values: NDArray[np.float64], bits: NDArray[np.uint64], valid: Bytes
 ) -> int:
@@ -307,7 +307,7 @@ def read_doubles(
         elif code >= 0xE0:
             values[row] = code - 256
         elif 0xCC <= code <= 0xCF:
-            value = _uint(block, position, len(block))
+            value = uint_at(block, position, len(block))
             if value < 0:
                 return IRREGULAR
             values[row] = value
@@ -325,7 +325,7 @@ def read_doubles(
     return nulls
 
 
-@_compiled
+@compiled
 def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) -> int:
     """True and false, a bit each."""
     nulls = 0
@@ -343,7 +343,7 @@ def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) ->
     return nulls
 
 
-@_compiled
+@compiled
 def measure_text(
     block: Bytes, starts: Offsets, is_binary: bool, bodies: Offsets, ends: NDArray[np.int32], valid: Bytes
 ) -> int:
@@ -384,7 +384,7 @@ def measure_text(
     return nulls
 
 
-@_compiled
+@compiled
 def copy_text(block: Bytes, bodies: Offsets, ends: NDArray[np.int32], data: Bytes) -> bool:
     """Copy what `measure_text` found; whether all of it is ASCII."""
     seen = np.uint8(0)
@@ -398,7 +398,7 @@ def copy_text(block: Bytes, bodies: Offsets, ends: NDArray[np.int32], data: Byte
     return bool(seen < 0x80)
 
 
-@_compiled
+@compiled
 def read_uuids(block: Bytes, starts: Offsets, ends: NDArray[np.int32], data: Bytes, valid: Bytes) -> int:
     """UUIDs (`d8 02`, 16 bytes) as text of 36 characters; `data` has room for all rows."""
     nulls = 0

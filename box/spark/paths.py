@@ -94,13 +94,16 @@ def newest_snapshot(path: str) -> str:
     Unfinished ones (`.inprogress`) do not count. Raises SYSTEM for a directory that cannot be read, MISSING_SNAPSHOT
     where there is none.
     """
-    if path.endswith(".snap"):
-        return path
-    names = [name for name in names_in(path) if _SNAPSHOT_NAME.fullmatch(name)]
+    return path if path.endswith(".snap") else snapshots_in(path)[-1]
+
+
+def snapshots_in(directory: str) -> list[str]:
+    """The snapshots of a directory, the oldest first; at least one. Raises SYSTEM, MISSING_SNAPSHOT."""
+    names = [name for name in names_in(directory) if _SNAPSHOT_NAME.fullmatch(name)]
     if not names:
         error = client_error(ErrorCode.MISSING_SNAPSHOT)
-        raise BoxError(error.code, f"{error.message} in {path}: run box.snapshot() there first")
-    return f"{path}/{names[-1]}"
+        raise BoxError(error.code, f"{error.message} in {directory}: run box.snapshot() there first")
+    return [f"{directory}/{name}" for name in names]
 
 
 def _failed(what: str, error: OSError) -> BoxError:

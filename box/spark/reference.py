@@ -6,14 +6,15 @@ The compiled decoder gives the same batches and errors; the tests hold one again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
 from box.spark.columns import Column, Kind, conversion_error, convert_values, values_of
 from box.spark.conditions import Condition, mask_of
-from box.spark.values import decode_tuples
+from box.spark.overlay import Overlay
+from box.spark.values import decode_fields, decode_tuples, raw_tuples
 
 
 class ReferenceDecoder:
@@ -27,9 +28,18 @@ class ReferenceDecoder:
         self._schema = schema
         self._conditions = conditions
 
-    def decode(self, rows: bytes) -> pa.RecordBatch:
-        """The tuples that pass the conditions. Raises XlogError, ILLEGAL_PARAMS for a value that does not fit."""
-        return self.batch(decode_tuples(rows, self._space_id))
+    def decode(self, rows: bytes, overlay: Overlay | None = None) -> pa.RecordBatch:
+        """The tuples that pass the conditions, without those that an overlay takes.
+
+        Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
+        """
+        if overlay is None:
+            return self.batch(decode_tuples(rows, self._space_id))
+        return self.raw_batch([raw for raw in raw_tuples(rows, self._space_id) if not overlay.takes(raw)])
+
+    def raw_batch(self, tuples: Iterable[bytes]) -> pa.RecordBatch:
+        """The same for tuples."""
+        return self.batch([decode_fields(raw) for raw in tuples])
 
     def batch(self, tuples: Sequence[list[Any]]) -> pa.RecordBatch:
         """The same for decoded tuples."""

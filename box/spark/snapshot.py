@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from box.data.codec import split_array, unpack
+from box.data.codec import read_container, split_array
 from box.errors import BoxError
 from box.spark.blocks import BlockFile, BlockRange
 from box.spark.conditions import KeyRange, sort_key
@@ -24,7 +24,7 @@ _PIECES: Final = 16
 """Into how many pieces a range is cut at a time."""
 _PIECE_MIN: Final = 1 << 18
 """Bytes of a piece that is not cut again."""
-_SORTED_TYPES: Final = frozenset({"unsigned", "integer", "string", "num", "str", "uint", "int"})
+_SORTED_TYPES: Final = frozenset({"unsigned", "integer", "string"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def sorted_field(primary: IndexInfo | None) -> int | None:
     if primary is None or primary.type != "tree":
         return None
     part = primary.parts[0]
-    return None if part.path or part.has_collation or part.type not in _SORTED_TYPES else part.field
+    return None if part.path or part.collation or part.type not in _SORTED_TYPES else part.field
 
 
 def read_definitions(file: BlockFile) -> Definitions:
@@ -53,7 +53,7 @@ def read_definitions(file: BlockFile) -> Definitions:
         for space_id, raw in raw_rows(block.rows):
             largest = max(largest, space_id)
             if space_id in (SPACE_ID, INDEX_ID):
-                definitions.put(space_id, unpack(raw))
+                definitions.put(space_id, raw)
                 has_spaces = True
         if largest > INDEX_ID and has_spaces:
             break
@@ -76,16 +76,24 @@ class _Head:
 
 def _head(file: BlockFile, position: int, field: int) -> _Head | None:
     """None for a block that cannot be read, or that holds no tuple: nothing is known then."""
-    try:
-        block = next(iter(file.blocks(BlockRange(position, file.data.end))))
-        if block.position != position:
-            return None
-        space_id, raw = next(raw_rows(block.rows), (-1, b""))
-        fields = split_array(raw) if raw else []
-    except (BoxError, StopIteration):
+    space_id, raw = first_tuple(file, position)
+    if space_id < 0:
         return None
+    fields = split_array(raw)
     key = decode_value(fields[field]) if len(fields) > field else None
-    return _Head(space_id, sort_key(key)) if space_id >= 0 else None
+    return _Head(space_id, sort_key(key))
+
+
+def first_tuple(file: BlockFile, position: int) -> tuple[int, bytes]:
+    """Space id and tuple of the first row with both in a block; (-1, b"") for none and for a broken block."""
+    try:
+        block = next(iter(file.blocks(BlockRange(position, file.data.end))), None)
+        if block is None or block.position != position:
+            return -1, b""
+        space_id, raw = next(raw_rows(block.rows), (-1, b""))
+        return (space_id, raw) if read_container(raw or b"\xc0")[0] == "array" else (-1, b"")
+    except BoxError:
+        return -1, b""
 
 
 class _Share(Enum):

@@ -148,20 +148,28 @@ def _is_usual(values: Any) -> bool:
 
 
 class BoxDataSource(DataSource):
-    """Registered as `box`; `source_options` lists what it can be told."""
+    """Registered as `box`; `source_options` lists what it can be told.
+
+    The files are looked at when the frame is made: Spark keeps this object, so that every query of a frame sees the
+    same snapshot and the same cut of the log.
+    """
+
+    _opened: Table | None = None
 
     @classmethod
     def name(cls) -> str:
         return "box"
 
     def _table(self) -> Table:
-        try:
-            return Table.open(SourceOptions.of(self.options))
-        except BoxError as error:
-            raise prefixed(error) from error
+        if self._opened is None:
+            try:
+                self._opened = Table.open(SourceOptions.of(self.options))
+            except BoxError as error:
+                raise prefixed(error) from error
+        return self._opened
 
     def schema(self) -> StructType:
-        """Columns and types of the space, from the snapshot."""
+        """Columns and types of the space."""
         return StructType(
             [
                 StructField(column.name, _SPARK_TYPES.get(column.kind, StringType()), column.is_nullable)

@@ -4,6 +4,8 @@
 |---|---|---|
 | path | directory with snapshots, or one `.snap` file; a glob or a URL of fsspec; several by `load([...])` | required |
 | space | name or id | required |
+| as_of | the table at a moment, from a snapshot and the log: see `moments` | the newest snapshot alone |
+| log | directory of the log files, for `as_of` | the snapshot's |
 | columns | names of the columns to read, separated by commas; empty for none | all |
 | partitions | how many parts the files are read in, about | one for 8 MiB, at least 4 |
 | unsigned | `long` or `decimal`: column type of unsigned and integer fields | long |
@@ -23,10 +25,24 @@ from typing import Final
 
 from box.errors import BoxError, illegal_params
 from box.spark.decoder import DECODERS
+from box.spark.moments import Moment
 from box.spark.paths import is_glob
 
 _KNOWN: Final = frozenset(
-    {"path", "paths", "space", "columns", "partitions", "unsigned", "rest", "instance", "oncorrupt", "decoder"}
+    {
+        "path",
+        "paths",
+        "space",
+        "as_of",
+        "log",
+        "columns",
+        "partitions",
+        "unsigned",
+        "rest",
+        "instance",
+        "oncorrupt",
+        "decoder",
+    }
 )
 
 
@@ -36,6 +52,8 @@ class SourceOptions:
 
     paths: tuple[str, ...]
     space: str
+    as_of: Moment | None
+    log: str | None
     columns: tuple[str, ...] | None
     partitions: int | None
     unsigned: str
@@ -60,6 +78,8 @@ class SourceOptions:
         return cls(
             paths,
             values["space"],
+            Moment.parse(values["as_of"]) if "as_of" in values else None,
+            values.get("log"),
             _names(values.get("columns")),
             _positive(values, "partitions"),
             _one_of(values, "unsigned", "long", "decimal"),

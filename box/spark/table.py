@@ -1,20 +1,25 @@
-"""A table: one space in one or more snapshot files, its columns, and the shares that workers read."""
+"""A table: one space in one or more directories, its columns, and the shares that workers read."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 
-from box.errors import illegal_params
+from box.errors import BoxError, ErrorCode, illegal_params
+from box.journal.xlog_errors import XlogError
 from box.spark.blocks import Block, BlockFile, BlockRange, SkipLog
 from box.spark.columns import Column, choose_columns, columns_of, refill_constants, with_constant
 from box.spark.conditions import Condition, key_range
+from box.spark.cut import find_snapshot, make_cut
 from box.spark.decoder import decode_blocks, is_compiled, new_decoder
+from box.spark.definitions import SpaceInfo
+from box.spark.merge import KeySpan, MergedSpace
+from box.spark.moments import Moment
 from box.spark.paths import expand, newest_snapshot
 from box.spark.snapshot import Scope, is_past, narrow, read_definitions, sorted_field
 from box.spark.source_options import SourceOptions
@@ -25,7 +30,8 @@ _SHARES_MIN: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The space in one file: `size` in bytes of the file, `key` the column the file is sorted by, if any."""
+    """The space in one directory: `size` in bytes of the files, `key` the column that the snapshot is sorted by, if
+    any; `merged` where the log counts too."""
 
     path: str
     size: int
@@ -33,14 +39,16 @@ class Source:
     space_id: int
     key_field: int
     key: str | None
+    merged: MergedSpace | None
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A range of blocks of one source."""
+    """Ranges of blocks of one source, and the keys in them."""
 
     source: Source
-    blocks: BlockRange
+    ranges: tuple[BlockRange, ...]
+    span: KeySpan = field(default_factory=KeySpan)
 
 
 class Table:
@@ -56,7 +64,7 @@ class Table:
         """Find the files and read the definitions of the space. Raises BoxError."""
         table: Table | None = None
         for path in expand(options.paths):
-            source, columns = _open_source(newest_snapshot(path), options)
+            source, columns = _open_source(path, options)
             if table is None:
                 table = cls(options, [], columns)
             elif [(column.name, column.kind) for column in columns] != [(c.name, c.kind) for c in table.columns]:
@@ -65,7 +73,7 @@ class Table:
                     "read the two apart"
                 )
             table.columns = [
-                column if old.is_nullable is column.is_nullable else _nullable(column)
+                replace(column, is_nullable=column.is_nullable or old.is_nullable)
                 for column, old in zip(columns, table.columns, strict=True)
             ]
             table.sources.append(source)
@@ -81,54 +89,91 @@ class Table:
 
     def shares(self, conditions: Sequence[Condition]) -> list[Share]:
         """The parts to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
-        found: list[tuple[Source, list[BlockRange]]] = []
+        whole: list[Share] = []
         for source in self.sources:
             keys = None if source.key is None else key_range(conditions, source.key)
             with BlockFile(source.path, on_skip=self.on_skip) as file:
-                found.append((source, narrow(file, Scope(source.space_id, source.key_field, keys))))
-        total = sum(item.end - item.start for _, ranges in found for item in ranges)
-        count = self.options.partitions or max(_SHARES_MIN, total // _BYTES_A_SHARE)
-        return [
-            Share(source, blocks)
-            for source, ranges in found
-            for blocks in _split(source, ranges, max(1, -(-total // count)), self.on_skip)
-        ]
+                scope = Scope(source.space_id, source.key_field, keys if source.merged is None else None)
+                whole.append(Share(source, tuple(narrow(file, scope))))
+        total = sum(item.end - item.start for share in whole for item in share.ranges)
+        size = max(1, -(-total // (self.options.partitions or max(_SHARES_MIN, total // _BYTES_A_SHARE))))
+        return [part for share in whole for part in self._split(share, size, conditions)]
+
+    def _split(self, share: Share, size: int, conditions: Sequence[Condition]) -> Iterator[Share]:
+        source = share.source
+        with BlockFile(source.path, on_skip=self.on_skip) as file:
+            if source.merged is None:
+                for item in share.ranges:
+                    for blocks in file.shares(max(1, round((item.end - item.start) / size)), item):
+                        yield Share(source, (blocks,))
+                return
+            keys = None if source.key is None else key_range(conditions, source.key)
+            for span, ranges in source.merged.shares(file, max(size, _BYTES_A_SHARE // _SHARES_MIN)):
+                if keys is None or span.may_hold(keys, source.key_field):
+                    yield Share(source, ranges, span)
 
     def read(
         self, share: Share, columns: Sequence[Column], schema: pa.Schema, conditions: Sequence[Condition]
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` with the rows of one share that pass the conditions, which name columns of the table."""
         source = share.source
-        keys = None if source.key is None else key_range(conditions, source.key)
         compiled = is_compiled(self.options.decoder, sum(source.size for source in self.sources))
         columns = refill_constants(columns, source.instance)
-        decoder = new_decoder(source.space_id, columns, schema, conditions, compiled=compiled)
         with BlockFile(source.path, on_skip=self.on_skip) as file:
-            blocks = _until(Scope(source.space_id, source.key_field, keys), file.blocks(share.blocks))
-            yield from decode_blocks(decoder, source.path, blocks, self.on_skip)
+            if source.merged is not None:
+                yield from source.merged.read(
+                    file, share.span, share.ranges, columns, schema, conditions, compiled=compiled, on_skip=self.on_skip
+                )
+                return
+            keys = None if source.key is None else key_range(conditions, source.key)
+            decoder = new_decoder(source.space_id, columns, schema, conditions, compiled=compiled)
+            for item in share.ranges:
+                blocks = _until(Scope(source.space_id, source.key_field, keys), file.blocks(item))
+                yield from decode_blocks(decoder, source.path, blocks, self.on_skip)
 
 
 def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column]]:
-    with BlockFile(path, on_skip=report_skip if options.skips_corrupt else None) as file:
-        space = read_definitions(file).space(options.space)
-        instance = str(file.meta.instance_uuid)
-        size = file.size
+    moment = options.as_of
+    if moment is None or path.endswith(".snap"):
+        snapshot = newest_snapshot(path)
+    else:
+        snapshot = find_snapshot(path, moment)
+    with BlockFile(snapshot, on_skip=report_skip if options.skips_corrupt else None) as file:
+        log = options.log or snapshot.rpartition("/")[0] or "."
+        merged: MergedSpace | None = None
+        size, instance = file.size, str(file.meta.instance_uuid)
+        if moment is None:
+            space = _find_space(file, log, options.space)
+        else:
+            plan = make_cut(file, log, moment, options.decoder)
+            space = plan.after.space(options.space)
+            merged = MergedSpace.of(space, plan.cut, plan.before, plan.schema_changes)
+            size += sum(piece.end for piece in plan.cut.pieces)
     columns = columns_of(space, unsigned=options.unsigned, rest=options.rest)
-    field = sorted_field(space.primary)
-    key = None if field is None else next((column.name for column in columns if column.field == field), None)
+    sorted_by = sorted_field(space.primary)
+    key = None if sorted_by is None else next((column.name for column in columns if column.field == sorted_by), None)
     if options.instance is not None:
         columns = with_constant(columns, options.instance, instance)
-    return Source(path, size, instance, space.id, field or 0, key), columns
+    return Source(snapshot, size, instance, space.id, sorted_by or 0, key, merged), columns
 
 
-def _nullable(column: Column) -> Column:
-    return Column(column.name, column.kind, column.field, True, column.text)
-
-
-def _split(source: Source, ranges: Sequence[BlockRange], size: int, on_skip: SkipLog | None) -> Iterator[BlockRange]:
-    with BlockFile(source.path, on_skip=on_skip) as file:
-        for item in ranges:
-            yield from file.shares(max(1, round((item.end - item.start) / size)), item)
+def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:
+    """The space in a snapshot. Raises NO_SUCH_SPACE, with what to do where the log has it."""
+    definitions = read_definitions(file)
+    found = definitions.find(name)
+    if found is not None:
+        return found
+    try:
+        in_log = make_cut(file, log, Moment.parse("latest")).after.find(name) is not None
+    except (BoxError, XlogError):
+        in_log = False
+    if in_log:
+        raise BoxError(
+            ErrorCode.NO_SUCH_SPACE,
+            f"Space '{name}' does not exist in {file.path}, but in the log after it: "
+            "run box.snapshot(), or read with as_of 'latest'",
+        )
+    return definitions.space(name)
 
 
 def _until(scope: Scope, blocks: Iterator[Block]) -> Iterator[Block]:

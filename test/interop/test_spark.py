@@ -79,6 +79,28 @@ def test_wrong_options_have_a_clear_error(spark: Any, tmp_path: Path, options: d
         spark.read.format("box").option("path", str(tmp_path)).options(**options).load().count()
 
 
+def test_the_log_counts_at_a_moment(spark: Any, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with Node(tmp_path, log_level=0) as node:
+            await node.eval(
+                f"""
+                local s = box.schema.space.create('goods', {{format = {FORMAT}}})
+                s:create_index('pk')
+                for i = 1, 1000 do s:insert{{i, 'name ' .. i, i + 0.25}} end
+                box.snapshot()
+                for i = 991, 1010 do s:upsert({{i, 'new', 0.5}}, {{{{'=', 2, 'changed'}}}}) end
+                s:delete(1)
+                """
+            )
+
+    asyncio.run(run())
+    frame = spark.read.format("box").options(path=str(tmp_path), space="goods", as_of="latest").load()
+    assert frame.count() == 1009
+    assert frame.where("name = 'changed'").count() == 10
+    with pytest.raises(Exception, match=r"the log ends at .* is not reached yet"):
+        spark.read.format("box").options(path=str(tmp_path), space="goods", as_of="99999").load()
+
+
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     from box.spark.export import main

@@ -1,0 +1,203 @@
+"""One consistent cut through the files of an instance: a snapshot, and the rows of the log that count on top of it.
+
+The cut is made once, when a table is opened, in one pass over the log; what it says is small and goes to every worker:
+how far to read each file, and which rows in between have no effect. So all workers see the same moment, whatever the
+instance writes meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from box.errors import BoxError
+from box.journal.rows import decode_rows
+from box.journal.xlog_errors import XlogError
+from box.spark.blocks import BlockFile
+from box.spark.decoder import is_compiled
+from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID, Definitions
+from box.spark.log_files import LogPiece, log_files
+from box.spark.log_rows import Decisions, RowId, transactions
+from box.spark.moments import Moment
+from box.spark.paths import snapshots_in
+from box.spark.snapshot import read_definitions
+from box.wire.change import decode_row
+from box.wire.constants import DML_TYPES
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The rows of `pieces` that are later than `since` and not in `left_out`. `vclock` is where they lead."""
+
+    since: VClock
+    pieces: tuple[LogPiece, ...] = ()
+    left_out: frozenset[RowId] = frozenset()
+    vclock: VClock = field(default_factory=VClock)
+
+    def rows(self, select: Callable[[bytes], bytes] | None = None) -> Iterator[list[Row]]:
+        """The rows that count, block by block, in the order of the log. Raises XlogError, SYSTEM.
+
+        `select` may drop rows of no interest from a block before they are decoded.
+        """
+        since, left_out = self.since, self.left_out
+        for piece in self.pieces:
+            for block in piece.blocks():
+                wanted = block.rows if select is None else select(block.rows)
+                yield [
+                    row
+                    for row in _decoded(piece.path, block.position, wanted)
+                    if row.lsn > since[row.replica_id] and (row.replica_id, row.lsn) not in left_out
+                ]
+
+
+def _decoded(path: str, position: int, rows: bytes) -> list[Row]:
+    try:
+        return decode_rows(rows)
+    except XlogError as error:
+        raise XlogError(f"{path}: {error.message} in the block at {position}") from None
+
+
+def find_snapshot(directory: str, moment: Moment) -> str:
+    """The newest snapshot of a directory that is not later than the moment. Raises MISSING_SNAPSHOT, XlogError."""
+    paths = snapshots_in(directory)
+    for path in reversed(paths):
+        with BlockFile(path) as file:
+            if moment.is_after(file.meta.vclock, _written_at(file) if moment.time is not None else None):
+                return path
+    raise XlogError(f"{paths[0]}: the oldest snapshot is later than {moment.text}: what was before is not known")
+
+
+def _written_at(file: BlockFile) -> float | None:
+    """The time of the first row."""
+    block = next(iter(file.blocks(file.data)), None)
+    rows = [] if block is None else _decoded(file.path, block.position, block.rows)
+    return rows[0].tm if rows else None
+
+
+class _Pass:
+    """The pass over the log that makes a cut. Definitions move with the rows that count."""
+
+    def __init__(self, since: VClock, moment: Moment) -> None:
+        self._since = since
+        self._moment = moment
+        self._left_out: set[RowId] = set()
+        self._schema_changes: list[Row] = []
+        self.vclock = since.copy()
+        self.decisions = Decisions()
+        self._is_over = False
+
+    def is_over(self) -> bool:
+        """The moment is reached: what follows in the log does not count."""
+        return self._is_over
+
+    def take_block(self, path: str, position: int, rows: bytes, *, compiled: bool) -> None:
+        """The next block, as a whole where compiled code finds nothing special in it."""
+        if not (compiled and self._take_summary(rows)):
+            self.take(_decoded(path, position, rows))
+
+    def _take_summary(self, rows: bytes) -> bool:
+        """Take a block without looking at its rows one by one; False if that would not be enough."""
+        from box.spark.compiled_log import summarize
+
+        summary = None if self.decisions.is_waiting or self._is_over else summarize(rows, self._since)
+        if summary is None:
+            return False
+        vclock = self.vclock.copy()
+        for replica_id, lsn in summary.lsns.items():
+            vclock.reset(replica_id, max(lsn, vclock[replica_id]))
+        if not self._moment.is_after(vclock, summary.time):
+            return False
+        self.vclock = vclock
+        self._is_over = self._moment.vclock is not None and self._moment.is_reached(vclock)
+        return True
+
+    def take(self, rows: list[Row]) -> None:
+        """The rows of the next block."""
+        fresh = [row for row in rows if row.lsn > self._since[row.replica_id]]
+        for transaction in transactions(fresh):
+            if not self.is_over():
+                self._take_transaction(transaction)
+            else:
+                self._leave_out(transaction)
+
+    def _take_transaction(self, transaction: list[Row]) -> None:
+        vclock = self.vclock.copy()
+        for row in transaction:
+            vclock.reset(row.replica_id, max(row.lsn, vclock[row.replica_id]))
+        moment = self._moment
+        if moment.is_past(vclock, transaction):
+            self._is_over = True
+        elif moment.leaves_out(transaction):
+            self.vclock = vclock
+        else:
+            self.vclock = vclock
+            self.decisions.take(transaction)
+            self._schema_changes.extend(row for row in transaction if _is_schema_change(row))
+            if moment.vclock is not None and moment.is_reached(vclock):
+                self._is_over = True
+            return
+        self._leave_out(transaction)
+
+    def _leave_out(self, transaction: list[Row]) -> None:
+        self._left_out.update((row.replica_id, row.lsn) for row in transaction)
+
+    def left_out(self) -> frozenset[RowId]:
+        """All rows that were passed and do not count."""
+        return self.decisions.without_effect() | self._left_out
+
+    def schema_changes(self) -> list[Row]:
+        """The rows that count among those of `_space`, `_index` and `_truncate`."""
+        left_out = self.left_out()
+        return [row for row in self._schema_changes if (row.replica_id, row.lsn) not in left_out]
+
+
+def _is_schema_change(row: Row) -> bool:
+    if row.type not in DML_TYPES or not row.body:
+        return False
+    try:
+        return decode_row(row)[0] in (SPACE_ID, INDEX_ID, TRUNCATE_ID)
+    except BoxError:
+        return False
+
+
+class CutPlan(NamedTuple):
+    """A cut, the definitions in the snapshot, the rows that change them, and the definitions at the end."""
+
+    cut: Cut
+    before: Definitions
+    schema_changes: list[Row]
+    after: Definitions
+
+
+def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "auto") -> CutPlan:
+    """The cut at a moment on top of a snapshot, with the log in `directory`; `decoder` as in the options.
+
+    Raises XlogError for a log with a gap, of another instance, or that ends before the moment.
+    """
+    since, instance = file.meta.vclock, file.meta.instance_uuid
+    definitions = read_definitions(file)
+    log = _Pass(since, moment)
+    pieces: list[LogPiece] = []
+    starts = log_files(directory, since, instance)
+    compiled = is_compiled(decoder, sum(start.size for start in starts))
+    for start in starts:
+        if log.is_over():
+            break
+        end = 0
+        with BlockFile(start.path, file_type="XLOG", is_open=True) as log_file:
+            for block in log_file.blocks(log_file.data):
+                log.take_block(start.path, block.position, block.rows, compiled=compiled)
+                end = block.position + 1
+                if log.is_over():
+                    break
+        pieces.append(LogPiece(start.path, end))
+    if not log.is_over() and not moment.is_reached(log.vclock):
+        last = pieces[-1].path if pieces else file.path
+        raise XlogError(f"{last}: the log ends at {log.vclock}, {moment.text} is not reached yet")
+    schema_changes, after = log.schema_changes(), definitions.copy()
+    for row in schema_changes:
+        after.change(*decode_row(row))
+    return CutPlan(Cut(since, tuple(pieces), log.left_out(), log.vclock), definitions, schema_changes, after)

@@ -1,0 +1,95 @@
+"""Log files of one instance, read from outside: by anybody, at any time, also while the instance writes them.
+
+A file has an EOF marker once its writer has closed it. Without one it ends where the last whole block ends: a writer
+died there, or is at work. Files form a chain: each one's `PrevVClock` is the `VClock` of the one before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+from uuid import UUID
+
+from box.errors import BoxError
+from box.journal.xlog import Meta
+from box.journal.xlog_errors import XlogError
+from box.spark.blocks import Block, BlockFile
+from box.spark.paths import names_in
+from box.wire.vclock import VClock
+
+_LOG_NAME: Final = re.compile(r"(\d{20})\.xlog")
+
+
+@dataclass(frozen=True, slots=True)
+class LogPiece:
+    """Blocks of one log file: from the first one on, up to the offset `end`."""
+
+    path: str
+    end: int
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks. Raises XlogError with file and position, SYSTEM for a file that is gone."""
+        try:
+            with BlockFile(self.path, file_type="XLOG", is_open=True) as file:
+                for block in file.blocks(file.data):
+                    if block.position >= self.end:
+                        return
+                    yield block
+        except FileNotFoundError as error:
+            raise _gone(self.path) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """A log file, its size in bytes now, and the vclock that it begins with."""
+
+    path: str
+    size: int
+    meta: Meta
+
+
+def log_files(directory: str, since: VClock, instance: UUID) -> list[LogStart]:
+    """The files that hold all rows later than `since`, in order; none where there are no files at all.
+
+    Raises XlogError for a file of another instance, for a gap between two files, and where the rows just after `since`
+    are in no file (the log was collected, or is in another directory).
+    """
+    found: list[LogStart] = []
+    for name in names_in(directory):
+        if _LOG_NAME.fullmatch(name):
+            path = f"{directory}/{name}"
+            with BlockFile(path, file_type="XLOG", is_open=True) as file:
+                found.append(LogStart(path, file.size, file.meta))
+    found.sort(key=lambda start: start.meta.vclock.signature)
+    first = max((number for number, start in enumerate(found) if since.covers(start.meta.vclock)), default=0)
+    wanted = found[first:]
+    if wanted and not since.covers(wanted[0].meta.vclock):
+        raise XlogError(
+            f"{wanted[0].path}: the log begins at {wanted[0].meta.vclock}, rows after {since} are in no file of "
+            f"{directory}: read from a later snapshot or name the directory of the log"
+        )
+    _check_chain(wanted, instance)
+    return wanted
+
+
+def _check_chain(files: list[LogStart], instance: UUID) -> None:
+    for start in files:
+        if start.meta.instance_uuid != instance:
+            raise XlogError(
+                f"{start.path}: written by instance {start.meta.instance_uuid}, the snapshot by {instance}: "
+                "each instance needs a directory of its own"
+            )
+    for before, start in pairwise(files):
+        previous = start.meta.prev_vclock
+        if previous is not None and previous != before.meta.vclock:
+            raise XlogError(
+                f"{start.path}: follows a file that begins at {previous}, but the one before it begins at "
+                f"{before.meta.vclock}: a log file is missing between {before.path} and this one"
+            )
+
+
+def _gone(path: str) -> BoxError:
+    return XlogError(f"{path}: the file is gone: the instance has collected it; load the table anew")

@@ -1,0 +1,109 @@
+"""Rows of a log in the order in which they took effect, and the rows that never did.
+
+A synchronous transaction, and any that was written after it, waits for a CONFIRM row. It is left out if a ROLLBACK row
+undid it, or if the rows that are read do not decide about it.
+
+```
+row                                   transactions that wait
+of a transaction with WAIT_SYNC       it joins them
+CONFIRM(lsn)                          synchronous ones up to lsn took effect, with the others between and behind them
+ROLLBACK(lsn)                         synchronous ones from lsn on are undone, with everything behind the first of them
+PROMOTE(lsn)                          both, the second from lsn + 1 on; another instance may go on
+```
+
+A CONFIRM or ROLLBACK about another instance than the one whose transactions wait says nothing here; a PROMOTE about
+another one undoes them all. Source: the replication documents of the 2.8 line.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from box.wire.constants import SYNCHRO_TYPES, RequestType
+from box.wire.messages import SynchroRequest, decode_synchro
+from box.wire.row import Row
+
+RowId = tuple[int, int]
+"""Replica id and lsn."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A transaction without a decision: lsn of its last row, whether it is synchronous, and its rows."""
+
+    lsn: int
+    is_synchronous: bool
+    rows: list[RowId]
+
+
+class Decisions:
+    """The transactions that wait, fed with all rows of a log from some snapshot on."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+        self._owner = 0
+        self._term = 0
+        self._terms: dict[int, int] = {}
+        self._undone: set[RowId] = set()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Some transaction waits."""
+        return bool(self._waiting)
+
+    def without_effect(self) -> frozenset[RowId]:
+        """The rows that were undone, or that nothing has been decided about."""
+        return frozenset(self._undone.union(*(item.rows for item in self._waiting)))
+
+    def take(self, transaction: Sequence[Row]) -> None:
+        """The next transaction of the log."""
+        last = transaction[-1]
+        if last.type in SYNCHRO_TYPES:
+            self._decide(decode_synchro(last))
+        elif last.wait_sync or last.wait_ack:
+            if not self._waiting:
+                self._owner = last.replica_id
+            self._waiting.append(_Waiting(last.lsn, last.wait_ack, [(row.replica_id, row.lsn) for row in transaction]))
+
+    def _decide(self, request: SynchroRequest) -> None:
+        if request.term > self._terms.get(request.origin_id, 0):
+            self._terms[request.origin_id] = request.term
+            if request.term > self._term:
+                self._term = request.term
+            elif request.type == RequestType.PROMOTE:
+                return  # another instance was promoted in a later term
+        lsn = request.lsn
+        if request.replica_id not in (0, self._owner):
+            if request.type != RequestType.PROMOTE:
+                return
+            lsn = 0
+        if request.type != RequestType.ROLLBACK:
+            self._confirm(lsn)
+        if request.type != RequestType.CONFIRM:
+            self._roll_back(lsn if request.type == RequestType.ROLLBACK else lsn + 1)
+        if request.type == RequestType.PROMOTE:
+            self._owner = request.origin_id
+
+    def _confirm(self, lsn: int) -> None:
+        while self._waiting and not (self._waiting[0].is_synchronous and self._waiting[0].lsn > lsn):
+            self._waiting.popleft()
+
+    def _roll_back(self, lsn: int) -> None:
+        first = next(
+            (number for number, item in enumerate(self._waiting) if item.is_synchronous and item.lsn >= lsn),
+            len(self._waiting),
+        )
+        while len(self._waiting) > first:
+            self._undone.update(self._waiting.pop().rows)
+
+
+def transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """The rows of a block as transactions, which never cross a block."""
+    transaction: list[Row] = []
+    for row in rows:
+        transaction.append(row)
+        if row.is_commit:
+            yield transaction
+            transaction = []
