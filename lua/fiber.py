@@ -173,24 +173,24 @@ class Waits:
 
     # ---- coroutines ----
 
-    def drive(self, coro: Coroutine[Any, Any, Any]) -> Any:
+    def drive(self, coro: Coroutine[Any, Any, Any], *, is_cancellable: bool = True) -> Any:
         """Run a coroutine to its first suspension. Returns its result if it ends there, `(False, error bytes)` if it
-        raises, and a token otherwise. A cancellation of the fiber cancels the coroutine."""
+        raises, and a token otherwise. A cancellation of the fiber cancels the coroutine, unless it has to end."""
         try:
             task, result = first_step(self.loop, coro)
         except asyncio.CancelledError:
             return False, encode_error(fiber_is_cancelled())
         except Exception as error:
             return False, encode_error(error_from_exception(error))
-        return result if task is None else self._token_of(task)
+        return result if task is None else self._token_of(task, is_cancellable)
 
     def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         """Run a coroutine to its first suspension: the task of the rest, None if it has ended. Raises its error."""
         task, _ = first_step(self.loop, coro)
         return task
 
-    def _token_of(self, task: asyncio.Task[Any]) -> int:
-        token = self.new_token(on_cancel=lambda: _cancel_task(task))
+    def _token_of(self, task: asyncio.Task[Any], is_cancellable: bool) -> int:
+        token = self.new_token(on_cancel=(lambda: _cancel_task(task)) if is_cancellable else None)
         self._tasks.add(task)
 
         def done(task: asyncio.Task[Any]) -> None:

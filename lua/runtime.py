@@ -333,8 +333,8 @@ class Runtime:
     def fail(self, token: int, error: BoxError) -> None:
         self.waits.fail(token, error)
 
-    def drive(self, coro: Coroutine[Any, Any, Any]) -> Any:
-        return self.waits.drive(coro)
+    def drive(self, coro: Coroutine[Any, Any, Any], *, is_cancellable: bool = True) -> Any:
+        return self.waits.drive(coro, is_cancellable=is_cancellable)
 
     def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         return self.waits.begin(coro)

@@ -57,13 +57,16 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
     return decorate
 
 
-def waiting(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
-    """Bind a coroutine method: Lua waits for its end if it does not end at once."""
+def waiting(
+    name: str, *, is_cancellable: bool = True
+) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
+    """Bind a coroutine method: Lua waits for its end if it does not end at once. What the peer does in another thread
+    ends before a cancelled fiber goes on: it is not cancellable."""
 
     def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:
         @wraps(method)
         def call(self: Binding, *args: Any) -> Outcome:
-            return self.runtime.drive(self.remember_error(method(self, *args)))
+            return self.runtime.drive(self.remember_error(method(self, *args)), is_cancellable=is_cancellable)
 
         setattr(call, _EXPORT, name)
         return call

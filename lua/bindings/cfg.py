@@ -60,7 +60,7 @@ class CfgBinding(Binding):
         """The values of all options that have one."""
         return _pack_values(self.node.config)
 
-    @waiting("box_snapshot")
+    @waiting("box_snapshot", is_cancellable=False)
     async def snapshot(self) -> bytes:
         """'ok'. ER_CHECKPOINT_IN_PROGRESS, ER_CHECKPOINT_ROLLBACK and what writing raises."""
         await self.node.checkpoints.make()

@@ -122,7 +122,7 @@ class DigestBinding(Binding):
         """Random bytes of the operating system."""
         return os.urandom(int(size))
 
-    @waiting("digest_pbkdf2")
+    @waiting("digest_pbkdf2", is_cancellable=False)
     async def pbkdf2(self, password: bytes, salt: bytes, iterations: float, size: float) -> bytes:
         """PBKDF2 with SHA-256, off the loop."""
         return await asyncio.to_thread(

@@ -83,7 +83,7 @@ def _threaded(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[.
             except OSError as error:
                 raise _failure_of(error) from error
 
-        return waiting(name)(call)
+        return waiting(name, is_cancellable=False)(call)
 
     return decorate
 

@@ -4,7 +4,7 @@ local arguments = require('internal.arguments')
 local returned = require('internal.returned')
 local scheduler = require('internal.scheduler')
 
-local PARK = scheduler.PARK
+local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local raw_status, raw_running = coroutine.status, coroutine.running
 local error, type, setmetatable = error, type, setmetatable
@@ -14,6 +14,19 @@ local parked = setmetatable({}, {__mode = 'k'})
 -- Coroutines of the user: only these may yield.
 local users = setmetatable({}, {__mode = 'k'})
 
+local function count_off(...)
+    running.depth = running.depth - 1
+    return ...
+end
+
+local function enter(co, ...)
+    if running.depth >= MOST_NESTED then
+        return false, scheduler.STACK_OVERFLOW
+    end
+    running.depth = running.depth + 1
+    return count_off(raw_resume(co, ...))
+end
+
 local function pass(co, ok, mark, ...)
     if mark ~= PARK then
         return ok, mark, ...
@@ -21,7 +34,7 @@ local function pass(co, ok, mark, ...)
     parked[co] = true
     raw_yield(PARK)
     parked[co] = nil
-    return pass(co, raw_resume(co))
+    return pass(co, enter(co))
 end
 
 local function resume(co, ...)
@@ -31,7 +44,7 @@ local function resume(co, ...)
     if parked[co] then
         return false, 'cannot resume non-suspended coroutine'
     end
-    return pass(co, raw_resume(co, ...))
+    return pass(co, enter(co, ...))
 end
 
 local function new(body)

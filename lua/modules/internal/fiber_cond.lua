@@ -20,7 +20,7 @@ local function check(object, usage)
     arguments.bad(1, arguments.expected('fiber.cond', object), 3)
 end
 
--- True when signalled or woken, false after `timeout` seconds.
+-- True when signalled or woken, false after `timeout` seconds. The end of a wait is a cancellation point, whatever ended it.
 function methods.wait(object, timeout)
     local usage = 'cond:wait([timeout])'
     local waiters = check(object, usage)
@@ -32,9 +32,7 @@ function methods.wait(object, timeout)
     local place = waiters:push(strand)
     local timed_out = scheduler.suspend(seconds)
     waiters:remove(place, strand)
-    if timed_out then
-        scheduler.test_cancel()
-    end
+    scheduler.test_cancel()
     return not timed_out
 end
 

@@ -39,6 +39,10 @@ local FOREVER = 3e9
 -- In `waiting`: nobody wants to know how this token ends.
 local NOBODY = {}
 local MUST_NOT_WAIT = 'a finalizer must not wait'
+-- So many coroutines may be resumed inside each other: each takes a part of the C stack, whose end is the process's.
+local MOST_NESTED = 800
+-- And so many finalizers; the others wait for the next tick.
+local MOST_FINALIZERS = 20
 
 local fibers = {}
 local current
@@ -49,13 +53,17 @@ local timers, last_timer = {}, 0
 local waiting, early = {}, {}
 local last_activation = 0
 -- The fiber whose finalizer runs, 0: there is none.
-local finalizing = 0
+local finalizing, finalizer_depth = 0, 0
 -- Finalizers that wait for the next tick, and then their objects.
 local put_off, put_off_count = {}, 0
 
--- `running.fiber`: the fiber that is running, or nil, for who asks too often for a call.
-local running = {}
-local scheduler = {PARK = PARK, fibers = fibers, FOREVER = FOREVER, running = running}
+-- `running.fiber`: the fiber that is running, or nil, for who asks too often for a call. `running.depth`: how many
+-- coroutines have been resumed inside each other, those of the user included.
+local running = {depth = 0}
+local scheduler = {
+    PARK = PARK, fibers = fibers, FOREVER = FOREVER, running = running, MOST_NESTED = MOST_NESTED,
+    STACK_OVERFLOW = 'C stack overflow',
+}
 shared[NEXT_ID] = FIRST_ID
 
 -- Set by internal.fiber: called with a fiber that has ended and with its outcome.
@@ -164,7 +172,9 @@ local function switch(strand)
     fiber.csw = fiber.csw + 1
     strand.ready, strand.yielding = false, false
     current = strand
+    running.depth = running.depth + 1
     ok, mark = raw_resume(co, first)
+    running.depth = running.depth - 1
     current = previous
     fiber = previous and previous.fiber
     running.fiber = fiber
@@ -391,6 +401,9 @@ end
 
 -- A fiber that runs at once, until its first wait.
 function scheduler.create(name, run, ...)
+    if running.depth >= MOST_NESTED then
+        error(scheduler.STACK_OVERFLOW, 0)
+    end
     local fiber = new_fiber(name)
     local strand = new_strand(fiber, run, ...)
     local hook = current and current.fiber.on_yield
@@ -404,6 +417,10 @@ end
 -- Run a finalizer: `run(object)` raises nothing and must not wait, for it has interrupted code that does not expect it.
 -- It belongs to the fiber that is running, as in the peer, and where none is to a fiber of its own.
 function scheduler.finalize(run, object)
+    if finalizer_depth >= MOST_FINALIZERS then
+        return scheduler.finalize_later(run, object)
+    end
+    finalizer_depth = finalizer_depth + 1
     local strand, outer_fiber = current, finalizing
     if strand == nil or strand.finished then
         strand = new_strand(new_fiber('finalizer'), run, object)
@@ -418,10 +435,15 @@ function scheduler.finalize(run, object)
     end
     strand.in_finalizer, finalizing = outer_strand, outer_fiber
     python.finalizing(finalizing)
+    finalizer_depth = finalizer_depth - 1
 end
 
+-- Those that have been put off so far; they may put off others.
 function scheduler.finalize_put_off()
-    while put_off_count > 0 do
+    for _ = 1, put_off_count / 2 do
+        if put_off_count == 0 then
+            return    -- a finalizer has waited for others
+        end
         local run, object = put_off[put_off_count - 1], put_off[put_off_count]
         put_off[put_off_count - 1], put_off[put_off_count] = nil, nil
         put_off_count = put_off_count - 2

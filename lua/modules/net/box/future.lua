@@ -176,6 +176,7 @@ local function next_message(iterator, i)
     while i > #messages and not methods.is_ready(self) do
         local left = deadline and math.max(deadline - fiber.clock(), 0)
         if not advance(self, left) then
+            fiber.testcancel()
             return box.NULL, box.error.new(box.error.TIMEOUT)
         end
     end

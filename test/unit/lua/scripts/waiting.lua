@@ -14,7 +14,6 @@ local function waiter(run)
     f:cancel()
     fiber.yield()
 end
-waiter(function() print('cond', pcall(cond.wait, cond)) end)
 waiter(function() local c = fiber.channel() print('get', pcall(c.get, c)) end)
 waiter(function() local c = fiber.channel() print('put', pcall(c.put, c, 1)) end)
 waiter(function() print('sleep', pcall(fiber.sleep, 100)) end)
