@@ -4,6 +4,7 @@
 start         a task for the rest            before it no task is current: not for `asyncio.timeout` and the like
 first_step    a task for the rest            a stand-in is current meanwhile; 1 us more
 run_at_once   the coroutine is given up      for what must not wait
+run_through   the same                       for what may give way, but has no need to
 ```
 
 `asyncio` of Python 3.12 has eager tasks; 3.11 has not, and a task for each request costs more than most requests do.
@@ -62,6 +63,18 @@ def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that must not wait. Raises its error, Suspended if it waits; it is closed then."""
     try:
         coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    coroutine.close()
+    raise Suspended
+
+
+def run_through(coroutine: Coroutine[Any, Any, T]) -> T:
+    """As `run_at_once`, but it may wait for its next turn (`asyncio.sleep(0)`), which it gets at once."""
+    try:
+        while coroutine.send(None) is None:
+            pass
     except StopIteration as stop:
         result: T = stop.value
         return result

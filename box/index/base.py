@@ -121,6 +121,13 @@ class Index(ABC):
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         """Set the entry of a key and return the one it had, or None: `find` and `put` at the price of one."""
 
+    def add(self, sort_key: SortKey, entry: Entry) -> bool:
+        """Set the entry of a key that has none; False: it has one."""
+        if self.find(sort_key) is not None:
+            return False
+        self.put(sort_key, entry)
+        return True
+
     @abstractmethod
     def remove(self, sort_key: SortKey) -> None:
         """Forget a key; one that is absent is ignored."""

@@ -60,6 +60,15 @@ class OrderedIndex(Index):
             self._tree[sort_key] = entry
         self.version += 1
 
+    def add(self, sort_key: SortKey, entry: Entry) -> bool:
+        if self.listeners:
+            return super().add(sort_key, entry)
+        if not self._tree.insert(sort_key, entry):
+            return False
+        self._size += 1
+        self.version += 1
+        return True
+
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         if self.listeners:
             self._tell(sort_key, entry)
@@ -83,8 +92,12 @@ class OrderedIndex(Index):
     def _tell(self, sort_key: SortKey, new: Entry | None) -> None:
         old = self.find(sort_key)
         if old is not None or new is not None:
-            for listener in tuple(self.listeners):
-                listener(sort_key, old, new)
+            self.tell(sort_key, old, new)
+
+    def tell(self, sort_key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        """Tell the listeners. For those whose entries mean something else without a change of the entry itself, too."""
+        for listener in tuple(self.listeners):
+            listener(sort_key, old, new)
 
     def clear(self) -> None:
         self._tree.clear()
@@ -246,6 +259,14 @@ class BackwardCursor(Cursor):
     def _move(self, last: SortKey) -> None:
         low, _, low_excluded, _ = self.bounds
         self.bounds = (low, last, low_excluded, True)
+
+
+def is_within(key: SortKey, bounds: Bounds) -> bool:
+    """Whether a scan with these bounds finds the key."""
+    low, high, low_excluded, high_excluded = bounds
+    if low is not None and (key <= low if low_excluded else key < low):
+        return False
+    return high is None or bool(key < high if high_excluded else key <= high)
 
 
 def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:

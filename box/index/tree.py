@@ -153,6 +153,9 @@ class SparseTreeIndex(TreeIndex):
         if sort_key is not None:
             super().put(sort_key, entry)
 
+    def add(self, sort_key: SortKey, entry: Entry) -> bool:
+        return sort_key is None or super().add(sort_key, entry)
+
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         return None if sort_key is None else super().replace(sort_key, entry)
 

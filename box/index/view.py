@@ -21,7 +21,15 @@ from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
 from box.index.base import Entry, Index
-from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, leaves_backwards
+from box.index.ordered import (
+    EVERYTHING,
+    BackwardCursor,
+    Bounds,
+    ForwardCursor,
+    OrderedIndex,
+    is_within,
+    leaves_backwards,
+)
 
 SLICE: Final = 512
 """Tuples that are taken at once: about a tenth of a millisecond."""
@@ -69,7 +77,7 @@ class IndexView:
         index.listeners.append(self._changed)
 
     def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        if _is_within(key, self._cursor.bounds):
+        if is_within(key, self._cursor.bounds):
             self._before.insert(key, old)
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
@@ -94,7 +102,7 @@ class IndexView:
             # More changes than tuples: only as far as the last of them.
             cursor.resume(_after(start, kept[-1][0], cursor.is_reverse))
             read, is_end = _up_to(start, kept[-1][0], cursor.is_reverse), False
-        merged = {key: entry for key, entry in cursor.pairs if _is_within(key, read)}
+        merged = {key: entry for key, entry in cursor.pairs if is_within(key, read)}
         merged.update(kept)
         for key, _ in kept:
             del self._before[key]
@@ -137,13 +145,6 @@ def _rest_of(cursor: Any) -> Iterator[bytes]:
 
 def _key_of(pair: tuple[SortKey, Any]) -> SortKey:
     return pair[0]
-
-
-def _is_within(key: SortKey, bounds: Bounds) -> bool:
-    low, high, low_excluded, high_excluded = bounds
-    if low is not None and (key <= low if low_excluded else key < low):
-        return False
-    return high is None or bool(key < high if high_excluded else key <= high)
 
 
 def _passed(start: Bounds, cursor: ForwardCursor | BackwardCursor) -> Bounds:

@@ -14,7 +14,7 @@ from uuid import UUID
 from box.data import codec
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
-from box.index import Index
+from box.index import Entry, Index
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
 from box.schema.function import Function
@@ -35,6 +35,10 @@ class Grant:
 def _entries(space: Space) -> Iterable[bytes]:
     """Tuples of a space whose index entries are the tuples themselves."""
     return space.primary.values_list() if space.primary is not None else ()
+
+
+def _itself(entry: Entry | None) -> bytes | None:
+    return entry
 
 
 def _clear(index: Index) -> None:
@@ -59,6 +63,8 @@ class Schema:
         """All of `_priv` by (grantee, object)."""
         self.truncated: set[int] = set()
         """Ids of spaces that have a record in `_truncate`."""
+        self.altered: set[int] = set()
+        """Ids of spaces whose alteration waits for its work (`box.schema.ddl.build`)."""
         self.sequence_rows: set[int] = set()
         """Ids of sequences that have a record in `_sequence_data`."""
         self._spaces_by_name: dict[str, Space] = {}
@@ -92,7 +98,9 @@ class Schema:
         self.release: Callable[[Index], None] = _clear
         """Takes an index that nobody uses any more; set by the node, which frees it little by little."""
         self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries
-        """The tuples that a format check or an index build goes through; versions are the transaction manager's."""
+        """The tuples of a space; versions are the transaction manager's, as are those of the next."""
+        self.value_of: Callable[[Entry | None], bytes | None] = _itself
+        """The tuple that an entry of an index stands for, to a format check or an index build."""
 
         self._add_builtin_users()
 

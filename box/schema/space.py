@@ -7,7 +7,7 @@ holds the object - a statement, a trigger, a handle in Lua - always sees the spa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from box.session import Context
 
     RowFilter = Callable[[Credentials, bytes], bool]
-    SystemTrigger = Callable[[Credentials, DdlTransaction, DdlStatement], None]
+    SystemTrigger = Callable[
+        [Credentials, DdlTransaction, DdlStatement], Coroutine[Any, Any, Callable[[], None]] | None
+    ]
 
 
 class _Nothing:

@@ -15,7 +15,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from box.eager import Suspended, run_at_once
+from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Privilege
 from box.txn.general import GeneralWrite
@@ -66,6 +66,7 @@ class Dml:
         self._general = GeneralWrite(txns, self._planner)
         self._waiting: set[WaitingWrite] = set()
         schema.read_tuples = txns.storage.read_view
+        schema.value_of = txns.storage.value_of
         schema.on_alter_space.append(self._space_altered)
         self._forget_plans()
 
@@ -177,14 +178,14 @@ class Dml:
         """As `write` for a row of the log or a snapshot while the instance starts, when commits are complete at once.
 
         The user may have set triggers on system spaces already (`box.ctl.on_schema_init`); they run, but
-        TRANSACTION_YIELD is raised if they wait.
+        TRANSACTION_YIELD is raised if they wait. Changes of the dictionary do not give way to others.
         """
-        if not space.has_triggers:
+        if not space.has_triggers and space.system_trigger is None:
             self.write(ctx, space, request)
             return
         self.counters[request.type] += 1
         try:
-            run_at_once(self._general.run(ctx, space, request))
+            run_through(self._general.run(ctx, space, request))
         except Suspended:
             raise client_error(ErrorCode.TRANSACTION_YIELD) from None
 

@@ -5,16 +5,18 @@ transaction  ->  access  ->  statement  ->  sequence  ->  before_replace trigger
              ->  journal row  ->  on_replace triggers  ->  system trigger (DDL)  ->  commit
 ```
 
-An error undoes the statement, and without an open transaction the implicit one as well. Only a user's trigger ever
-waits; without one the coroutine ends in its first step.
+An error undoes the statement, and without an open transaction the implicit one as well. Only a user's trigger and DDL
+over many tuples ever wait; without them the coroutine ends in its first step.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.data.update import apply_update, apply_upsert, check_operations
+from box.eager import run_through
 from box.errors import ErrorCode, client_error, unsupported
 from box.schema.access import Privilege
 from box.schema.sequence_fill import fill_sequence
@@ -56,7 +58,8 @@ class GeneralWrite:
                 _add_row(space, statement, request)
                 if space.has_triggers:
                     await triggers.on_replace(ctx, txn, space, statement)
-                self._run_system_trigger(ctx, txn, space, statement)
+                if space.system_trigger is not None:
+                    await self._run_system_trigger(ctx, txn, space, statement)
                 txn.nesting.pop()
             except BaseException:
                 txns.cancel_statement(txn)
@@ -86,11 +89,34 @@ class GeneralWrite:
             raise
         return statement
 
-    def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
+    async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
-        with self._storage.alteration(txn):
-            space.system_trigger(ctx.credentials, txn, statement)
+        storage = self._storage
+        with storage.alteration(txn):
+            work = space.system_trigger(ctx.credentials, txn, statement)
+        if work is None:
+            return
+        if len(txn.statements) > 1 and not storage.allows_yield:
+            finish = run_through(work)  # others would see the statements before this one
+        else:
+            finish = await self._wait_for(txn, statement, work)
+        with storage.alteration(txn):
+            finish()
+
+    async def _wait_for(
+        self, txn: Transaction, statement: Statement, work: Coroutine[Any, Any, Callable[[], None]]
+    ) -> Callable[[], None]:
+        """Wait for an index build or the like. Others see the row of the system space meanwhile, as in the peer."""
+        may_yield, txn.may_yield = txn.may_yield, True
+        self._storage.waiting.add(statement)
+        try:
+            finish = await work
+        finally:
+            self._storage.waiting.discard(statement)
+            txn.may_yield = may_yield
+        txn.check_alive()
+        return finish
 
     # -- changing the indexes
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from box.data.codec import unpack
 from box.index import IteratorType, TreeIndex
+from box.index.ordered import OrderedIndex
 from box.txn.storage import TupleStorage
 from box.txn.transaction import TxnState
 
@@ -264,6 +265,9 @@ class MvccStorage(TupleStorage):
         prepared = (entry.prepared if type(entry) is Slot else entry for entry in values)
         return [value for value in prepared if value is not None]
 
+    def value_of(self, entry: Any) -> bytes | None:
+        return entry.prepared if type(entry) is Slot else entry
+
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
         for slot in self._slots.get(primary, ()):
             yield slot.key, slot.prepared
@@ -361,6 +365,8 @@ class MvccStorage(TupleStorage):
         index = slot.index
         if below is None and value is None:
             return
+        if isinstance(index, OrderedIndex) and index.listeners:
+            index.tell(slot.key, below, value)
         space_id = index.definition.space_id
         for reader in list(self._open):
             reads = reader.reads

@@ -119,6 +119,11 @@ class TupleStorage:
         """All tuples in the order of the primary index, as of now; changes on their way to the log are in it."""
         return [] if space.primary is None else space.primary.values_list()
 
+    def value_of(self, entry: Any) -> bytes | None:
+        """The tuple that an entry of an index stands for, changes on their way to the log included."""
+        value: bytes | None = entry
+        return value
+
     def open_view(self, space: Space) -> TupleView:
         """The same tuples, to be read in slices, without what a change of the dictionary that waits has written."""
         primary = space.primary

@@ -2,7 +2,8 @@
 
 Each is called as `trigger(schema, credentials, txn, stmt)` inside the changing transaction, right after the row is in
 the indexes: `credentials` tells who asks, the rest is told in `dictionary_change`. A trigger raises before it changes
-anything, or changes the dictionary and appends to `stmt.on_rollback` how to take that back.
+anything, or changes the dictionary and appends to `stmt.on_rollback` how to take that back. One that has to go through
+many tuples first returns a coroutine for that, whose result is called for the change itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 
 from box.schema.access import Credentials
 from box.schema.ddl.access import on_replace_priv, on_replace_user
+from box.schema.ddl.build import Deferred
 from box.schema.ddl.cluster import on_replace_cluster, on_replace_schema
 from box.schema.ddl.collation import on_replace_collation
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
@@ -24,7 +26,7 @@ from box.schema.schema import Schema
 
 __all__ = ["TRIGGERS"]
 
-TRIGGERS: dict[int, Callable[[Schema, Credentials, DdlTransaction, DdlStatement], None]] = {
+TRIGGERS: dict[int, Callable[[Schema, Credentials, DdlTransaction, DdlStatement], Deferred | None]] = {
     SpaceId.SCHEMA: on_replace_schema,
     SpaceId.COLLATION: on_replace_collation,
     SpaceId.SPACE: on_replace_space,

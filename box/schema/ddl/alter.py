@@ -1,19 +1,16 @@
 """Changing a space: from the definition before to the one after, with the way back.
 
 Everything that may fail happens before the first change: the new tuple format, the check of stored tuples
-against it, the build of new indexes. Then the layout is exchanged in one step.
+against it, the build of new indexes (`box.schema.ddl.build`). Then the layout is exchanged in one step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
-from typing import Any
+from collections.abc import Iterable
 
 from box.data.format import TupleFormat
 from box.data.keydef import KeyDef
-from box.data.show import tuple_str
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import ErrorCode, unsupported
 from box.index import Index, IndexDef, create_index
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.options import check_collation
@@ -80,43 +77,14 @@ def _release(schema: Schema, indexes: list[Index]) -> None:
         schema.release(index)
 
 
-def check_format(schema: Schema, txn: DdlTransaction, space: Space, new_format: TupleFormat) -> None:
-    """Check stored tuples against a format that may be stricter than the present one."""
+def needs_check(txn: DdlTransaction, space: Space, new_format: TupleFormat) -> bool:
+    """Whether stored tuples must be checked against a format that may be stricter. MULTISTATEMENT_TRANSACTION."""
     if new_format.can_store(space.format) or is_empty(space):
-        return
+        return False
     txn.check_single_statement("space format check")
-    for raw in stored_tuples(schema, space):
-        new_format.validate(raw)
-
-
-def build_index(schema: Schema, space: Space, index: Index, new_format: TupleFormat) -> None:
-    """Fill a new index with the space's tuples. TUPLE_FOUND, INJECTION, and what the format's check raises."""
-    if schema.errinj.values["ERRINJ_BUILD_INDEX"] == index.definition.iid and not is_empty(space):
-        raise client_error(ErrorCode.INJECTION, "build index")
-    keyed = ((index.key_of(new_format.validate(raw)), raw) for raw in stored_tuples(schema, space))
-    pairs = [pair for pair in keyed if pair[0] is not None]  # None: the tuple does not belong to the index
-    if not pairs:
-        return  # also where there is nothing to fill: in a view
-    pairs.sort(key=_key_of_pair)
-    index.load_sorted(pairs)
-    if len(index) == len(pairs):
-        return
-    for (key, old), (next_key, new) in pairwise(pairs):
-        if key == next_key:
-            definition = index.definition
-            raise client_error(ErrorCode.TUPLE_FOUND, definition.name, space.name, tuple_str(old), tuple_str(new))
-
-
-def _key_of_pair(pair: tuple[Any, bytes]) -> Any:
-    return pair[0]
+    return True
 
 
 def is_empty(space: Space) -> bool:
     """True if the space holds no tuples."""
     return not space.is_plain or space.primary is None or len(space.primary) == 0
-
-
-def stored_tuples(schema: Schema, space: Space) -> Iterator[bytes]:
-    """The tuples in the order of the primary index, as the transaction manager says they are."""
-    if space.is_plain and space.primary is not None:
-        yield from schema.read_tuples(space)

@@ -9,7 +9,8 @@ from box.data.keydef import KeyDef, PartDef
 from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import build_index, check_format, exchange, is_empty, make_format, make_index
+from box.schema.ddl.alter import exchange, is_empty, make_format, make_index, needs_check
+from box.schema.ddl.build import Deferred, Finish, FormatCheck, IndexBuild, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.index_def import decode_index
@@ -18,7 +19,9 @@ from box.schema.sequence import check_sequence_part
 from box.schema.space import Layout, Space
 
 
-def on_replace_index(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
+def on_replace_index(
+    schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
+) -> Deferred | None:
     """Create, alter or drop an index. The dictionary, not the old tuple, says whether it exists."""
     fields = Fields(stmt.first)
     space, iid = schema.space(fields.u32(0)), fields.u32(1)
@@ -28,17 +31,17 @@ def on_replace_index(schema: Schema, credentials: Credentials, txn: DdlTransacti
         _check_drop_primary(space)
     if iid != 0 and space.primary is None:
         raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not add a secondary key before primary")
+    check_not_altered(schema, space)
     old = space.indexes.get(iid)
     if stmt.new is None:
         _drop_index(schema, stmt, space, iid)
-        return
+        return None
     definition = decode_index(stmt.new, space.definition, schema.collations)
     if iid == 0 and space.sequence is not None:
         check_sequence_part(definition, space.sequence_field, space.sequence_path, space.name)
     if old is None:
-        _create_index(schema, txn, stmt, space, definition)
-    else:
-        _alter_index(schema, txn, stmt, space, old, definition)
+        return _create_index(schema, txn, stmt, space, definition)
+    return _alter_index(schema, txn, stmt, space, old, definition)
 
 
 def _check_drop_primary(space: Space) -> None:
@@ -65,14 +68,29 @@ def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFor
     return make_format(schema, space.definition, definitions)
 
 
-def _create_index(schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef) -> None:
+def _create_index(
+    schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, definition: IndexDef
+) -> Deferred | None:
     index = make_index(schema, space, definition, _primary_key_def(space))
-    indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
     new_format = _format_with(schema, space, definition)
-    if not is_empty(space):
-        txn.check_single_statement("index build")
-        build_index(schema, space, index, new_format)
-    exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
+
+    def finish() -> None:
+        indexes = dict(sorted({**space.indexes, definition.iid: index}.items()))
+        exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
+
+    if is_empty(space):
+        finish()
+        return None
+    txn.check_single_statement("index build")
+    return _build(schema, space, [index], new_format, finish)
+
+
+def _build(schema: Schema, space: Space, indexes: list[Index], new_format: TupleFormat, finish: Finish) -> Deferred:
+    """Fill indexes of a space that has tuples, then finish. INJECTION, and what the build raises."""
+    if schema.errinj.values["ERRINJ_BUILD_INDEX"] in [index.iid for index in indexes]:
+        raise client_error(ErrorCode.INJECTION, "build index")
+    work = IndexBuild(schema, space, indexes, new_format)
+    return deferred(schema, space, work, "ERRINJ_BUILD_INDEX_DELAY", finish)
 
 
 def _primary_key_def(space: Space) -> KeyDef | None:
@@ -81,7 +99,7 @@ def _primary_key_def(space: Space) -> KeyDef | None:
 
 def _alter_index(
     schema: Schema, txn: DdlTransaction, stmt: DdlStatement, space: Space, old: Index, definition: IndexDef
-) -> None:
+) -> Deferred | None:
     """Change an index: by definition only where the stored order stays, else by a rebuild.
 
     The peer keeps the data of more changes than this node can (its keys depend on types and nullability), and
@@ -89,35 +107,47 @@ def _alter_index(
     """
     before = old.definition
     new_format = _format_with(schema, space, definition)
-    if _rebuilds(before, definition):
-        if not is_empty(space):
-            txn.check_single_statement("index build")
-    else:
-        check_format(schema, txn, space, new_format)
-    indexes = dict(space.indexes)
-    if _is_same_data(before, definition):
+    is_checked = False
+    if not _rebuilds(before, definition):
+        is_checked = needs_check(txn, space, new_format)
+    elif not is_empty(space):
+        txn.check_single_statement("index build")
+    if not _is_same_data(before, definition):
+        return _replace_index(schema, stmt, space, new_format, definition, old.primary)
+
+    def finish() -> None:
         _redefine(stmt, old, definition)
-    else:
-        indexes[definition.iid] = _rebuilt(schema, space, new_format, definition, old.primary)
-        if definition.iid == 0:
-            _rebuild_dependent(schema, space, new_format, indexes)
-    exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
+        exchange(schema, stmt, space, Layout(space.definition, new_format, dict(space.indexes)))
+
+    if is_checked:
+        return deferred(schema, space, FormatCheck(new_format), "ERRINJ_CHECK_FORMAT_DELAY", finish)
+    finish()
+    return None
 
 
-def _rebuilt(
-    schema: Schema, space: Space, new_format: TupleFormat, definition: IndexDef, primary: KeyDef | None
-) -> Index:
-    index = make_index(schema, space, definition, primary)
-    build_index(schema, space, index, new_format)
-    return index
+def _replace_index(
+    schema: Schema,
+    stmt: DdlStatement,
+    space: Space,
+    new_format: TupleFormat,
+    definition: IndexDef,
+    primary: KeyDef | None,
+) -> Deferred | None:
+    """Another index takes the place of one; of the primary index, with new secondary ones: their keys end with its."""
+    new = {definition.iid: make_index(schema, space, definition, primary)}
+    if definition.iid == 0:
+        key_def = new[0].key_def
+        for iid, index in space.indexes.items():
+            if iid != 0:
+                new[iid] = make_index(schema, space, index.definition, key_def)
 
+    def finish() -> None:
+        exchange(schema, stmt, space, Layout(space.definition, new_format, {**space.indexes, **new}))
 
-def _rebuild_dependent(schema: Schema, space: Space, new_format: TupleFormat, indexes: dict[int, Index]) -> None:
-    """Build the secondary indexes anew whose keys end with the primary key."""
-    primary = indexes[0].key_def
-    for iid, index in indexes.items():
-        if iid != 0:
-            indexes[iid] = _rebuilt(schema, space, new_format, index.definition, primary)
+    if not is_empty(space):
+        return _build(schema, space, list(new.values()), new_format, finish)
+    finish()
+    return None
 
 
 def _redefine(stmt: DdlStatement, index: Index, definition: IndexDef) -> None:

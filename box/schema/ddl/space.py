@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import check_format, exchange, is_empty, make_format, make_index, make_space
+from box.schema.ddl.alter import exchange, is_empty, make_format, make_index, make_space, needs_check
+from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
 from box.schema.schema import Schema
@@ -13,7 +14,9 @@ from box.schema.space_def import decode_space
 from box.wire.constants import GROUP_LOCAL, RequestType
 
 
-def on_replace_space(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
+def on_replace_space(
+    schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
+) -> Deferred | None:
     """Create, alter or drop a space.
 
     Whether it exists is asked of the dictionary, not of the old tuple: the first system spaces exist before
@@ -26,7 +29,8 @@ def on_replace_space(schema: Schema, credentials: Credentials, txn: DdlTransacti
     elif space is None:
         _create_space(schema, credentials, stmt)
     else:
-        _alter_space(schema, credentials, txn, stmt, space)
+        return _alter_space(schema, credentials, txn, stmt, space)
+    return None
 
 
 def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) -> None:
@@ -72,7 +76,7 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
 
 def _alter_space(
     schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement, space: Space
-) -> None:
+) -> Deferred | None:
     definition = decode_space(stmt.last, ErrorCode.ALTER_SPACE)
     check_ddl(credentials, Privilege.A, ("space", definition.id), definition.name, definition.owner)
 
@@ -88,8 +92,15 @@ def _alter_space(
     new_format = make_format(schema, definition, (index.definition for index in space.indexes.values()))
     if definition.opts.temporary != space.is_temporary and not is_empty(space):
         raise wrong("can not switch temporary flag on a non-empty space")
-    check_format(schema, txn, space, new_format)
-    exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
+    check_not_altered(schema, space)
+
+    def finish() -> None:
+        exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
+
+    if needs_check(txn, space, new_format):
+        return deferred(schema, space, FormatCheck(new_format), "ERRINJ_CHECK_FORMAT_DELAY", finish)
+    finish()
+    return None
 
 
 def on_replace_truncate(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
@@ -111,6 +122,7 @@ def _truncate(schema: Schema, credentials: Credentials, stmt: DdlStatement, spac
     if space.is_system:
         raise client_error(ErrorCode.TRUNCATE_SYSTEM_SPACE, space.name)
     space.check_access(credentials, Privilege.W)
+    check_not_altered(schema, space)
     if stmt.row is not None and (space.is_temporary or space.is_local):
         stmt.row.group_id = GROUP_LOCAL  # other instances have no such tuples
     indexes = {iid: make_index(schema, space, index.definition, index.primary) for iid, index in space.indexes.items()}

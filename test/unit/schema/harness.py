@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from box.data import codec
+from box.eager import run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema import Schema, Space, SpaceId, User, bootstrap_rows, initial_schema
 from box.txn.transaction import Statement
@@ -117,7 +118,9 @@ class Dictionary:
         self.statements.append(statement)
         try:
             if space.system_trigger is not None:
-                space.system_trigger(self.credentials, self, statement)
+                work = space.system_trigger(self.credentials, self, statement)
+                if work is not None:
+                    run_through(work)()
         except BoxError:
             self.statements.pop()
             self._exchange(space, new, old)

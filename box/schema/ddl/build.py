@@ -1,0 +1,186 @@
+"""Work over all tuples of a space while the space changes: index builds, and checks of a stricter format.
+
+```
+            visited                     not visited yet
+primary     |---------------------------|----------------------|
+a change    goes to the work as well    stays where it is: the walk comes there
+```
+
+The walk takes a slice in every turn of the loop. A change of what it has visited, made or taken back, reaches the work
+through the primary index's listeners; one that the work cannot take (a wrong type, a duplicate) succeeds, and ends the
+work with its error. Until the end nothing of it is visible, so that giving it up needs no undoing. Meanwhile the space
+cannot be altered, truncated or dropped. Source: the peer's behaviour, observed, and `memtx_space.c` of the 2.8 line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol
+
+from box.data.codec import unpack
+from box.data.format import TupleFormat
+from box.data.keydef import SortKey
+from box.data.show import tuple_str
+from box.errors import BoxError, ErrorCode, client_error
+from box.index import Index
+from box.index.base import Entry
+from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
+from box.schema.schema import Schema
+from box.schema.space import Space
+
+SLICE_TUPLES: Final = 256
+SLICE_BYTES: Final = 1 << 17
+"""Limits of what is visited in one turn: one or two milliseconds."""
+
+Finish = Callable[[], None]
+"""The last step of a change of the dictionary that had to wait; must be called at once."""
+Deferred = Coroutine[Any, Any, Finish]
+"""A change of the dictionary that waits. Raises what the work raises."""
+
+
+class Work(Protocol):
+    """Something to be done with every tuple."""
+
+    def visit(self, raw: bytes, /) -> object:
+        """A tuple is there. Raises what is wrong with it."""
+
+    def change(self, old: bytes | None, new: bytes | None) -> None:
+        """A tuple that was visited has changed; None: there is none."""
+
+    def give_up(self) -> None:
+        """There will be no end."""
+
+
+class FormatCheck:
+    """Tuples keep to a format."""
+
+    def __init__(self, new_format: TupleFormat) -> None:
+        self.visit: Callable[[bytes], object] = new_format.validate
+
+    def change(self, old: bytes | None, new: bytes | None) -> None:
+        if new is not None:
+            self.visit(new)
+
+    def give_up(self) -> None:
+        """Nothing was made."""
+
+
+class IndexBuild:
+    """Fills new indexes of a space. TUPLE_FOUND, and what the format's check raises."""
+
+    def __init__(self, schema: Schema, space: Space, indexes: Iterable[Index], new_format: TupleFormat) -> None:
+        self._schema = schema
+        self._space = space
+        self._indexes = [index for index in indexes if isinstance(index, OrderedIndex)]
+        self._validate = new_format.validate
+
+    def visit(self, raw: bytes) -> None:
+        fields = self._validate(raw)
+        for index in self._indexes:
+            key = index.key_of(fields)
+            if not index.add(key, raw):
+                raise self._duplicate(index, key, raw)
+
+    def change(self, old: bytes | None, new: bytes | None) -> None:
+        old_fields = None if old is None else unpack(old)
+        new_fields = None if new is None else self._validate(new)
+        for index in self._indexes:
+            old_key = None if old_fields is None else index.key_of(old_fields)
+            new_key = None if new_fields is None else index.key_of(new_fields)
+            if old_key is not None and old_key != new_key:
+                index.remove(old_key)
+            if new_key is not None:
+                if new_key != old_key and index.find(new_key) is not None:
+                    assert new is not None
+                    raise self._duplicate(index, new_key, new)
+                index.put(new_key, new)
+
+    def _duplicate(self, index: Index, key: SortKey, new: bytes) -> BoxError:
+        old = index.find(key)
+        assert old is not None
+        return client_error(ErrorCode.TUPLE_FOUND, index.name, self._space.name, tuple_str(old), tuple_str(new))
+
+    def give_up(self) -> None:
+        for index in self._indexes:
+            self._schema.release(index)
+
+
+async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
+    """Visit all tuples of a space that has some; `delay` is the error injection that holds the walk up.
+
+    Raises what the work raises, ALTER_SPACE if the space is being altered already.
+    """
+    primary = space.primary
+    assert isinstance(primary, OrderedIndex)
+    cursor, value_of = ForwardCursor(primary, EVERYTHING), schema.value_of
+    errors: list[BoxError] = []
+
+    def changed(key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        if errors or is_within(key, cursor.bounds):
+            return
+        before, after = value_of(old), value_of(new)
+        if before == after:
+            return
+        try:
+            work.change(before, after)
+        except BoxError as error:
+            errors.append(error)
+
+    primary.listeners.append(changed)
+    try:
+        with altering(schema, space):
+            has_more = True
+            while has_more:
+                has_more = _visit_slice(cursor, value_of, work)
+                if schema.errinj.values[delay]:
+                    await schema.errinj.wait_until_off(delay)
+                    has_more = True
+                elif has_more:
+                    await asyncio.sleep(0)
+                if errors:
+                    raise errors[0]
+    except BaseException:
+        work.give_up()
+        raise
+    finally:
+        primary.listeners.remove(changed)
+
+
+def _visit_slice(cursor: ForwardCursor, value_of: Callable[[Entry | None], bytes | None], work: Work) -> bool:
+    """True unless that was the last slice."""
+    entries = cursor.fetch(SLICE_TUPLES)
+    size = 0
+    for used, entry in enumerate(entries, 1):
+        raw = value_of(entry)
+        if raw is not None:
+            work.visit(raw)
+            size += len(raw)
+            if size >= SLICE_BYTES:
+                cursor.rewind(used)
+                return True
+    return len(entries) == SLICE_TUPLES
+
+
+async def deferred(schema: Schema, space: Space, work: Work, delay: str, finish: Finish) -> Finish:
+    """Walk, then give what is left to be done, without a switch in between."""
+    await walk(schema, space, work, delay)
+    return finish
+
+
+@contextmanager
+def altering(schema: Schema, space: Space) -> Iterator[None]:
+    """While a space is altered nobody else may begin to. ALTER_SPACE."""
+    check_not_altered(schema, space)
+    schema.altered.add(space.id)
+    try:
+        yield
+    finally:
+        schema.altered.discard(space.id)
+
+
+def check_not_altered(schema: Schema, space: Space) -> None:
+    """ALTER_SPACE for a space that is being altered."""
+    if space.id in schema.altered:
+        raise client_error(ErrorCode.ALTER_SPACE, space.name, "the space is already being modified")
