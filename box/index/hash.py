@@ -6,6 +6,7 @@ in one go: with two million entries that holds everybody up for a tenth of a sec
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 from BTrees.QOBTree import QOBTree
@@ -48,6 +49,12 @@ class HashIndex(OrderedIndex):
         if kind is IteratorType.GT:
             return ForwardCursor(self, (key, None, True, False))
         raise self.unsupported_feature("requested iterator type")
+
+    def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
+        if values or iterator not in (IteratorType.ALL, IteratorType.GT):
+            return super().select(iterator, values, offset, limit)
+        found = self._tree.values()
+        return list(found[offset : offset + limit]) if offset else list(islice(found, limit))
 
     def _checked_key(self, kind: IteratorType, values: list[Any]) -> SortKey:
         """ALL, and GT without a key, need none; every other scan needs a full one."""

@@ -48,6 +48,11 @@ class OrderedIndex(Index):
         self._size = len(tree)
         self.find = tree.get
 
+    @property
+    def tree(self) -> Any:
+        """The container as it is now; `detach` gives the index another."""
+        return self._tree
+
     def __len__(self) -> int:
         return self._size
 

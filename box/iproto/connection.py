@@ -22,13 +22,15 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntFlag
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.long_read import LONG, LongRead
+from box.iproto.headers import HEADER_SHAPES
 from box.iproto.output import FLUSH_SIZE, Output
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
 from box.iproto.stats import Net
@@ -58,22 +60,6 @@ class Stop(IntFlag):
     LARGE = 32
 
 
-_HeaderReader = Callable[[bytes, int], tuple[Any, ...]]
-
-
-def _header_shapes() -> dict[int, tuple[_HeaderReader, int]]:
-    """By the first byte of the sync: how to read `ce <length> 82 00 <type> 01 <sync>`, and its size.
-
-    The fields are 0xCE, length, 0x8200, type, 0x01, sync. Other forms of a header do not match the constants.
-    """
-    one_byte = struct.Struct(">BIHBBB").unpack_from
-    shapes: dict[int, tuple[_HeaderReader, int]] = dict.fromkeys(range(128), (one_byte, 10))
-    for mark, (form, width) in {0xCC: ("B", 1), 0xCD: ("H", 2), 0xCE: ("I", 4), 0xCF: ("Q", 8)}.items():
-        shapes[mark] = (struct.Struct(">BIHBBx" + form).unpack_from, 10 + width)
-    return shapes
-
-
-_SHAPES: Final = _header_shapes()
 _LONG_ARRAYS: Final = (0xDC, 0xDD)
 _LOOK_EVERY: Final = 16
 """Quick requests after which a turn looks at the clock."""
@@ -93,6 +79,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         "_flush_scheduled",
         "_have",
         "_is_detached",
+        "_is_ended",
         "_is_paused",
         "_look_at",
         "_need",
@@ -128,6 +115,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._stopped = Stop(0)
         self._is_paused = False
         """Whether the transport does not read."""
+        self._is_ended = False
+        """Whether the client has ended its side, with input left to serve."""
         self._pace = Pace()
         self._flush_scheduled = False
         self._is_detached = False
@@ -205,7 +194,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._pause_reading()
 
     def _pause_reading(self) -> None:
-        if not self._is_paused and self._transport is not None and not self._transport.is_closing():
+        if self._is_paused or self._is_ended:
+            return
+        if self._transport is not None and not self._transport.is_closing():
             self._is_paused = True
             self._transport.pause_reading()
 
@@ -215,13 +206,16 @@ class ServerConnection(asyncio.BufferedProtocol):
             if not self._stopped & Stop.OUTPUT:
                 self._queue()
         elif not self._stopped:
-            if self._chunks and self._have >= self._need:
+            if self._has_input():
                 self._queue()
             else:
                 self._read_on()
 
     def _read_on(self) -> None:
-        if self._is_paused and self._transport is not None and not self._transport.is_closing():
+        """Everything that was here is served."""
+        if self._is_ended:
+            self.close()
+        elif self._is_paused and self._transport is not None and not self._transport.is_closing():
             self._is_paused = False
             self._transport.resume_reading()
 
@@ -245,7 +239,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             return
         if self._stopped or self._transport.is_closing():
             return
-        if self._chunks and self._have >= self._need:
+        if self._has_input():
             data = b"".join(self._chunks)
             self._chunks.clear()
             self._serve_until(data, deadline)
@@ -329,6 +323,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._queue()
             self._pause_reading()
 
+    def eof_received(self) -> bool:
+        """The client sends no more: close the connection, but not before its input is served and the replies sent."""
+        self._is_ended = bool(self._stopped) or self._has_input()
+        return self._is_ended
+
+    def _has_input(self) -> bool:
+        return bool(self._chunks) and self._have >= self._need
+
     def _serve_until(self, data: bytes, deadline: float) -> None:
         """Serve the packets of `data` and keep what is left of it."""
         self._deadline = deadline
@@ -378,7 +380,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 server.wait_for_room(self)
                 break
             try:
-                read_header, size = _SHAPES[data[pos + 9]]
+                read_header, size = HEADER_SHAPES[data[pos + 9]]
                 mark, length, keys, kind, sync_key, sync = read_header(data, pos)
             except (IndexError, KeyError, struct.error):
                 mark = 0
@@ -420,7 +422,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         ctx = self.ctx
         try:
             if kind == 1:
-                rows = server.dml.reads.select(ctx, *plan, unpack(data[tail:stop]))
+                key = unpack(data[tail:stop])
+                if plan.limit >= LONG and (not key or plan.iterator):
+                    return False
+                rows = server.dml.reads.select(ctx, *plan, key)
                 if len(rows) != 1 or len(rows[0]) > _QUICK_SIZE:
                     self.reply_rows(sync, rows)
                 else:
@@ -461,8 +466,16 @@ class ServerConnection(asyncio.BufferedProtocol):
             if not self._flush_scheduled:
                 self._schedule_flush()
         else:
-            self._stop(Stop.LARGE)
-            self._queue()
+            self._wait_for_larges()
+
+    def reply_read(self, sync: int, read: LongRead) -> None:
+        """Send a reply of tuples that are still to be found."""
+        self._output.add_read(sync, self._server.schema.version, read)
+        self._wait_for_larges()
+
+    def _wait_for_larges(self) -> None:
+        self._stop(Stop.LARGE)
+        self._queue()
 
     def _schedule_flush(self) -> None:
         self._flush_scheduled = True
@@ -510,7 +523,10 @@ class ServerConnection(asyncio.BufferedProtocol):
     # -- replication ------------------------------------------------------------------------------------------
 
     def hand_over(self, row: Row) -> None:
-        """Give the connection to replication, which may keep it."""
+        """Give the connection to replication, which may keep it, unless the client has ended its side."""
+        if self._is_ended:
+            self.close()
+            return
         self._stop(Stop.BUSY)
         # Not before the caller has put the rest of its input where `detach` finds it.
         self._server.loop.call_soon(self._begin_replication, row)

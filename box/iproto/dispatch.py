@@ -157,8 +157,12 @@ class Dispatcher:
             raise illegal_params("Invalid iterator type")
         space = self._schema.space(request.space_id)
         plan = BodyPlan(space, request.index_id, request.iterator, request.offset, request.limit)
-        tuples = self._dml.reads.select(connection.ctx, *plan, unpack(request.key))
-        connection.reply_rows(row.sync, tuples)
+        key = unpack(request.key)
+        read = self._dml.reads.begin_long(connection.ctx, *plan, key)
+        if read is None:
+            connection.reply_rows(row.sync, self._dml.reads.select(connection.ctx, *plan, key))
+        else:
+            connection.reply_read(row.sync, read)
         self._learn(row, Key.KEY, request.key, plan)
 
     def _store(self, connection: ServerConnection, row: Row) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from box.errinj import ErrorInjections
     from box.errors import BoxError
+    from box.index.long_read import LongRead
     from box.iproto.connection import ServerConnection
     from box.iproto.stats import Stats
     from box.schema.access import Credentials, User
@@ -61,6 +62,11 @@ class ReadsLike(Protocol):
     def select(
         self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> list[bytes]: ...
+
+    def begin_long(
+        self, ctx: Context, space: Any, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
+    ) -> LongRead | None:
+        """A select that takes some turns of the loop; None for one that `select` does at once."""
 
 
 class DmlLike(Protocol):

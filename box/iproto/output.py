@@ -11,6 +11,7 @@ can be sent before it is complete.
 ```
 add_rows   few rows      -> parts
            many rows     -> larges;  pump: lengths summed up, header, pieces of rows, the rest of the replies
+add_read   rows to find  -> larges;  pump: they are found first
 ```
 """
 
@@ -21,7 +22,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from box.errors import out_of_memory
+from box.errors import BoxError, out_of_memory
+from box.index.long_read import LongRead
 from box.iproto.stats import Net
 from box.wire.reply import reply_error, reply_rows_header
 
@@ -39,12 +41,13 @@ _STEP: Final = 16384
 
 
 class LargeReply:
-    """A reply that is made piece by piece. Takes the list of rows, and makes it empty."""
+    """A reply that is made piece by piece. Takes the list of rows, which `read` may have to fill, and empties it."""
 
-    __slots__ = ("_pieces", "_rows")
+    __slots__ = ("_pieces", "_read", "_rows")
 
-    def __init__(self, sync: int, schema_version: int, rows: list[bytes]) -> None:
+    def __init__(self, sync: int, schema_version: int, rows: list[bytes], read: LongRead | None = None) -> None:
         self._rows = rows
+        self._read = read
         self._pieces = self._make(sync, schema_version)
 
     def next_piece(self) -> bytes | None:
@@ -53,11 +56,19 @@ class LargeReply:
 
     def forget_some(self) -> bool:
         """Let some rows go; False when there are none left."""
+        if self._read is not None:
+            self._read.close()
         del self._rows[-_STEP:]
         return bool(self._rows)
 
     def _make(self, sync: int, schema_version: int) -> Iterator[bytes]:
-        rows, size = self._rows, 0
+        rows, size, read = self._rows, 0, self._read
+        try:
+            while read is not None and read.take(rows):
+                yield b""
+        except BoxError as error:
+            yield reply_error(sync, schema_version, error)
+            return
         for start in range(0, len(rows), _STEP):
             size += sum(map(len, rows[start : start + _STEP]))
             yield b""
@@ -103,6 +114,11 @@ class Output:
         self.parts.extend(rows)
         self.size += size + 32
         return True
+
+    def add_read(self, sync: int, schema_version: int, read: LongRead) -> None:
+        """Reply with rows that are still to be found."""
+        self.flush()
+        self.larges.append(LargeReply(sync, schema_version, [], read))
 
     def flush(self) -> None:
         """Write what has gathered, unless a large reply has to be completed first."""

@@ -12,6 +12,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
+from box.index.long_read import LONG, LongRead
+from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
@@ -77,6 +79,23 @@ class Reader:
                 self.txns.use_engine(ctx.txn, space)
             return self._storage.select(ctx.txn, index, iterator, key, offset, limit)
         return list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit))
+
+    def begin_long(
+        self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
+    ) -> LongRead | None:
+        """A `select` that is worth some turns of the loop and can have them; None for another. Errors as `select`."""
+        if limit < LONG or ctx.txn is not None or self._is_versioned or not space.is_plain:
+            return None
+        index = self._checked_index(ctx, space, iid, iterator)
+        if len(index) < LONG:
+            return None
+        cursor = index.cursor(iterator, key)
+        if not isinstance(index, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
+            return None
+        self.counters[RequestType.SELECT] += 1
+        return LongRead(
+            index, cursor, offset, limit, lambda: self._storage.select(None, index, iterator, key, offset, limit)
+        )
 
     def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """An iteration step by step; each step sees the index as it is then. Errors as `select`, raised at once."""

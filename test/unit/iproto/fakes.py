@@ -128,6 +128,9 @@ class FakeDml:
             return [] if found is None else [found][:limit]
         return list(space.rows.values())[offset : offset + limit]
 
+    def begin_long(self, ctx: Any, *arguments: Any) -> None:
+        return None
+
 
 class FakeTransactions:
     def rollback(self, ctx: Any) -> None:

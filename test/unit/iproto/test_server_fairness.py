@@ -12,6 +12,7 @@ import msgpack
 import pytest
 
 from box.data.codec import pack
+from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.connection import ServerConnection, Stop
 from box.iproto.server import IprotoServer
 from box.wire.constants import GREETING_SIZE, RequestType
@@ -132,6 +133,46 @@ def test_a_large_reply_is_of_one_moment() -> None:
             assert found[0x30] == [[number, "x" * 20] for number in range(200_000)]
             assert (await raw.read_row()).sync == 6
             assert (await raw.ask(request(RequestType.PING, 7))).sync == 7
+
+    run(scenario())
+
+
+def test_rows_are_found_in_turns() -> None:
+    """A reply whose rows are still to be found: others are served meanwhile, and an error is an answer."""
+
+    class Long:
+        """Finds a thousand rows in a step."""
+
+        def __init__(self, error: BoxError | None = None) -> None:
+            self.error = error
+            self.steps = 0
+
+        def take(self, rows: list[bytes]) -> bool:
+            self.steps += 1
+            time.sleep(0.0005)
+            rows += [pack([self.steps, number]) for number in range(1000)]
+            if self.steps == 50 and self.error is not None:
+                raise self.error
+            return self.steps < 100
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address), client(address) as reader, client(address) as other:
+            for error in (None, client_error(ErrorCode.NO_SUCH_SPACE, "gone")):
+                long = Long(error)
+                node.dml.begin_long = lambda *arguments, long=long: long  # type: ignore[method-assign]
+                answer = reader.send(row(RequestType.SELECT, **SELECT_ALL))
+                await until(lambda long=long: long.steps > 0)
+                await other.request(Row(RequestType.PING))
+                assert long.steps < 50
+                if error is None:
+                    assert data_of(await answer) == [[step, number] for step in range(1, 101) for number in range(1000)]
+                else:
+                    with pytest.raises(BoxError, match="Space 'gone' does not exist"):
+                        await answer
+                await reader.request(Row(RequestType.PING))
 
     run(scenario())
 

@@ -1,0 +1,102 @@
+"""A select of so many tuples that finding them all at once would stop the loop: slices, all of one moment.
+
+```
+nothing changes    the container's own iterator, from slice to slice
+the first change   just before it is made, a view of the rest takes over (`box.index.view`)
+order reversed     a view from the beginning
+container gone     all of it anew, at once: the index was emptied
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
+
+from box.data.keydef import SortKey
+from box.index.base import Entry
+from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
+from box.index.view import IndexView
+
+LONG: Final = 65536
+"""Tuples that are found in some milliseconds: fewer are read at once."""
+_SLICE: Final = 16384
+_VIEW_SLICE: Final = 4096
+"""Tuples of a slice: below a millisecond."""
+
+
+class LongRead:
+    """A select that is under way; `cursor` is a fresh one. `again` selects anew. Call `close` if it is given up."""
+
+    def __init__(
+        self,
+        index: OrderedIndex,
+        cursor: ForwardCursor | BackwardCursor,
+        offset: int,
+        limit: int,
+        again: Callable[[], list[bytes]],
+    ) -> None:
+        self._index = index
+        self._tree = index.tree
+        self._version = index.version
+        self._cursor = cursor
+        self._again = again
+        self._at = offset
+        self._left = limit
+        self._skipped = 0
+        """Tuples that a view has to leave out first."""
+        self._view: IndexView | None = None
+        self._walk: Iterator[Entry] = iter(())
+        if cursor.is_reverse:
+            self._skipped = offset
+            self._view = IndexView(index, (), cursor)
+        else:
+            found = self._tree.values(*cursor.bounds)
+            self._walk = iter(found[offset:]) if offset else iter(found)
+            index.listeners.append(self._changing)
+
+    def _changing(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        """The first change is about to be made: whatever has not been read is kept as it is."""
+        listeners = self._index.listeners
+        listeners.remove(self._changing)
+        if self._at:
+            low, high, low_excluded, high_excluded = self._cursor.bounds
+            keys = self._tree.keys(low, high, low_excluded, high_excluded)
+            try:
+                self._cursor.resume((keys[self._at - 1], high, True, high_excluded))
+            except IndexError:  # there are no more
+                self._left = 0
+        self._view = IndexView(self._index, (), self._cursor)
+        listeners[-1](key, old, new)
+
+    def take(self, rows: list[bytes]) -> bool:
+        """Add some tuples; False when the list has them all. Errors as `Reader.select`."""
+        if self._index.tree is not self._tree or (self._view is None and self._index.version != self._version):
+            self.close()
+            rows[:] = self._again()
+            return False
+        wanted = min(self._left, _VIEW_SLICE if self._view else _SLICE)
+        found = self._view.fetch(wanted) if self._view else list(islice(self._walk, wanted))
+        is_end = len(found) < wanted if self._view is None else not found
+        if self._skipped:
+            skipped = min(self._skipped, len(found))
+            self._skipped -= skipped
+            del found[:skipped]
+        del found[self._left :]  # a view may give more than it is asked for
+        rows += found
+        self._at += len(found)
+        self._left -= len(found)
+        if is_end or not self._left:
+            self.close()
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of everything. May be called again."""
+        if self._view is not None:
+            self._view.close()
+        elif self._changing in self._index.listeners:
+            self._index.listeners.remove(self._changing)
+        self._walk = iter(())
+        self._left = 0
