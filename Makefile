@@ -28,9 +28,9 @@ bench: $(DEVELOPMENT)
 growth: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.bench.growth
 
-# Random faults in a replica set, then our own suite again and again, with both cores kept busy by something else.
+# Campaigns with random seeds: `make soak SOAK='--long kills'`; see `python -m test.soak --help`.
 soak: $(DEVELOPMENT)
-	@$(VENV)/bin/python -m test.soak
+	@$(VENV)/bin/python -m test.soak $(SOAK)
 
 $(NODE): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)

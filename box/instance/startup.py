@@ -93,7 +93,7 @@ class Startup:
             return
         recovery.read()
         self._check_replicaset_uuid()
-        self._finish()
+        self._finish(is_new=False)
 
     def _set_instance_uuid(self, uuid: UUID) -> None:
         self._state.instance_uuid = uuid
@@ -155,7 +155,7 @@ class Startup:
             self._loader.add(space_id, [raw])
         self._loader.finish()
         self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
-        self._finish()
+        self._finish(is_new=True)
         await self._checkpoints.make()
 
     async def _join(self, master: Applier) -> None:
@@ -165,7 +165,7 @@ class Startup:
         except BoxError as error:
             self.is_join_undone = error.code in _PASSING_ERRORS
             raise
-        self._finish()
+        self._finish(is_new=True)
         await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:
@@ -179,10 +179,10 @@ class Startup:
 
     # -- the end of every way -------------------------------------------------------------------
 
-    def _finish(self) -> None:
+    def _finish(self, *, is_new: bool) -> None:
         state = self._state
         member = self._replicaset.by_uuid.get(state.instance_uuid)
         if not self._config["replication_anon"] and (member is None or not member.id):
             raise client_error(ErrorCode.UNKNOWN_REPLICA, str(state.instance_uuid), str(state.replicaset_uuid))
         state.set_instance_id(member.id if member is not None else 0)
-        self._journal.open()
+        self._journal.open(is_provisional=is_new)

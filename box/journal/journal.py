@@ -168,13 +168,17 @@ class Journal:
     def instance_id(self, value: int) -> None:
         self._instance_id = self._writer.rows.instance_id = value
 
-    def start(self, vclock: VClock, instance_uuid: UUID) -> None:
-        """Write from now on, after `vclock`. Raises SystemError for a missing or unreadable directory."""
+    def start(self, vclock: VClock, instance_uuid: UUID, *, is_provisional: bool = False) -> None:
+        """Write from now on, after `vclock`; `is_provisional` until a checkpoint, without which that is no beginning.
+
+        Raises SystemError for a missing or unreadable directory.
+        """
         self.vclock.clear()
         self.vclock.update(vclock)
         self._instance_uuid = instance_uuid
         if self.wal_mode != "none":
             self._writer.directory.instance_uuid = instance_uuid
+            self._writer.is_provisional = is_provisional
             self._writer.open(vclock)
             errinj, resume = self._errinj, self._delay_over.set
             self._forget_delays = [errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]

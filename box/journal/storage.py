@@ -194,7 +194,11 @@ class FileStorage:
         return os.stat(self._path(path)).st_size
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(self._path(path))
+        try:
+            os.stat(self._path(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def rename(self, old: str, new: str) -> None:
         os.rename(self._path(old), self._path(new))

@@ -94,6 +94,8 @@ class WalWriter:
         self._current: LogFile | None = None
         self._offset = 0
         self._broken: WalBroken | None = None
+        self.is_provisional = False
+        """There is no snapshot yet that a file could go on from."""
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -102,8 +104,11 @@ class WalWriter:
         self.vclock = vclock.copy()
         self.directory.scan()
         path = self.directory.filename(vclock.signature)
-        if not self._storage.exists(path):
-            return
+        try:
+            if not self._storage.exists(path):
+                return
+        except OSError as error:
+            raise failed(f"failed to open file '{path}'", error) from error
         try:
             self._continue(path)
         except XlogError as error:
@@ -138,8 +143,11 @@ class WalWriter:
         self.directory.scan()
 
     def close(self) -> None:
-        """Finish the current file, and leave an empty one that tells the next start the vclock without reading rows."""
-        if self._broken is not None:
+        """Finish the current file, and leave an empty one that tells the next start the vclock without reading rows.
+
+        An instance whose first snapshot has failed leaves none: it will be another instance next time.
+        """
+        if self._broken is not None or (self.is_provisional and self._current is None):
             return
         current = self._current
         if current is None or self.vclock != current.vclock:
@@ -339,6 +347,7 @@ class WalWriter:
 
     def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The checkpoint is on disk: older files are not needed to start from it."""
+        self.is_provisional = False
         self.checkpoint_vclock = start.vclock.copy()
         self.checkpoint_size -= start.wal_size
 

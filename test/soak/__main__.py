@@ -1,0 +1,76 @@
+"""`make soak`: campaigns with random seeds, which are printed, so that each can be run again.
+
+Usage: python -m test.soak [--long | --size N] [--seed N] [CAMPAIGN ...]; all campaigns without a name. Exits with 1 if
+one of them has found something, after all have been run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from test.soak import damage, disk_faults, kills, rounds
+
+
+class Campaign(NamedTuple):
+    """`run(seed, size)` prints what it finds and a summary, and tells whether it has found nothing."""
+
+    run: Callable[[int, int], bool]
+    unit: str
+    short: int
+    """The size that `make soak` takes."""
+    long: int
+
+
+def _replication(seed: int, size: int) -> bool:
+    command = [sys.executable, "-m", "test.unit.replication.campaign", "--seeds", str(size), "--first", str(seed)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def _packets(seed: int, size: int) -> bool:
+    command = [sys.executable, "-m", "test.crash.packets", "--examples", str(size), "--seed", str(seed)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+CAMPAIGNS = {
+    "kills": Campaign(kills.run_campaign, "kills in each mode", 50, 2000),
+    "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two faults", 1000, 8000),
+    "damage": Campaign(damage.run_campaign, "bytes changed or cut off", 2000, 10**6),
+    "replication": Campaign(_replication, "seeds of three instances", 200, 2000),
+    "packets": Campaign(_packets, "conversations of hostile packets", 5000, 100_000),
+    "rounds": Campaign(rounds.run_campaign, "rounds of our own suite, alone and with busy processors", 20, 100),
+}
+
+
+def main() -> int:
+    listed = "\n".join(
+        f"  {name:12} {about.unit}: {about.short}, long {about.long}" for name, about in CAMPAIGNS.items()
+    )
+    parser = argparse.ArgumentParser(
+        prog="make soak",
+        description=f"{__doc__}\nCampaigns, with what their size counts:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--long", action="store_true", help="the sizes for a night")
+    parser.add_argument("--size", type=int, help="this size for every campaign")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
+    parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="all of them without a name")
+    args = parser.parse_args()
+    unknown = set(args.campaigns) - CAMPAIGNS.keys()
+    if unknown:
+        parser.error(f"no such campaign: {', '.join(sorted(unknown))}")
+    good = True
+    for name in args.campaigns or CAMPAIGNS:
+        campaign = CAMPAIGNS[name]
+        size = args.size or (campaign.long if args.long else campaign.short)
+        print(f"{name}: {size} {campaign.unit}, seed {args.seed}", flush=True)
+        good = campaign.run(args.seed, size) and good
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

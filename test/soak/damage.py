@@ -1,0 +1,194 @@
+"""Damage: every byte of a small snapshot and of the log behind it is changed or is where the file ends.
+
+The instance that starts from such files decides:
+
+    refuse     with a BoxError; what a changed snapshot or a broken row in the middle asks for
+    start      with the rows that were written; or with a beginning of them, where the end of the log is damaged: a
+               torn end is what a killed process leaves, and the peer starts from it, too
+    skip       with `force_recovery`: rows may be missing, those that are there are what was written
+
+It never ends with another exception, never shows a row that nobody wrote, and writes again once it has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from box.data.codec import unpack
+from box.errors import BoxError
+from box.instance.node import Instance
+from box.journal.storage import MemoryStorage, write_all
+from box.schema.ids import SpaceId
+from test.crash.instance import SPACE, make_space, put
+
+PATIENCE: Final = 20.0
+_BEFORE, _AFTER = range(1, 6), range(6, 13)
+"""Keys that are in the snapshot, and those of the log."""
+
+Rows = dict[int, str]
+
+
+class Damage(NamedTuple):
+    """What happens to one file. `change` is what its byte at `offset` is combined with; 0 ends the file there."""
+
+    path: str
+    offset: int
+    change: int
+    force_recovery: bool
+
+    def apply(self, content: bytes) -> bytes:
+        if not self.change:
+            return content[: self.offset]
+        return content[: self.offset] + bytes((content[self.offset] ^ self.change,)) + content[self.offset + 1 :]
+
+
+class Original:
+    """The files before any damage, what is in them, and the states that a log which ends early leads to."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.states: list[Rows] = []
+        self.system: dict[int, list[Any]] = {}
+        asyncio.run(self._make())
+
+    async def _make(self) -> None:
+        disk = MemoryStorage()
+        instance = await _started(disk)
+        await make_space(instance)
+        for key in _BEFORE:
+            await put(instance, SPACE, [[key, f"value {key}"]])
+        await instance.checkpoints.make()
+        self.states.append(_rows(instance))
+        for key in _AFTER:
+            changes = [[key, f"value {key}"], [1, f"changed with {key}"]]
+            await put(instance, SPACE, changes[: 1 + key % 2])
+            self.states.append(_rows(instance))
+        self.system = _system_rows(instance)
+        await instance.close()
+        self.files = read_all(disk)
+
+    @property
+    def damaged_paths(self) -> list[str]:
+        """The newest snapshot and the log behind it."""
+        snapshot = max(path for path in self.files if path.endswith(".snap"))
+        log = snapshot.replace(".snap", ".xlog")
+        return [snapshot, log]
+
+    def damages(self, chooser: random.Random, size: int) -> Iterator[Damage]:
+        """All bytes changed and all ends, in random order; `size` of them."""
+        every = [
+            Damage(path, offset, change, force)
+            for path in self.damaged_paths
+            for offset in range(len(self.files[path]))
+            for change in (0, chooser.randrange(1, 256))
+            for force in (False, True)
+        ]
+        chooser.shuffle(every)
+        yield from every[:size]
+
+
+def read_all(disk: MemoryStorage) -> dict[str, bytes]:
+    """Paths and contents of all files."""
+    files = {}
+    for name in disk.names("."):
+        file = disk.open(f"./{name}")
+        files[f"./{name}"] = file.read(0, disk.size(f"./{name}"))
+    return files
+
+
+def disk_of(files: dict[str, bytes]) -> MemoryStorage:
+    disk = MemoryStorage()
+    for path, content in files.items():
+        write_all(disk.create(path), content)
+    return disk
+
+
+async def _started(disk: MemoryStorage, **options: Any) -> Instance:
+    """Raises what the start raises, and leaves nothing behind."""
+    instance = Instance(disk=disk)
+    instance.log.open("/dev/null")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await instance.configure({"log": "/dev/null", "log_level": 0, **options})
+    except BaseException:
+        await instance.close()
+        raise
+    return instance
+
+
+def _all(instance: Instance, space_id: int, index: int = 0) -> list[Any]:
+    if space_id not in instance.schema.spaces or index not in instance.schema.space(space_id).indexes:
+        return []
+    space, ctx = instance.schema.space(space_id), instance.new_context()
+    return [unpack(raw) for raw in instance.dml.reads.select(ctx, space, index, 2, 0, 2**32 - 1, [])]
+
+
+def _rows(instance: Instance) -> Rows:
+    rows, by_value = _all(instance, SPACE), _all(instance, SPACE, 1)
+    assert not by_value or sorted(by_value) == rows, "the indexes do not agree"
+    return dict(rows)
+
+
+def _system_rows(instance: Instance) -> dict[int, list[Any]]:
+    return {space: _all(instance, space) for space in (SpaceId.SCHEMA, SpaceId.SPACE, SpaceId.INDEX, SpaceId.USER)}
+
+
+async def decide(original: Original, damage: Damage) -> str:
+    """What the instance did, in one word. AssertionError for a wrong decision; other exceptions pass."""
+    files = dict(original.files)
+    files[damage.path] = damage.apply(files[damage.path])
+    disk = disk_of(files)
+    try:
+        instance = await _started(disk, force_recovery=damage.force_recovery)
+    except BoxError:
+        return "refused"
+    try:
+        rows = _rows(instance)
+        decision = _judge(original, damage, rows, _system_rows(instance))
+        if SPACE in instance.schema.spaces and 0 in instance.schema.space(SPACE).indexes:
+            await put(instance, SPACE, [[100, "written afterwards"]])
+    finally:
+        await instance.close()
+    again = await _started(disk, force_recovery=damage.force_recovery)
+    try:
+        assert 100 not in rows
+        assert _rows(again).get(100, "written afterwards") == "written afterwards"
+        assert {key: value for key, value in _rows(again).items() if key != 100} == rows, "another start, other rows"
+    finally:
+        await again.close()
+    return decision
+
+
+def _judge(original: Original, damage: Damage, rows: Rows, system: dict[int, list[Any]]) -> str:
+    if rows == original.states[-1] and system == original.system:
+        return "whole"
+    if not damage.force_recovery:
+        assert damage.path.endswith(".xlog"), "a damaged snapshot was taken for a whole one"
+        assert rows in original.states, f"rows that never were together: {rows}"
+        assert system == original.system
+        return "beginning"
+    written = {(key, value) for state in original.states for key, value in state.items()}
+    assert set(rows.items()) <= written, f"rows that nobody wrote: {set(rows.items()) - written}"
+    for space, found in system.items():
+        assert all(row in original.system[space] for row in found), f"rows of space {space} that nobody wrote"
+    return "skipped"
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Prints a line for each failure and a summary. True if there was no failure."""
+    original, chooser = Original(), random.Random(seed)
+    counts: Counter[str] = Counter()
+    for damage in original.damages(chooser, size):
+        try:
+            counts[asyncio.run(decide(original, damage))] += 1
+        except Exception as error:
+            counts["failures"] += 1
+            print(f"damage, seed {seed}, {damage}: {type(error).__name__}: {error}", flush=True)
+    sizes = ", ".join(f"{len(original.files[path])} bytes of {path[-5:]}" for path in original.damaged_paths)
+    described = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
+    print(f"damage, seed {seed}: {sum(counts.values())} of {sizes}: {described}", flush=True)
+    return not counts["failures"]

@@ -1,0 +1,420 @@
+"""Disk faults: one scenario, and every call of the disk in it fails in turn; then the same with a second fault.
+
+The scenario has three lives of one instance on one disk:
+
+    first    found the instance, write alone and together, two checkpoints, one of them among writes, delete, close
+    second   start from the files, write, a checkpoint, close: faults go on
+    third    the disk is healed: the start, a write and a checkpoint must succeed; one more start reads the snapshot
+
+What a fault is:
+
+    fail     the call does nothing and raises
+    late     the call does its work and raises; a write leaves half of its bytes
+    short    a write takes half of its bytes and says so; other calls succeed
+    delay    the call takes its time
+
+Checked in every life: what was acknowledged is there, what was refused is not, a transaction is there whole or not at
+all, nothing but a BoxError comes out, every call and the end of the instance return in time, and no thread is left.
+Where the instance has panicked (the peer's process would be gone) the last writes may be there or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError
+from box.instance.node import Instance
+from box.journal.storage import AppendFile, DirectoryLock, MemoryStorage, ReadFile
+from box.schema.ids import SpaceId
+from box.txn.pending import completed
+from box.wire.change import Request
+
+KINDS: Final = ("fail", "late", "short", "delay")
+PATIENCE: Final = 20.0
+_DELAY: Final = 0.003
+_SPACE: Final = 512
+_ABSENT: Final = None
+
+Fault = tuple[int, str]
+"""The number of a call, from 1, and what happens to it."""
+
+
+class FaultPlan:
+    """Counts the calls of a disk and lets some of them go wrong. For any thread."""
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = dict(faults)
+        self.calls: list[str] = []
+        self._lock = threading.Lock()
+        self._random = random.Random(sum(number for number, _ in faults))
+
+    def heal(self) -> None:
+        self.faults = {}
+
+    def call(self, name: str, work: Callable[[], Any]) -> Any:
+        """Do the work of a call other than a write, or not."""
+        kind = self._next(name)
+        if kind == "fail":
+            raise self._error()
+        result = work()
+        if kind == "late":
+            raise self._error()
+        return result
+
+    def write(self, path: str, data: bytes, work: Callable[[bytes], int]) -> int:
+        """Write all, a part or nothing."""
+        kind = self._next(f"write {path}")
+        if kind is None:
+            return work(data)
+        if kind == "fail":
+            raise self._error()
+        count = work(data[: (len(data) + 1) // 2])
+        if kind == "late":
+            raise self._error()
+        return count
+
+    def _next(self, name: str) -> str | None:
+        with self._lock:
+            self.calls.append(name)
+            kind = self.faults.get(len(self.calls))
+        if kind == "delay":
+            time.sleep(_DELAY)
+            return None
+        return kind
+
+    def _error(self) -> OSError:
+        number = self._random.choice((errno.EIO, errno.ENOSPC, errno.EDQUOT))
+        return OSError(number, os.strerror(number))
+
+
+class _PlannedFile:
+    """An open file whose calls go through the plan."""
+
+    def __init__(self, file: Any, plan: FaultPlan) -> None:
+        self.path: str = file.path
+        self._file = file
+        self._plan = plan
+
+    def write(self, data: bytes) -> int:
+        return self._plan.write(self.path, data, self._file.write)
+
+    def truncate(self, size: int) -> None:
+        self._plan.call(f"truncate {self.path}", lambda: self._file.truncate(size))
+
+    def sync(self) -> None:
+        self._plan.call(f"sync {self.path}", self._file.sync)
+
+    def read(self, offset: int, size: int) -> bytes:
+        data: bytes = self._plan.call(f"read {self.path}", lambda: self._file.read(offset, size))
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class PlannedDisk:
+    """A disk in memory whose calls go through a plan."""
+
+    def __init__(self, plan: FaultPlan) -> None:
+        self._call = plan.call
+        self._plan = plan
+        self._files = MemoryStorage()
+
+    def now(self) -> float:
+        return self._files.now()
+
+    def names(self, directory: str) -> list[str]:
+        found: list[str] = self._call(f"names {directory}", lambda: self._files.names(directory))
+        return found
+
+    def create(self, path: str) -> AppendFile:
+        return _PlannedFile(self._call(f"create {path}", lambda: self._files.create(path)), self._plan)
+
+    def append(self, path: str) -> AppendFile:
+        return _PlannedFile(self._call(f"append {path}", lambda: self._files.append(path)), self._plan)
+
+    def open(self, path: str) -> ReadFile:
+        return _PlannedFile(self._call(f"open {path}", lambda: self._files.open(path)), self._plan)
+
+    def size(self, path: str) -> int:
+        size: int = self._call(f"size {path}", lambda: self._files.size(path))
+        return size
+
+    def exists(self, path: str) -> bool:
+        found: bool = self._call(f"exists {path}", lambda: self._files.exists(path))
+        return found
+
+    def rename(self, old: str, new: str) -> None:
+        self._call(f"rename {old}", lambda: self._files.rename(old, new))
+
+    def remove(self, path: str) -> None:
+        self._call(f"remove {path}", lambda: self._files.remove(path))
+
+    def touch(self, path: str) -> None:
+        self._call(f"touch {path}", lambda: self._files.touch(path))
+
+    def sync_directory(self, directory: str) -> None:
+        self._call(f"sync {directory}", lambda: None)
+
+    def lock(self, directory: str) -> DirectoryLock | None:
+        lock: DirectoryLock | None = self._call("lock", lambda: self._files.lock(directory))
+        return lock
+
+
+class Expectation:
+    """What each key may be: one value after an answer, more after an end without one."""
+
+    def __init__(self) -> None:
+        self.values: dict[int, set[str | None]] = {}
+        self.pairs: list[tuple[int, int]] = []
+
+    def of(self, key: int) -> set[str | None]:
+        return self.values.get(key, {_ABSENT})
+
+    def acknowledged(self, changes: dict[int, str | None]) -> None:
+        for key, value in changes.items():
+            self.values[key] = {value}
+
+    def unknown(self, changes: dict[int, str | None]) -> None:
+        for key, value in changes.items():
+            self.values[key] = self.of(key) | {value}
+
+    def check(self, found: dict[int, str], when: str) -> None:
+        for key in self.values.keys() | found.keys():
+            assert found.get(key) in self.of(key), f"{when}: {key} is {found.get(key)!r}, not of {self.of(key)}"
+        for one, other in self.pairs:
+            assert found.get(one) == found.get(other), f"{when}: a transaction in part, {one} and {other}"
+
+
+class Life:
+    """One start of the instance to its end."""
+
+    def __init__(self, disk: PlannedDisk, expected: Expectation, options: dict[str, Any]) -> None:
+        self.instance = Instance(disk=disk)
+        self.instance.log.level = -1
+        self._expected = expected
+        self._options = {"checkpoint_count": 1, "wal_max_size": 700, "log_level": 0, **options}
+
+    async def start(self) -> bool:
+        """False if the start has failed, as it may on such a disk."""
+        try:
+            await self.instance.configure(self._options)
+        except BoxError:
+            return False
+        return True
+
+    async def make_space(self) -> bool:
+        """False if the disk did not let us."""
+        rows: list[tuple[int, list[Any], tuple[Any, ...]]] = [
+            (SpaceId.SPACE, [_SPACE, 1, "test", "memtx", 0, {}, []], (_SPACE,)),
+            (SpaceId.INDEX, [_SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]], (_SPACE, 0)),
+            (SpaceId.INDEX, [_SPACE, 1, "sk", "tree", {"unique": False}, [[1, "string"]]], (_SPACE, 1)),
+        ]
+        for space_id, row, key in rows:
+            if not any(tuple(found[: len(key)]) == key for found in self._select(space_id, 0)):
+                try:
+                    await self._commit(space_id, [Request.replace(pack(row))])
+                except BoxError:
+                    return False
+        return True
+
+    async def write_together(self, *changes: dict[int, str | None]) -> None:
+        """Several at the same time; memory shows them all until they fail."""
+        await asyncio.gather(*(self._write(change) for change in changes))
+        self.check("after writes")
+
+    async def write(self, changes: dict[int, str | None]) -> None:
+        await self._write(changes)
+        self.check("after a write")
+
+    async def _write(self, changes: dict[int, str | None]) -> None:
+        """Replace or delete in one transaction; what it may be afterwards goes to the expectation."""
+        requests = [
+            Request.replace(pack([key, value])) if value is not None else Request.delete([key])
+            for key, value in changes.items()
+        ]
+        try:
+            await self._commit(_SPACE, requests)
+        except BoxError as error:
+            refusal = error.message
+        else:
+            self._expected.acknowledged(changes)
+            return
+        if self.has_panicked:
+            self._expected.unknown(changes)
+        else:
+            assert refusal == "Failed to write to disk", refusal
+
+    async def _commit(self, space_id: int, requests: list[Request]) -> None:
+        instance = self.instance
+        ctx = instance.new_context()
+        space = instance.schema.space(space_id)
+        instance.txns.begin(ctx)
+        for request in requests:
+            instance.dml.write(ctx, space, request)
+        await completed(instance.txns.commit(ctx))
+
+    @property
+    def has_panicked(self) -> bool:
+        return self.instance.is_closed
+
+    async def checkpoint(self) -> bool:
+        try:
+            await self.instance.checkpoints.make()
+        except BoxError:
+            return False
+        return True
+
+    def rows(self) -> dict[int, str]:
+        """All rows, by the primary index; the secondary one must agree."""
+        by_key, by_value = self._select(_SPACE, 0), self._select(_SPACE, 1)
+        assert sorted(by_value) == by_key
+        return dict(by_key)
+
+    def _select(self, space_id: int, index: int) -> list[Any]:
+        instance = self.instance
+        if space_id not in instance.schema.spaces or index not in instance.schema.space(space_id).indexes:
+            return []
+        found = instance.dml.reads.select(
+            instance.new_context(), instance.schema.space(space_id), index, 2, 0, 2**32 - 1, []
+        )
+        return [unpack(raw) for raw in found]
+
+    def check(self, when: str) -> None:
+        if not self.has_panicked:
+            self._expected.check(self.rows(), when)
+
+    async def close(self) -> None:
+        await self.instance.close()
+        left = [thread.name for thread in threading.enumerate() if thread.name.startswith(("wal", "journal"))]
+        assert not left, left
+
+
+class Run:
+    """The scenario with one plan. Raises AssertionError, or whatever came out that should not."""
+
+    def __init__(self, plan: FaultPlan, options: dict[str, Any]) -> None:
+        self.plan = plan
+        self.disk = PlannedDisk(plan)
+        self.expected = Expectation()
+        self._options = options
+        self.has_panicked = False
+
+    async def run(self) -> None:
+        await self._live(self._first)
+        await self._live(self._second)
+        self.plan.heal()
+        await self._live(self._healed)
+        await self._live(self._last)
+
+    async def _live(self, scene: Callable[[Life], Any]) -> None:
+        life = Life(self.disk, self.expected, self._options)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if await life.start() and await life.make_space():
+                    life.check("after a start")
+                    await scene(life)
+                else:
+                    assert self.plan.faults, "no start on a disk without faults"
+        finally:
+            self.has_panicked |= life.has_panicked
+            async with asyncio.timeout(PATIENCE):
+                await life.close()
+
+    async def _first(self, life: Life) -> None:
+        self.expected.pairs.append((1, 2))
+        await life.write({1: "first", 2: "first"})
+        await life.write({3: "single"})
+        await asyncio.gather(
+            life.checkpoint(),
+            life.write_together({1: "second", 2: "second"}, {4: "x" * 300}, {5: "y" * 300}),
+        )
+        await life.write({3: "changed"})
+        await life.write_together({6: "six"}, {7: "seven"}, {4: None}, {8: "z" * 900})
+        await life.checkpoint()
+        await life.checkpoint()
+        await life.write({1: "third", 2: "third"})
+        await life.write({9: "last"})
+
+    async def _second(self, life: Life) -> None:
+        await life.write({1: "fourth", 2: "fourth"})
+        await life.write_together({10: "a" * 400}, {11: "b" * 400})
+        await asyncio.gather(life.checkpoint(), life.write({12: "beside"}))
+        await life.write({13: "end"})
+
+    async def _healed(self, life: Life) -> None:
+        """Whatever has happened: from here on everything succeeds."""
+        await life.write({1: "healed", 2: "healed", 14: "healed"})
+        assert self.expected.of(14) == {"healed"}
+        assert await life.checkpoint()
+        await life.write({15: "after"})
+        assert self.expected.of(15) == {"after"}
+
+    async def _last(self, life: Life) -> None:
+        """The checks of the start are all."""
+
+
+def count_calls(options: dict[str, Any]) -> list[str]:
+    """The calls of a run without faults, up to the last one that may fail."""
+    plan = FaultPlan()
+    run = Run(plan, options)
+    calls: list[str] = []
+    heal = plan.heal
+
+    def remember() -> None:
+        calls.extend(plan.calls)
+        heal()
+
+    plan.heal = remember  # type: ignore[method-assign]
+    asyncio.run(run.run())
+    return calls
+
+
+def plans(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
+    """Every call with every kind, then with a second fault, mostly right behind; `size` of them, drawn in turn."""
+    single = [((number, kind),) for number in range(1, calls + 1) for kind in KINDS]
+    chooser.shuffle(single)
+    for index in range(size):
+        first = single[index % len(single)]
+        # A sweep with one fault, then sweeps with two; a short campaign has half of each.
+        if index < len(single) and (size > len(single) or index % 2):
+            yield first
+        else:
+            distance = chooser.choice((1, 1, 1, 2, 3, 10))
+            kind = chooser.choice(("fail", "fail", "late", "short"))
+            yield (*first, (first[0][0] + distance, kind))
+
+
+MODES: Final = ({"wal_mode": "write"}, {"wal_mode": "fsync"})
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Prints a line for each failure and a summary. True if there was no failure."""
+    chooser = random.Random(seed)
+    calls = {options["wal_mode"]: count_calls(options) for options in MODES}
+    counts: Counter[str] = Counter()
+    for options in MODES:
+        names = calls[options["wal_mode"]]
+        for faults in plans(len(names), chooser, (size + 1) // len(MODES)):
+            run = Run(FaultPlan(*faults), options)
+            try:
+                asyncio.run(run.run())
+            except Exception as error:
+                counts["failures"] += 1
+                where = ", ".join(f"{kind} of {names[number - 1]}" for number, kind in faults if number <= len(names))
+                print(f"disk faults, {options}, {faults} ({where}): {type(error).__name__}: {error}", flush=True)
+            counts["runs"] += 1
+            counts["two faults"] += len(faults) > 1
+            counts["panics"] += run.has_panicked
+    described = ", ".join(f"{count} {name}" for name, count in counts.items())
+    print(f"disk faults, seed {seed}: {described}; {', '.join(f'{len(n)} calls with {m}' for m, n in calls.items())}")
+    return not counts["failures"]

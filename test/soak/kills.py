@@ -1,0 +1,243 @@
+"""Kills: an instance dies (SIGKILL) at a random moment of its work, again and again on the same files.
+
+    write, fsync   alone, with that `wal_mode`, beside checkpoints
+    qsync          with a replica that makes the quorum; either is killed, or both at once
+
+After each kill: every acknowledged transaction is there or has been written over by a later one, none is there in part,
+both indexes agree, and the instance starts again. With a replica both come to the same rows in the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from box.data.codec import unpack
+from box.errors import BoxError
+from box.instance.node import Instance
+from test.crash.instance import SPACE
+
+ROOT = Path(__file__).parents[2]
+MODES = ("write", "fsync", "qsync")
+PATIENCE = 60.0
+LONGEST = 0.4
+"""Seconds of work before a kill."""
+
+
+class Child:
+    """A process that runs `test.soak.kill_child`; `lines` is what it has said since its start."""
+
+    def __init__(self, directory: Path, role: str, options: dict[str, Any]) -> None:
+        self.directory = directory
+        self.lines: list[str] = []
+        self._role = role
+        self._options = options
+        self._generation = 0
+        self._process: asyncio.subprocess.Process | None = None
+        self._reader: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Return as soon as the process runs; see `wait_ready`."""
+        self.directory.mkdir(exist_ok=True)
+        self._generation += 1
+        self.lines = []
+        arguments = [str(self.directory), self._role, str(self._generation), json.dumps(self._options)]
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "test.soak.kill_child"), *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        )
+        self._reader = asyncio.ensure_future(self._read(self._process))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            if line.endswith(b"\n"):  # one that was cut off was not told
+                self.lines.append(line.decode().strip())
+
+    def become(self, role: str, options: dict[str, Any]) -> None:
+        """From the next start on."""
+        self._role, self._options = role, options
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    async def wait_for(self, count: int) -> None:
+        """Until so many lines have been said."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self.lines) < count:
+            assert self._process is not None
+            assert self._process.returncode is None, f"{self._role} ended by itself:\n{self.log[-2000:]}"
+            assert time.monotonic() < deadline, f"{self._role} does nothing:\n{self.log[-2000:]}"
+            await asyncio.sleep(0.005)
+
+    async def kill(self) -> None:
+        """Idempotent; afterwards `lines` is complete."""
+        if self._process is None or self._reader is None:
+            return
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+        await self._reader
+        self._process = None
+
+    @property
+    def log(self) -> str:
+        path = self.directory / "node.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+
+class Acknowledged:
+    """The last acknowledged sequence of each first key."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, int] = {}
+        self.count = 0
+
+    def add(self, lines: list[str]) -> None:
+        for line in lines:
+            if line[:1].isdigit():
+                key, sequence = map(int, line.split())
+                self.last[key] = sequence
+                self.count += 1
+
+    def check(self, rows: dict[int, int]) -> None:
+        for key, sequence in self.last.items():
+            found = rows.get(key, 0)
+            assert found >= sequence, f"{key}: {sequence} was acknowledged, {found} is there"
+        for key in rows:
+            first = key - key % 3
+            triple = {rows.get(first + i) for i in range(3)}
+            assert len(triple) == 1, f"a transaction in part: {first} has {triple}"
+
+
+async def rows_of(instance: Instance) -> dict[int, int]:
+    """All rows; both indexes must agree."""
+    if SPACE not in instance.schema.spaces or 1 not in instance.schema.space(SPACE).indexes:
+        return {}
+    space, select = instance.schema.space(SPACE), instance.dml.reads.select
+    by_key, by_sequence = (
+        [unpack(raw) for raw in select(instance.new_context(), space, index, 2, 0, 2**32 - 1, [])] for index in (0, 1)
+    )
+    assert sorted(by_sequence) == by_key
+    return dict(by_key)
+
+
+async def recovered(directory: Path) -> dict[int, int]:
+    instance = Instance(directory)
+    try:
+        await instance.configure({"log": "recovery.log"})
+        return await rows_of(instance)
+    finally:
+        await instance.close()
+
+
+async def kill_alone(mode: str, kills: int, chooser: random.Random, directory: Path) -> int:
+    """The number of transactions that were acknowledged."""
+    child = Child(directory / "node", "writer", {"wal_mode": mode})
+    acknowledged = Acknowledged()
+    try:
+        for _ in range(kills):
+            await child.start()
+            await child.wait_for(chooser.choice((0, 1, 2, 2, 2)))
+            await asyncio.sleep(chooser.uniform(0, LONGEST))
+            await child.kill()
+            acknowledged.add(child.lines)
+            acknowledged.check(await recovered(child.directory) if any(child.directory.glob("*.snap")) else {})
+    finally:
+        await child.kill()
+    return acknowledged.count
+
+
+async def kill_in_pairs(kills: int, chooser: random.Random, directory: Path) -> int:
+    """A master whose writes need its replica."""
+    uris = [f"unix/:{directory}/{name}.sock" for name in ("master", "replica")]
+    common = {"replication_timeout": 0.1, "replication_connect_timeout": 5, "replication_synchro_timeout": 1000}
+    common |= {"replication_synchro_quorum": 2, "replication_connect_quorum": 0}
+    master = Child(directory / "master", "founder", common | {"listen": uris[0]})
+    replica = Child(directory / "replica", "follower", common | {"listen": uris[1], "replication": [uris[0]]})
+    acknowledged = Acknowledged()
+    try:
+        await master.start()
+        await master.wait_for(1)
+        await replica.start()
+        await replica.wait_for(1)
+        await master.kill()
+        master.become("sync", common | {"listen": uris[0], "replication": [uris[1]]})
+        for _ in range(kills):
+            await master.start()
+            if not replica.is_running:
+                await replica.start()
+            await master.wait_for(chooser.choice((0, 2, 2, 2)))
+            await asyncio.sleep(chooser.uniform(0, LONGEST))
+            victims = chooser.choice(([master], [master], [replica, master], [master, replica], [replica]))
+            for victim in victims:
+                await victim.kill()
+            if master not in victims:
+                await asyncio.sleep(chooser.uniform(0, LONGEST / 4))
+                await master.kill()
+            acknowledged.add(master.lines)
+        await master.start()
+        if not replica.is_running:
+            await replica.start()
+        await master.wait_for(2)
+        await master.kill()
+        await replica.kill()
+        acknowledged.add(master.lines)
+        acknowledged.check(await recovered(master.directory))
+        await check_replica(directory, acknowledged, common, uris)
+    finally:
+        await master.kill()
+        await replica.kill()
+    return acknowledged.count
+
+
+async def check_replica(directory: Path, acknowledged: Acknowledged, common: dict[str, Any], uris: list[str]) -> None:
+    """Both start again and come to the same rows."""
+    options = [common | {"log": "again.log", "listen": uris[i], "replication": [uris[1 - i]]} for i in range(2)]
+    master, replica = Instance(directory / "master"), Instance(directory / "replica")
+    try:
+        async with asyncio.timeout(PATIENCE):
+            short = {"replication_synchro_timeout": 0.05}  # what a promotion waits
+            await asyncio.gather(master.configure(options[0] | short), replica.configure(options[1]))
+            while True:
+                try:
+                    await master.synchro.promote()
+                    break
+                except BoxError:
+                    await asyncio.sleep(0.05)  # the replica has not come back yet
+            while (rows := await rows_of(master)) != await rows_of(replica):
+                await asyncio.sleep(0.05)
+        acknowledged.check(rows)
+    finally:
+        await asyncio.gather(master.close(), replica.close())
+
+
+async def _kill(mode: str, kills: int, chooser: random.Random, directory: Path) -> int:
+    if mode == "qsync":
+        return await kill_in_pairs(kills, chooser, directory)
+    return await kill_alone(mode, kills, chooser, directory)
+
+
+def run_campaign(seed: int, size: int, modes: tuple[str, ...] = MODES) -> bool:
+    """`size` kills in each mode. Prints a line for each; True if nothing was lost."""
+    good = True
+    for mode in modes:
+        chooser = random.Random(f"{seed} {mode}")
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="kills") as name:
+            directory = Path(name)
+            try:
+                count = asyncio.run(_kill(mode, size, chooser, directory))
+            except Exception as error:
+                good = False
+                print(f"kills, seed {seed}, {mode}: {type(error).__name__}: {error}", flush=True)
+                continue
+        seconds = time.monotonic() - start
+        print(f"kills, seed {seed}: {size} in {mode}, {count} acknowledged, none lost ({seconds:.0f} s)", flush=True)
+    return good
