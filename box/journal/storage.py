@@ -18,6 +18,8 @@ from typing import Final, Protocol
 
 from box.errors import BoxError, system_error
 
+_STANDARD: Final = 2
+
 INPROGRESS: Final = ".inprogress"
 """The suffix of a file that is not complete yet; it goes away by `rename`."""
 
@@ -158,6 +160,17 @@ class _DiskLock:
         os.close(self._fd)
 
 
+def _open(path: str, flags: int, mode: int = 0o777) -> int:
+    """A descriptor above those of the standard streams: a program may have closed one of them, and write there."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    if descriptor > _STANDARD:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _STANDARD + 1)
+    finally:
+        os.close(descriptor)
+
+
 class FileStorage:
     """The file system. Relative paths are relative to `root` (the working directory of the node)."""
 
@@ -175,20 +188,20 @@ class FileStorage:
 
     def create(self, path: str) -> AppendFile:
         full = self._path(path)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
-            return _DiskAppendFile(path, os.open(full, flags, 0o644))
+            return _DiskAppendFile(path, _open(full, flags, 0o644))
         except FileNotFoundError:
             os.makedirs(os.path.dirname(full), exist_ok=True)
-            return _DiskAppendFile(path, os.open(full, flags, 0o644))
+            return _DiskAppendFile(path, _open(full, flags, 0o644))
 
     def append(self, path: str) -> AppendFile:
-        fd = os.open(self._path(path), os.O_RDWR | os.O_CLOEXEC)
+        fd = _open(self._path(path), os.O_RDWR)
         os.lseek(fd, 0, os.SEEK_END)
         return _DiskAppendFile(path, fd)
 
     def open(self, path: str) -> ReadFile:
-        return _DiskReadFile(path, os.open(self._path(path), os.O_RDONLY | os.O_CLOEXEC))
+        return _DiskReadFile(path, _open(self._path(path), os.O_RDONLY))
 
     def size(self, path: str) -> int:
         return os.stat(self._path(path)).st_size
@@ -217,7 +230,7 @@ class FileStorage:
             os.close(fd)
 
     def lock(self, directory: str) -> DirectoryLock | None:
-        fd = os.open(self._path(directory) or ".", os.O_RDONLY | os.O_CLOEXEC)
+        fd = _open(self._path(directory) or ".", os.O_RDONLY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -120,3 +120,23 @@ def test_leftovers_of_an_interrupted_writer(storage: Storage) -> None:
     LogDirectory(storage, ".", LogKind.SNAP, log=log).remove_inprogress()
     assert sorted(storage.names(".")) == ["2.xlog.inprogress", "3.snap"]
     assert log.lines == ["I> removed ./1.snap.inprogress"]
+
+
+def test_files_never_take_the_place_of_standard_error(tmp_path: Path) -> None:
+    """A program may have closed its own; what it says there would stand among the rows."""
+    storage = FileStorage(str(tmp_path))
+    storage.create("a").close()
+    kept = os.dup(2)
+    os.close(2)
+    try:
+        opened = [storage.create("b"), storage.append("a"), storage.open("a"), storage.lock(".")]
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.write(2, b"said to nobody")
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    *files, lock = opened
+    assert lock is not None
+    lock.release()
+    for file in files:
+        file.close()  # type: ignore[union-attr]
