@@ -14,5 +14,6 @@
 | `changes`, `overlay`, `merge` | the log laid over a snapshot, share by share |
 | `log_kernels`, `compiled_log` | rows of a log by compiled code |
 | `source_options`, `table`, `source` | the data source; only `source` and `export` import pyspark |
-| `export` | the command `lunabox-export` |
+| `export`, `export_options`, `progress` | the command `lunabox-export` |
+| `cat` | the command `lunabox-cat` |
 """

@@ -18,6 +18,7 @@ from box.journal import xlog
 from box.journal.xlog_errors import XlogError
 from box.spark.paths import open_file
 
+_FILE_TYPES: Final = ("SNAP", "XLOG")
 _WINDOW: Final = 1 << 18
 """Bytes read at first to find a block; a block of a snapshot is rarely larger."""
 
@@ -52,12 +53,13 @@ class _CutOffError(XlogError):
 class BlockFile:
     """One file. With `on_skip` broken blocks are reported there and passed over; else the first raises XlogError.
 
-    With `is_open` the file may still be written: it ends where its last whole block ends.
+    `file_type` is that of its meta, None for a snapshot or a log. With `is_open` the file may still be written: it ends
+    where its last whole block ends.
     A context manager. `meta` is decoded at once; `data` is the range from the first block to the EOF marker.
     """
 
     def __init__(
-        self, path: str, *, file_type: str = "SNAP", on_skip: SkipLog | None = None, is_open: bool = False
+        self, path: str, *, file_type: str | None = "SNAP", on_skip: SkipLog | None = None, is_open: bool = False
     ) -> None:
         self.path = path
         self._is_open = is_open
@@ -77,15 +79,15 @@ class BlockFile:
     def __exit__(self, *exception: object) -> None:
         self._file.close()
 
-    def _read_meta(self, file_type: str) -> tuple[xlog.Meta, int]:
+    def _read_meta(self, file_type: str | None) -> tuple[xlog.Meta, int]:
         try:
             found = xlog.Meta.decode(self._read(0, xlog.META_SIZE_MAX))
         except XlogError as error:
             raise self._error(error.message, 0) from None
         if found is None:
             raise self._error("unexpected end of file", self.size)
-        if found[0].file_type != file_type:
-            raise client_error(ErrorCode.INVALID_XLOG_TYPE, file_type, found[0].file_type)
+        if found[0].file_type not in (_FILE_TYPES if file_type is None else (file_type,)):
+            raise client_error(ErrorCode.INVALID_XLOG_TYPE, file_type or "/".join(_FILE_TYPES), found[0].file_type)
         return found
 
     def _find_end(self) -> int:
@@ -95,6 +97,11 @@ class BlockFile:
         if self._on_skip is None and not self._is_open:
             raise self._error("no EOF marker: the file is cut off or still being written", self.size)
         return self.size
+
+    @property
+    def is_cut_off(self) -> bool:
+        """The file has no EOF marker."""
+        return self.data.end == self.size
 
     def _read(self, position: int, size: int) -> bytes:
         self._file.seek(position)

@@ -21,6 +21,8 @@ INDEX_ID: Final = 288
 """The id of `_index`: `[space id, id, name, type, options, parts]`."""
 TRUNCATE_ID: Final = 330
 """The id of `_truncate`: `[space id, count]`; every change of a row empties its space."""
+USER_SPACES: Final = 512
+"""System spaces have smaller ids."""
 _KEY_SIZES: Final = {SPACE_ID: 1, INDEX_ID: 2}
 
 

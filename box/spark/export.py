@@ -1,56 +1,22 @@
-"""`lunabox-export DIR SPACE --to parquet|csv|json OUT`: one space of a snapshot written by Spark."""
+"""`lunabox-export`: spaces of a directory written by Spark as Parquet, CSV, JSON or ORC."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
+from typing import Any
 
 from box.errors import BoxError
+from box.spark.export_options import ExportPlan, check_columns, exported_spaces, names_of, plan_of
+from box.spark.progress import Progress
+
+_NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lunabox-export", description="Export one space of the newest snapshot of a directory, without a node."
-    )
-    parser.add_argument("directory", metavar="DIR", help="directory with snapshots, or one .snap file")
-    parser.add_argument("space", metavar="SPACE", help="name or id of the space")
-    parser.add_argument("--to", choices=("parquet", "csv", "json"), required=True, help="format of the output")
-    parser.add_argument("output", metavar="OUT", help="directory to write")
-    parser.add_argument("--partitions", type=int, metavar="N", help="read in at most N parts")
-    parser.add_argument("--unsigned", choices=("long", "decimal"), default="long", help="type of integer columns")
-    parser.add_argument("--rest", metavar="NAME", help="column for fields that the format does not name")
-    parser.add_argument("--skip-corrupt", action="store_true", help="pass over blocks that cannot be read")
-    parser.add_argument("--overwrite", action="store_true", help="replace what OUT holds")
-    parser.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
-    return parser
-
-
-def _options(args: argparse.Namespace) -> dict[str, str]:
-    options = {
-        "path": args.directory,
-        "space": args.space,
-        "unsigned": args.unsigned,
-        "onCorrupt": "skip" if args.skip_corrupt else "fail",
-    }
-    if args.partitions is not None:
-        options["partitions"] = str(args.partitions)
-    if args.rest is not None:
-        options["rest"] = args.rest
-    return options
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Find what is wrong with the input before a Java virtual machine is started."""
-    from box.spark.source_options import SourceOptions
-    from box.spark.table import Table
-
-    Table.open(SourceOptions.of(_options(args)))
-
-
-def export(args: argparse.Namespace) -> int:
-    """Write the files; returns the number of rows."""
+def _session(master: str) -> tuple[Any, bool]:
+    """A Spark session, and whether it was made here."""
     from pyspark.sql import SparkSession
 
     from box.spark.source import BoxDataSource
@@ -59,46 +25,109 @@ def export(args: argparse.Namespace) -> int:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     found = SparkSession.getActiveSession()
     spark = (
-        SparkSession.builder.master(args.master)
+        SparkSession.builder.master(master)
         .appName("lunabox-export")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
+    spark.dataSource.register(BoxDataSource)
+    return spark, found is None
+
+
+def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
+    """Write the spaces; one line on standard output for each."""
+    spark, is_own = _session(plan.args.master)
     try:
-        spark.dataSource.register(BoxDataSource)
-        frame = spark.read.format("box").options(**_options(args)).load()
-        writer = frame.write.mode("overwrite" if args.overwrite else "errorifexists")
-        if args.to == "csv":
-            writer = writer.option("header", "true")
-        writer.format(args.to).save(args.output)
-        read_back = spark.read.schema(frame.schema).format(args.to)
-        if args.to == "csv":
-            read_back = read_back.option("header", "true")
-        return int(read_back.load(args.output).count())
+        for space in spaces:
+            output = str(plan.output) if plan.space is not None else f"{plan.output}/{space}"
+            begun = time.monotonic()
+            count = _write(spark, plan, space, output)
+            seconds = max(time.monotonic() - begun, 0.001)
+            print(f"{count} rows of space {space} written to {output} ({seconds:.1f} s)")
     finally:
-        if found is None:
+        if is_own:
             spark.stop()
+
+
+def _write(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
+    """Write one space; returns the number of rows."""
+    from pyspark.sql import Observation, functions
+
+    args = plan.args
+    frame = spark.read.format("box").options(**plan.options(space)).load()
+    if args.where is not None:
+        frame = frame.where(args.where)
+        if args.columns is not None:
+            frame = frame.select(*[functions.col(f"`{name}`") for name in names_of(args.columns)])
+    counted = Observation("export")
+    frame = frame.observe(counted, functions.count(functions.lit(1)).alias("rows"))
+    writer = frame.write.mode("overwrite" if args.overwrite else "errorifexists")
+    if args.to == "csv":
+        writer = writer.option("header", "true")
+    if args.compression is not None:
+        writer = writer.option("compression", args.compression)
+    if args.partition_by is not None:
+        writer = writer.partitionBy(*names_of(args.partition_by))
+    with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
+        writer.format(args.to).save(output)
+    return int(counted.get["rows"])
+
+
+def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
+    """Print schema, rows and size of the spaces, without Spark."""
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import Table
+
+    for space in spaces:
+        table = Table.open(SourceOptions.of(plan.options(space)))
+        for source in table.sources:
+            print(f"space {space} in {source.path}, {source.size} bytes of files")
+        for column in table.columns:
+            print(f"  {column.name}: {column.type}{'' if column.is_nullable else ' not null'}")
+        print(f"  {table.count()} rows")
+
+
+def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
+    """Find what is wrong with the input before a Java virtual machine is started."""
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import Table
+
+    for space in spaces:
+        options = {name: value for name, value in plan.options(space).items() if name != "columns"}
+        check_columns(plan, [column.name for column in Table.open(SourceOptions.of(options)).columns])
+
+
+def _first_line(error: Exception) -> str:
+    """The text of a Spark error without the Java stack behind it."""
+    text = str(error).strip()
+    marked = next((line for line in text.splitlines() if "box: " in line), None)
+    return text.splitlines()[0] if marked is None and text else (marked or repr(error)).strip()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with the error on standard error."""
-    args = _parser().parse_args(argv)
+    plan = plan_of(argv)
     try:
-        _check(args)
-        count = export(args)
+        spaces = exported_spaces(plan)
+        _check(plan, spaces)
+        if plan.args.dry_run:
+            dry_run(plan, spaces)
+        else:
+            export(plan, spaces)
     except BoxError as error:
         print(f"lunabox-export: {error}", file=sys.stderr)
-        return 1
     except ImportError:
-        print("lunabox-export: Spark is not installed: pip install 'lunabox[spark]'", file=sys.stderr)
-        return 1
+        print(f"lunabox-export: {_NOT_INSTALLED}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
     except Exception as error:  # Spark wraps every failure in classes of its own; the user needs the text.
-        print(f"lunabox-export: {error}", file=sys.stderr)
-        return 1
-    print(f"{count} rows of space {args.space} written to {args.output}")
-    return 0
+        print(f"lunabox-export: {_first_line(error)}", file=sys.stderr)
+    else:
+        return 0
+    return 1
 
 
 if __name__ == "__main__":

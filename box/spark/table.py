@@ -87,6 +87,11 @@ class Table:
         """The callback for broken blocks, if the options pass over them."""
         return report_skip if self.options.skips_corrupt else None
 
+    def count(self) -> int:
+        """The number of rows: rows are found, and no field is decoded."""
+        empty = pa.schema([])
+        return sum(batch.num_rows for share in self.shares(()) for batch in self.read(share, (), empty, ()))
+
     def shares(self, conditions: Sequence[Condition]) -> list[Share]:
         """The parts to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
         whole: list[Share] = []
@@ -132,14 +137,29 @@ class Table:
                 yield from decode_blocks(decoder, source.path, blocks, self.on_skip)
 
 
+def spaces_of(options: SourceOptions) -> list[SpaceInfo]:
+    """All spaces of the first directory, whatever space the options name. Raises BoxError."""
+    path = expand(options.paths)[0]
+    with BlockFile(_snapshot_of(path, options.as_of)) as file:
+        if options.as_of is None:
+            return list(read_definitions(file).spaces())
+        return list(make_cut(file, _log_of(file.path, options), options.as_of, options.decoder).after.spaces())
+
+
+def _snapshot_of(path: str, moment: Moment | None) -> str:
+    return newest_snapshot(path) if moment is None or path.endswith(".snap") else find_snapshot(path, moment)
+
+
+def _log_of(snapshot: str, options: SourceOptions) -> str:
+    """The directory of the log files."""
+    return options.log or snapshot.rpartition("/")[0] or "."
+
+
 def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column]]:
     moment = options.as_of
-    if moment is None or path.endswith(".snap"):
-        snapshot = newest_snapshot(path)
-    else:
-        snapshot = find_snapshot(path, moment)
+    snapshot = _snapshot_of(path, moment)
     with BlockFile(snapshot, on_skip=report_skip if options.skips_corrupt else None) as file:
-        log = options.log or snapshot.rpartition("/")[0] or "."
+        log = _log_of(snapshot, options)
         merged: MergedSpace | None = None
         size, instance = file.size, str(file.meta.instance_uuid)
         if moment is None:

@@ -130,6 +130,43 @@ def test_the_command_exports_text_formats(tmp_path: Path, kind: str, capfd: pyte
     ]
 
 
+def test_the_command_exports_every_space_as_asked_for(
+    spark: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from box.spark.export import main
+
+    async def run() -> None:
+        async with Node(tmp_path / "data", log_level=0) as node:
+            await node.eval(
+                f"""
+                for _, name in pairs{{'one', 'two'}} do
+                    local s = box.schema.space.create(name, {{format = {FORMAT}}})
+                    s:create_index('pk')
+                    for i = 1, 100 do s:insert{{i, 'name ' .. i % 2, i + 0.5}} end
+                end
+                box.snapshot()
+                box.space.two:insert{{101, 'name 1', 0.5}}
+                """
+            )
+
+    (tmp_path / "data").mkdir()
+    asyncio.run(run())
+    options = "--all --to orc --as-of latest --where value<51 --columns id,name --partition-by name".split()
+    options += "--compression zlib --progress".split()
+    assert main([str(tmp_path / "data"), str(tmp_path / "out"), *options]) == 0
+    out = capfd.readouterr().out
+    assert "50 rows of space one written" in out
+    assert "51 rows of space two written" in out
+    assert sorted(path.name for path in (tmp_path / "out" / "two").iterdir() if path.is_dir()) == [
+        "name=name 0",
+        "name=name 1",
+    ]
+    back = spark.read.orc(str(tmp_path / "out" / "two"))
+    assert sorted(row.id for row in back.where("name = 'name 1'").collect()) == [*range(1, 51, 2), 101]
+    assert main([str(tmp_path / "data"), str(tmp_path / "out"), *options]) == 1
+    assert "already exists" in capfd.readouterr().err
+
+
 def test_the_command_tells_what_is_wrong(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from box.spark.export import main
 

@@ -1,0 +1,126 @@
+"""The command line of `lunabox-export`, checked before a Java virtual machine is started."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from box.errors import illegal_params
+from box.spark.definitions import USER_SPACES
+
+FORMATS: Final = ("parquet", "csv", "json", "orc")
+COMPRESSIONS: Final = ("none", "snappy", "gzip", "zstd", "lz4", "zlib", "bzip2", "deflate")
+
+_FORMS: Final = """
+  lunabox-export DIR SPACE --to FORMAT OUT     one space into the directory OUT
+  lunabox-export DIR --all --to FORMAT OUT     every space into a directory of its own below OUT
+  lunabox-export DIR SPACE --dry-run           schema, rows and size; nothing is written
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """A checked command line: which spaces (None: all) of `directory` go to `output` (None: a dry run)."""
+
+    directory: str
+    space: str | None
+    output: str | None
+    args: argparse.Namespace
+
+    def options(self, space: str) -> dict[str, str]:
+        """Options of the data source for one space."""
+        args = self.args
+        values = {
+            "path": self.directory,
+            "space": space,
+            "as_of": args.as_of,
+            "log": args.log,
+            # A condition may need columns that are not asked for: then they are chosen after it.
+            "columns": args.columns if args.where is None else None,
+            "partitions": args.partitions,
+            "unsigned": args.unsigned,
+            "rest": args.rest,
+            "onCorrupt": "skip" if args.skip_corrupt else "fail",
+            "decoder": args.decoder,
+        }
+        return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options; places of arguments are settled by `plan_of`."""
+    found = argparse.ArgumentParser(
+        prog="lunabox-export",
+        usage=f"lunabox-export [options] ...\n{_FORMS}",
+        description="Export spaces of a directory with Spark, without a node.",
+    )
+    found.add_argument("places", nargs="*", metavar="DIR SPACE OUT", help="directory or one .snap file; space; output")
+    found.add_argument("--to", choices=FORMATS, help="format of the output")
+    found.add_argument("--all", action="store_true", help="every space that is not a system space")
+    found.add_argument("--where", metavar="SQL", help="a condition on the columns, as Spark's SQL has it")
+    found.add_argument("--columns", metavar="NAMES", help="names of columns, separated by commas")
+    found.add_argument("--as-of", metavar="MOMENT", help="with the log: latest, an lsn, a vclock or a time")
+    found.add_argument("--log", metavar="DIR", help="directory of the log files, if it is another one")
+    found.add_argument("--partition-by", metavar="NAMES", help="columns whose values become directories of the output")
+    found.add_argument("--compression", choices=COMPRESSIONS, help="of the output's files (default: the format's own)")
+    found.add_argument("--partitions", type=_positive, metavar="N", help="read in about N parts")
+    found.add_argument("--unsigned", choices=("long", "decimal"), default="long", help="type of integer columns")
+    found.add_argument("--rest", metavar="NAME", help="column for fields that the format does not name")
+    found.add_argument("--skip-corrupt", action="store_true", help="pass over blocks that cannot be read")
+    found.add_argument(
+        "--decoder", choices=("auto", "compiled", "python"), default="auto", help="of blocks (default: %(default)s)"
+    )
+    found.add_argument("--overwrite", action="store_true", help="replace the content of OUT")
+    found.add_argument("--dry-run", action="store_true", help="tell schema, rows and size, and write nothing")
+    found.add_argument("--progress", action="store_true", help="a progress bar also where there is no terminal")
+    found.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
+    return found
+
+
+def _positive(text: str) -> int:
+    if not (text.isdecimal() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
+    return int(text)
+
+
+def names_of(text: str | None) -> list[str]:
+    """Names separated by commas."""
+    return [] if text is None else [name.strip() for name in text.split(",")]
+
+
+def plan_of(argv: Sequence[str] | None) -> ExportPlan:
+    """Read the command line. Ends the process with a message where it is wrong, as argparse does."""
+    command = parser()
+    args = command.parse_intermixed_args(argv)
+    wanted = 1 + (not args.all) + (not args.dry_run)
+    if len(args.places) != wanted:
+        command.error(f"{wanted} arguments are needed, {len(args.places)} given; the forms are:\n{_FORMS}")
+    if not args.dry_run and args.to is None:
+        command.error("--to is needed: " + ", ".join(FORMATS))
+    places = list(args.places)
+    directory = places.pop(0)
+    space = None if args.all else places.pop(0)
+    return ExportPlan(directory, space, places[0] if places else None, args)
+
+
+def exported_spaces(plan: ExportPlan) -> list[str]:
+    """Names of the spaces to export. Raises BoxError."""
+    if plan.space is not None:
+        return [plan.space]
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import spaces_of
+
+    found = spaces_of(SourceOptions.of(plan.options("any")))
+    names = [space.name for space in found if space.id >= USER_SPACES and space.primary is not None]
+    if not names:
+        raise illegal_params(f"{plan.directory} holds no spaces but system spaces")
+    return names
+
+
+def check_columns(plan: ExportPlan, columns: Sequence[str]) -> None:
+    """Raise ILLEGAL_PARAMS for a column of the command line that a space does not have."""
+    for option, text in (("--columns", plan.args.columns), ("--partition-by", plan.args.partition_by)):
+        for name in names_of(text):
+            if name not in columns:
+                raise illegal_params(f"{option}: there is no column '{name}'; there are: {', '.join(columns)}")
