@@ -9,7 +9,7 @@ transaction manager's that stands for its versions; the index never looks inside
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -135,10 +135,6 @@ class Index(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Forget everything."""
-
-    @abstractmethod
-    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
-        """Replace the contents by (key, entry) pairs in ascending order of keys, quickly."""
 
     @abstractmethod
     def values_list(self) -> list[Entry]:

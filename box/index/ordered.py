@@ -15,7 +15,7 @@ other indexes, which take the change along (`box.schema.ddl.build`).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -47,6 +47,8 @@ class OrderedIndex(Index):
         self._tree: Any = tree
         self._size = len(tree)
         self.find = tree.get
+        self.insert: Callable[[SortKey, Entry], int] = tree.insert
+        """Add an entry while nobody else uses the index; 0: its key has one. Then call `end_load`."""
 
     @property
     def tree(self) -> Any:
@@ -109,18 +111,9 @@ class OrderedIndex(Index):
         self._size = 0
         self.version += 1
 
-    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
-        self._tree.clear()
-        self.load_more(pairs if isinstance(pairs, list) else list(pairs))
-        self.end_load()
-
-    def load_more(self, pairs: list[tuple[SortKey, Entry]]) -> None:
-        """Add entries while nobody else uses the index; the quickest if their keys ascend. Then call `end_load`."""
-        self._tree.update(pairs)
-
-    def end_load(self) -> None:
-        """Count the entries."""
-        self._size = len(self._tree)
+    def end_load(self, count: int) -> None:
+        """So many entries were added by `insert`."""
+        self._size += count
         self.version += 1
 
     def new_tree(self) -> Any:

@@ -163,9 +163,6 @@ class SparseTreeIndex(TreeIndex):
         if sort_key is not None:
             super().remove(sort_key)
 
-    def load_more(self, pairs: list[tuple[SortKey, Entry]]) -> None:
-        super().load_more([pair for pair in pairs if pair[0] is not None])
-
 
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:
     """The key of a unique index with nullable parts: the primary key follows where a part is nil."""

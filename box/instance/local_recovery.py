@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from box.errors import BoxError
+import asyncio
+from typing import Final
+
+from box.errors import BoxError, fiber_is_cancelled
+from box.index.untracked import untrack_young_nodes
 from box.instance.instance_state import InstanceState
-from box.instance.loader import LogLoader, SnapshotLoader, paused_collector
+from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader, paused_collector
 from box.instance.resources import Resources
 from box.journal.directory import LogFile
 from box.journal.recovery import Recovery
 from box.journal.snapshot import SnapshotReader
 from box.schema.ids import is_system_id
 
+_PROGRESS: Final = 100_000
+"""Rows after which the log tells how far it is, as the peer's does."""
+
 
 class LocalRecovery:
-    """Reads one snapshot and the log after it. With `force_recovery`, what is broken is logged and passed over."""
+    """Reads one snapshot and the log after it, giving way to others.
+
+    With `force_recovery`, what is broken is logged and passed over.
+    """
 
     def __init__(
         self,
@@ -28,6 +38,9 @@ class LocalRecovery:
         self._snapshot = snapshot
         self._snapshot_loader = snapshot_loader
         self._log_loader = log_loader
+        self._is_reading = False
+        self._is_stopped = False
+        self._has_ended = asyncio.Event()
         self._is_forced = bool(resources.config["force_recovery"])
         self.log = Recovery(
             resources.disk,
@@ -45,21 +58,43 @@ class LocalRecovery:
         self._resources.log.info(f"instance vclock {self.log.end_vclock}")
         self._state.move(self.log.end_vclock)
 
-    def read(self) -> None:
-        """Read everything; the state stands at the end of what was read."""
-        self._read_snapshot()
-        self._state.move(self._snapshot.vclock)
-        self._read_log()
-        self._state.move(self.log.vclock)
+    async def read(self) -> None:
+        """Read everything; the state stands at the end of what was read. FiberIsCancelled after `stop`."""
+        self._is_reading = True
+        try:
+            with paused_collector():
+                await self._read_snapshot()
+            self._state.move(self._snapshot.vclock)
+            await self._read_log()
+            self._state.move(self.log.vclock)
+        finally:
+            self._has_ended.set()
 
-    def _read_snapshot(self) -> None:
+    async def stop(self) -> None:
+        """Give up what `read` is at, and wait for its end."""
+        self._is_stopped = True
+        if self._is_reading:
+            await self._has_ended.wait()
+
+    async def _give_way(self) -> None:
+        """The loop's turn: signals are handled, clients learn that this instance is loading."""
+        await asyncio.sleep(0)
+        if self._is_stopped:
+            raise fiber_is_cancelled()
+
+    def _tell_progress(self, before: int, count: int) -> None:
+        if before // _PROGRESS != count // _PROGRESS:
+            self._resources.log.info(f"{count // _PROGRESS * _PROGRESS / 1e6:.1f}M rows processed")
+
+    async def _read_snapshot(self) -> None:
         resources, loader, force = self._resources, self._snapshot_loader, self._is_forced
         path = self._snapshot.path
         resources.log.info(f"recovering from `{path}'")
         snapshot = SnapshotReader(
             resources.disk, path, force_recovery=force, log=resources.log, errinj=resources.errinj
         )
-        with paused_collector(), snapshot as reader:
+        count = 0
+        with snapshot as reader:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
             for runs, others in reader.tuples():
@@ -68,12 +103,24 @@ class LocalRecovery:
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
                     resources.log.verbose(f"skipping a row of type {row.type}")
-            loader.finish()
+                before, count = count, count + sum(len(run.tuples) for run in runs)
+                self._tell_progress(before, count)
+                if before // _PROGRESS != count // _PROGRESS:
+                    untrack_young_nodes()
+                await self._give_way()
+            for _ in loader.finishing():
+                await self._give_way()
+            untrack_young_nodes()
 
-    def _read_log(self) -> None:
+    async def _read_log(self) -> None:
+        count = 0
         for rows in self.log.transactions():
+            before, count = count, count + len(rows)
+            self._tell_progress(before, count)
+            if before // ROWS_A_TURN != count // ROWS_A_TURN:
+                await self._give_way()
             try:
-                self._log_loader.add(rows)
+                await self._log_loader.add(rows, self._give_way)
             except BoxError as error:
                 if not self._is_forced:
                     raise

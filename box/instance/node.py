@@ -110,6 +110,8 @@ class Instance:
         """Woken whenever the instance may have become writable or read-only."""
         self.is_loading = False
         self.is_closed = False
+        self._startup: Startup | None = None
+        """The start that is under way."""
         self.is_join_undone = False
         """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
         self._process = ProcessSetup(self.resources)
@@ -231,6 +233,8 @@ class Instance:
                     await self._start()
                     return
                 except BaseException as error:
+                    if self.is_closed:
+                        raise
                     if isinstance(error, BoxError):
                         self._log_failed_start(error)
                     await self._abandon_start()
@@ -280,9 +284,11 @@ class Instance:
             self.iproto.listen,
             self._first_uuid,
         )
+        self._startup = startup
         try:
             return await startup.run()
         finally:
+            self._startup = None
             self.is_join_undone = startup.is_join_undone
 
     def _log_failed_start(self, error: BoxError) -> None:
@@ -331,6 +337,8 @@ class Instance:
 
     async def _stop_parts(self) -> None:
         """Those that bring work first, the log behind everything that writes to it."""
+        if self._startup is not None:
+            await self._startup.stop()
         self.errinj.release_journal()
         await self.replication.stop()
         await self.iproto.close()

@@ -61,6 +61,7 @@ class Startup:
         self._journal = journal
         self._listen = listen
         self._first_uuid = first_uuid
+        self._recovery: LocalRecovery | None = None
         self.is_join_undone = False
         """It failed while it joined somebody, for a reason that passes: another may begin."""
 
@@ -73,6 +74,11 @@ class Startup:
             return False
         return await self._bootstrap()
 
+    async def stop(self) -> None:
+        """Give up a recovery, which raises FiberIsCancelled."""
+        if self._recovery is not None:
+            await self._recovery.stop()
+
     # -- recovery -------------------------------------------------------------------------------
 
     async def _recover(self, snapshot: LogFile) -> None:
@@ -82,6 +88,7 @@ class Startup:
             raise client_error(ErrorCode.INSTANCE_UUID_MISMATCH, wanted, str(uuid))
         self._set_instance_uuid(uuid)
         recovery = LocalRecovery(self._resources, self._state, snapshot, self._loader, self._log_loader)
+        self._recovery = recovery
         recovery.scan()
         self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
         await self._listen(self._config["listen"])
@@ -91,7 +98,7 @@ class Startup:
             self._log.crit("replica is too old, initiating rebootstrap")
             await self._join(master)
             return
-        recovery.read()
+        await recovery.read()
         self._check_replicaset_uuid()
         self._finish(is_new=False)
 
@@ -153,7 +160,7 @@ class Startup:
         replicaset_uuid = self._resources.random_uuid() if wanted is None else UUID(wanted)
         for space_id, raw in bootstrap_rows(self._state.instance_uuid, replicaset_uuid):
             self._loader.add(space_id, [raw])
-        self._loader.finish()
+        await self._loader.finish()
         self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
         self._finish(is_new=True)
         await self._checkpoints.make()
@@ -172,9 +179,9 @@ class Startup:
         """Rows of the peer's snapshot."""
         self._loader.add_rows(rows)
 
-    def finish(self, vclock: VClock) -> None:
+    async def finish(self, vclock: VClock) -> None:
         """The snapshot is complete, and was taken at `vclock`."""
-        self._loader.finish()
+        await self._loader.finish()
         self._state.move(vclock)
 
     # -- the end of every way -------------------------------------------------------------------

@@ -12,7 +12,7 @@ journal write is not waited for, except CONFIRM, ROLLBACK and PROMOTE.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
@@ -134,7 +134,9 @@ class Applier:
         self._changes.wake()
         self.start()
 
-    async def bootstrap(self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], None]) -> None:
+    async def bootstrap(
+        self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], Awaitable[None]]
+    ) -> None:
         """Join the peer, which must be CONNECTED, or fetch its snapshot as an anonymous replica; then stop at READY.
 
         A peer that is not ready (LOADING) is asked again and again. Raises what ends the join for good.

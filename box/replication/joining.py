@@ -9,7 +9,7 @@ final rows   rows with their origin and lsn, OK       the second half of JOIN, R
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from box.session import Context
 
 _ROWS_PER_LOG: Final = 100_000
+_ROWS_A_TURN: Final = 512
+"""Rows that are taken in without giving way to others."""
 
 
 @dataclass(slots=True)
@@ -33,7 +35,7 @@ class Bootstrap:
     """A join in progress: rows of the peer's snapshot go to `add_rows`, then their vclock to `finish`."""
 
     add_rows: Callable[[list[Row]], None]
-    finish: Callable[[VClock], None]
+    finish: Callable[[VClock], Awaitable[None]]
     done: asyncio.Future[None]
 
 
@@ -54,14 +56,16 @@ async def receive_snapshot(
         rows = await connection.read_rows()
         times.touch()
         end = next((i for i, row in enumerate(rows) if row.type not in DML_TYPES), len(rows))
-        bootstrap.add_rows(rows[:end])
+        for start in range(0, end, _ROWS_A_TURN):
+            bootstrap.add_rows(rows[start : min(end, start + _ROWS_A_TURN)])
+            await asyncio.sleep(0)
         if (count + end) // _ROWS_PER_LOG > count // _ROWS_PER_LOG:
             host.log.info(f"{(count + end) / 1e6:.1f}M rows received")
         count += end
         if end < len(rows):
             connection.put_back(rows[end + 1 :])
             expect_ok(rows[end])
-            bootstrap.finish(vclock)
+            await bootstrap.finish(vclock)
             return
 
 

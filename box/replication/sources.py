@@ -32,7 +32,7 @@ class JoinTarget(Protocol):
 
     def add_rows(self, rows: list[Row]) -> None: ...
 
-    def finish(self, vclock: VClock) -> None: ...
+    async def finish(self, vclock: VClock) -> None: ...
 
 
 class Sources:
@@ -238,8 +238,8 @@ class Sources:
         """Fetch everything from the peer of a READY applier."""
         self.log.info(f"bootstrapping replica from {master.uuid} at {master.address}")
 
-        def finish(vclock: VClock) -> None:
-            target.finish(vclock)
+        async def finish(vclock: VClock) -> None:
+            await target.finish(vclock)
             self.sink.reset(vclock)
 
         await master.bootstrap(target.add_rows, finish)

@@ -6,7 +6,7 @@ A view's index looks up the source space's index at every call. It does not filt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from box.data.keydef import SortKey
@@ -103,10 +103,6 @@ class ViewIndex(Index):
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 
     def clear(self) -> None:
-        """A view cannot be written."""
-        raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
-
-    def load_sorted(self, pairs: Iterable[tuple[SortKey, Entry]]) -> None:
         """A view cannot be written."""
         raise client_error(ErrorCode.VIEW_IS_RO, self.space_name)
 

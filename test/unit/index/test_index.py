@@ -13,6 +13,8 @@ from box.data.keydef import KeyDef, PartDef
 from box.data.types import FieldType as T
 from box.errors import BoxError, ErrorCode
 from box.index import Index, IndexDef, IteratorType, create_index
+from box.index.bulk import SLICE, fill
+from box.index.ordered import OrderedIndex
 
 I = IteratorType  # noqa: E741
 PRIMARY = KeyDef([PartDef(0, T.UNSIGNED)])
@@ -155,14 +157,30 @@ def test_changes(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_load_sorted(shape: str) -> None:
-    rows = tuples(1000)
-    index = filled(shape, rows[:3])
-    pairs = sorted(((index.key_of(row), row) for row in rows), key=lambda pair: pair[0])
-    index.load_sorted(iter(pairs))
-    assert index.values_list() == [row for _, row in pairs]
-    assert len(index) == len(rows)
-    assert index.find(pairs[500][0]) == pairs[500][1]
+@pytest.mark.parametrize("count", [0, 1, 1000, 9000])
+def test_an_index_is_filled_in_slices(shape: str, count: int) -> None:
+    """In any order; each step handles no more than a slice, and a key that comes twice is an error."""
+    rows = tuples(count)
+    index = index_in(shape)
+    pairs = [(index.key_of(row), row) for row in rows]
+    expected = [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
+    assert len(list(fill(index, list(pairs), refuse))) >= 2 * (count // SLICE)
+    assert index.values_list() == expected
+    assert len(index) == count
+    if count:
+        assert index.find(pairs[count // 2][0]) == pairs[count // 2][1]
+        with pytest.raises(LookupError, match="twice"):
+            list(fill(index_in(shape), [*pairs, pairs[0]], refuse))
+
+
+def refuse(old: Any, new: Any) -> Exception:
+    return LookupError(f"twice: {old} {new}")
+
+
+def index_in(shape: str) -> OrderedIndex:
+    index = SHAPES[shape]()
+    assert isinstance(index, OrderedIndex)
+    return index
 
 
 @pytest.mark.parametrize("shape", SHAPES)
