@@ -243,7 +243,7 @@ def test_a_command_that_reads_late_gets_everything_that_fits(log: Log, tmp_path:
 
 def test_a_command_that_never_reads_does_not_keep_the_log_from_closing(log: Log) -> None:
     log.nonblock = False
-    log.open("|sleep 1000")
+    log.open("|exec sleep 1000")
     assert log.pid is not None
     for _ in range(3000):
         log.info(LINE)
