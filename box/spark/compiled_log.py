@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -62,10 +62,11 @@ class BlockSummary(NamedTuple):
     time: float
 
 
-def summarize(rows: bytes, since: Mapping[int, int]) -> BlockSummary | None:
+def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int] = ()) -> BlockSummary | None:
     """A summary of the rows later than `since`; None where a block has to be looked at row by row.
 
-    That is so for schema changes, for synchronous transactions and what decides about them, and for unusual forms.
+    That is so for schema changes, for synchronous transactions (by their flags, and by the ids of synchronous spaces)
+    and what decides about them, and for unusual forms.
     """
     found = _find(rows, 0)
     if found is None:
@@ -74,7 +75,7 @@ def summarize(rows: bytes, since: Mapping[int, int]) -> BlockSummary | None:
     numbers = found.numbers[:, later]
     is_special = (
         ((numbers[log.FLAGS] & int(Flag.WAIT_SYNC | Flag.WAIT_ACK)) != 0).any()
-        or np.isin(numbers[log.SPACE], _SCHEMA).any()
+        or np.isin(numbers[log.SPACE], [*_SCHEMA, *synchronous]).any()
         or not np.isin(numbers[log.TYPE], _DML).all()
     )
     if is_special:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from box.errors import BoxError
 from box.journal.rows import decode_rows
@@ -80,8 +80,10 @@ def _written_at(file: BlockFile) -> float | None:
 class _Pass:
     """The pass over the log that makes a cut. Definitions move with the rows that count."""
 
-    def __init__(self, since: VClock, moment: Moment) -> None:
+    def __init__(self, since: VClock, moment: Moment, definitions: Definitions) -> None:
         self._since = since
+        self._definitions = definitions.copy()
+        self._synchronous = definitions.synchronous()
         self._moment = moment
         self._left_out: set[RowId] = set()
         self._schema_changes: list[Row] = []
@@ -95,14 +97,21 @@ class _Pass:
 
     def take_block(self, path: str, position: int, rows: bytes, *, compiled: bool) -> None:
         """The next block, as a whole where compiled code finds nothing special in it."""
-        if not (compiled and self._take_summary(rows)):
+        if compiled and self._take_summary(rows):
+            return
+        try:
             self.take(_decoded(path, position, rows))
+        except XlogError:
+            raise
+        except BoxError as error:
+            raise XlogError(f"{path}: {error.message} in the block at {position}") from None
 
     def _take_summary(self, rows: bytes) -> bool:
         """Take a block without looking at its rows one by one; False if that would not be enough."""
         from box.spark.compiled_log import summarize
 
-        summary = None if self.decisions.is_waiting or self._is_over else summarize(rows, self._since)
+        is_quiet = not (self.decisions.is_waiting or self._is_over)
+        summary = summarize(rows, self._since, self._synchronous) if is_quiet else None
         if summary is None:
             return False
         vclock = self.vclock.copy()
@@ -134,12 +143,21 @@ class _Pass:
             self.vclock = vclock
         else:
             self.vclock = vclock
-            self.decisions.take(transaction)
-            self._schema_changes.extend(row for row in transaction if _is_schema_change(row))
+            self._take_effect(transaction)
             if moment.vclock is not None and moment.is_reached(vclock):
                 self._is_over = True
             return
         self._leave_out(transaction)
+
+    def _take_effect(self, transaction: list[Row]) -> None:
+        spaces = [_space_of(row) for row in transaction]
+        self.decisions.take(transaction, is_synchronous=not self._synchronous.isdisjoint(spaces))
+        for row, space_id in zip(transaction, spaces, strict=True):
+            if space_id in _SCHEMA_SPACES:
+                self._schema_changes.append(row)
+            if space_id == SPACE_ID:
+                self._definitions.change(*decode_row(row))
+                self._synchronous = self._definitions.synchronous()
 
     def _leave_out(self, transaction: list[Row]) -> None:
         self._left_out.update((row.replica_id, row.lsn) for row in transaction)
@@ -154,13 +172,12 @@ class _Pass:
         return [row for row in self._schema_changes if (row.replica_id, row.lsn) not in left_out]
 
 
-def _is_schema_change(row: Row) -> bool:
-    if row.type not in DML_TYPES or not row.body:
-        return False
-    try:
-        return decode_row(row)[0] in (SPACE_ID, INDEX_ID, TRUNCATE_ID)
-    except BoxError:
-        return False
+_SCHEMA_SPACES: Final = frozenset({SPACE_ID, INDEX_ID, TRUNCATE_ID})
+
+
+def _space_of(row: Row) -> int:
+    """The space that a row changes; -1 for none."""
+    return decode_row(row)[0] if row.type in DML_TYPES and row.body else -1
 
 
 class CutPlan(NamedTuple):
@@ -179,7 +196,7 @@ def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "au
     """
     since, instance = file.meta.vclock, file.meta.instance_uuid
     definitions = read_definitions(file)
-    log = _Pass(since, moment)
+    log = _Pass(since, moment, definitions)
     pieces: list[LogPiece] = []
     starts = log_files(directory, since, instance)
     compiled = is_compiled(decoder, sum(start.size for start in starts))

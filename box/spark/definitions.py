@@ -61,6 +61,7 @@ class SpaceInfo:
     engine: str
     format: tuple[dict[str, Any], ...]
     indexes: tuple[IndexInfo, ...]
+    is_sync: bool = False
 
     @property
     def primary(self) -> IndexInfo | None:
@@ -179,7 +180,19 @@ class Definitions:
 
     def _info(self, row: list[Any]) -> SpaceInfo:
         indexes = [index_of(unpack(raw)) for key, raw in sorted(self._rows.items()) if key[:2] == (INDEX_ID, row[0])]
-        return SpaceInfo(row[0], row[2], row[3], tuple(row[6]) if len(row) > 6 else (), tuple(indexes))
+        options = row[5] if len(row) > 5 and isinstance(row[5], dict) else {}
+        return SpaceInfo(
+            row[0],
+            row[2],
+            row[3],
+            tuple(row[6]) if len(row) > 6 else (),
+            tuple(indexes),
+            bool(options.get("is_sync", False)),
+        )
+
+    def synchronous(self) -> frozenset[int]:
+        """The ids of the spaces whose transactions are synchronous."""
+        return frozenset(space.id for space in self.spaces() if space.is_sync)
 
     def only(self, space_id: int) -> Definitions:
         """The rows that concern one space, and the formats of the system spaces."""

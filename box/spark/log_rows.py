@@ -1,18 +1,20 @@
 """Rows of a log in the order in which they took effect, and the rows that never did.
 
-A synchronous transaction, and any that was written after it, waits for a CONFIRM row. It is left out if a ROLLBACK row
-undid it, or if the rows that are read do not decide about it.
+A transaction that changes a synchronous space, and any that was written after it, waits for a CONFIRM row. It is left
+out if a ROLLBACK row undid it, or if the rows that are read do not decide about it.
 
 ```
 row                                   transactions that wait
-of a transaction with WAIT_SYNC       it joins them
+of a synchronous transaction,         it joins them
+or of any while others wait
 CONFIRM(lsn)                          synchronous ones up to lsn took effect, with the others between and behind them
 ROLLBACK(lsn)                         synchronous ones from lsn on are undone, with everything behind the first of them
 PROMOTE(lsn)                          both, the second from lsn + 1 on; another instance may go on
 ```
 
 A CONFIRM or ROLLBACK about another instance than the one whose transactions wait says nothing here; a PROMOTE about
-another one undoes them all. Source: the replication documents of the 2.8 line.
+another one undoes them all. Transactions of local spaces alone never wait. Since 2.8 rows say by flags whether they
+wait; before, the definition of the space does. Source: the replication documents of the 2.8 line.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from box.wire.constants import SYNCHRO_TYPES, RequestType
+from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, RequestType
 from box.wire.messages import SynchroRequest, decode_synchro
 from box.wire.row import Row
 
@@ -57,15 +59,18 @@ class Decisions:
         """The rows that were undone, or that nothing has been decided about."""
         return frozenset(self._undone.union(*(item.rows for item in self._waiting)))
 
-    def take(self, transaction: Sequence[Row]) -> None:
-        """The next transaction of the log."""
+    def take(self, transaction: Sequence[Row], *, is_synchronous: bool = False) -> None:
+        """The next transaction of the log; `is_synchronous`: it changes a synchronous space."""
         last = transaction[-1]
         if last.type in SYNCHRO_TYPES:
             self._decide(decode_synchro(last))
-        elif last.wait_sync or last.wait_ack:
+            return
+        is_synchronous = is_synchronous or last.wait_ack
+        if is_synchronous or ((self._waiting or last.wait_sync) and not all(map(_is_local, transaction))):
             if not self._waiting:
                 self._owner = last.replica_id
-            self._waiting.append(_Waiting(last.lsn, last.wait_ack, [(row.replica_id, row.lsn) for row in transaction]))
+            rows = [(row.replica_id, row.lsn) for row in transaction]
+            self._waiting.append(_Waiting(last.lsn, is_synchronous, rows))
 
     def _decide(self, request: SynchroRequest) -> None:
         if request.term > self._terms.get(request.origin_id, 0):
@@ -97,6 +102,10 @@ class Decisions:
         )
         while len(self._waiting) > first:
             self._undone.update(self._waiting.pop().rows)
+
+
+def _is_local(row: Row) -> bool:
+    return row.group_id == GROUP_LOCAL
 
 
 def transactions(rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -1,0 +1,229 @@
+"""Spark over a snapshot beside Spark over Parquet, in one run.
+
+    python -m test.bench.spark [--rows N] [--log-rows N] [--directory DIR]
+
+Makes a snapshot with a space of N tuples (unsigned, string, double), one of ten fields, and a log; then prints rows a
+second, how often the full export's time each line takes, and the greatest memory of a Python worker. Nothing fails on a
+time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgpack
+import psutil
+import pyarrow as pa
+
+from box.data.codec import pack
+from box.journal.rows import encode_header
+from box.journal.snapshot import SnapshotSpace, write_snapshot
+from box.journal.storage import FileStorage
+from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, BlockEncoder, Meta
+from box.wire.change import Request
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+GOODS, WIDE = 512, 513
+THREE = [{"name": "id", "type": "unsigned"}, {"name": "name", "type": "string"}, {"name": "price", "type": "double"}]
+TEN = [THREE[0]] + [{"name": f"c{n}", "type": "string" if n % 2 else "double"} for n in range(9)]
+START = VClock({1: 7})
+
+
+def make_files(directory: Path, rows: int, log_rows: int) -> None:
+    """A snapshot with both spaces, and a log of changes of the first one."""
+    packed = msgpack.Packer().pack
+    definitions = [[GOODS, 1, "goods", "memtx", 0, {}, THREE], [WIDE, 1, "wide", "memtx", 0, {}, TEN]]
+    indexes = [[space, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]] for space in (GOODS, WIDE)]
+    instance = uuid4()
+    wide = [packed([n, *(f"text {n * j % 997}" if j % 2 else n * 0.5 for j in range(9))]) for n in range(rows // 5)]
+    spaces = [
+        SnapshotSpace(280, [pack(row) for row in definitions], 0),
+        SnapshotSpace(288, [pack(row) for row in indexes], 0),
+        SnapshotSpace(GOODS, [packed([n, f"name of {n * 7 % 1000003}", n * 0.5 + 0.25]) for n in range(rows)], 0),
+        SnapshotSpace(WIDE, wide, 0),
+    ]
+    write_snapshot(FileStorage(), str(directory), START, instance, spaces)
+    with (directory / f"{START.signature:020d}.xlog").open("wb") as file:
+        file.write(Meta("XLOG", instance, START).encode())
+        encoder = BlockEncoder()
+        for block in _log_blocks(rows, log_rows):
+            file.write(encoder.encode(block))
+        file.write(EOF_MARKER)
+
+
+def _log_blocks(rows: int, log_rows: int) -> Iterator[bytes]:
+    """A third each of replaces, updates and deletes of random keys."""
+    rng = random.Random(1)
+    parts: list[bytes] = []
+    size = 0
+    for number in range(log_rows):
+        key = rng.randrange(rows)
+        request = (
+            Request.replace(pack([key, f"put {number}", 1.5])),
+            Request.update([key], [["=", 2, number * 0.5]], index_base=0),
+            Request.delete([key]),
+        )[rng.randrange(3)]
+        lsn = START[1] + 1 + number
+        row = Row(int(RequestType(request.type)), 1, lsn, 1.7e9, tsn=lsn)
+        parts += (encode_header(row, b"\x04\xcb" + bytes(8)), request.body(GOODS))
+        size += len(parts[-1]) + len(parts[-2])
+        if size >= BLOCK_SIZE or number == log_rows - 1:
+            yield b"".join(parts)
+            parts, size = [], 0
+
+
+class Memory:
+    """The greatest memory of a Python worker while the context is open, in bytes."""
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.05):
+            for process in psutil.Process().children(recursive=True):
+                try:
+                    if "java" not in process.name():
+                        self.peak = max(self.peak, process.memory_info().rss)
+                except psutil.Error:
+                    continue
+
+
+def ready_batches(rows: int) -> type:
+    """A data source whose batches are ready: what remains is Spark's part."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(8)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            size = 25_000
+            names = [f"name of {number * 7 % 1000003}" for number in range(size)]
+            columns = [pa.array(range(size)), pa.array(names), pa.array([n * 0.5 for n in range(size)])]
+            schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            for _ in range(rows // 8 // size):
+                yield batch
+
+    class Ready(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "ready"
+
+        def schema(self) -> str:
+            return "id bigint, name string, price double"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader()
+
+    return Ready
+
+
+def session() -> Any:
+    from pyspark.sql import SparkSession
+
+    from box.spark.source import BoxDataSource
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "3g")
+    builder = builder.config("spark.sql.python.filterPushdown.enabled", "true")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.dataSource.register(BoxDataSource)
+    return spark
+
+
+def timed(action: Callable[[], Any]) -> float:
+    """The better of two runs, seconds."""
+    times = []
+    for _ in range(2):
+        begun = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - begun)
+    return min(times)
+
+
+def run(directory: Path, rows: int, log_rows: int) -> None:
+    """Print the table."""
+    spark = session()
+    spark.dataSource.register(ready_batches(rows))
+    data, out = directory / "data", directory / "out"
+
+    def box(space: str = "goods", **options: object) -> Any:
+        return spark.read.format("box").options(path=str(data), space=space, **options).load()
+
+    def parquet(frame: Any, name: str) -> None:
+        frame.write.mode("overwrite").parquet(str(out / name))
+
+    with Memory() as memory:
+        base = timed(lambda: parquet(box(), "base"))
+    low, wide = rows // 2, rows // 5
+    lines: list[tuple[str, int, float]] = [
+        ("snapshot to Parquet", rows, base),
+        ("Parquet to Parquet", rows, timed(lambda: parquet(spark.read.parquet(str(out / "base")), "copy"))),
+        ("ready batches to Parquet", rows, timed(lambda: parquet(spark.read.format("ready").load(), "ready"))),
+        ("snapshot to Parquet, decoder in Python", rows, timed(lambda: parquet(box(decoder="python"), "python"))),
+        ("count() of all columns", rows, timed(lambda: box().count())),
+        ("count() without columns", rows, timed(lambda: box(columns="").count())),
+        ("sum of one column", rows, timed(lambda: box(columns="price").agg({"price": "sum"}).collect())),
+        (
+            "1 % of the keys",
+            rows // 100,
+            timed(lambda: box().where(f"id between {low} and {low + rows // 100}").count()),
+        ),
+        ("ten columns", wide, timed(lambda: box("wide").write.format("noop").mode("overwrite").save())),
+        (
+            "one of the ten",
+            wide,
+            timed(lambda: box("wide", columns="c3").write.format("noop").mode("overwrite").save()),
+        ),
+        (f"as_of latest, {log_rows} log rows", rows, timed(lambda: parquet(box(as_of="latest"), "merged"))),
+    ]
+    print(f"{'':<42} {'seconds':>8} {'rows/s':>12} {'of the first':>13}")
+    for name, count, seconds in lines:
+        print(f"{name:<42} {seconds:>8.2f} {count / seconds:>12,.0f} {seconds / base:>13.2f}")
+    print(f"greatest memory of a worker: {memory.peak / 1e6:.0f} MB")
+    spark.stop()
+
+
+def main() -> None:
+    """Read the command line and run."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--log-rows", type=int, default=1_000_000)
+    parser.add_argument("--directory", type=Path)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = args.directory or Path(temporary)
+        if not (directory / "data").exists():
+            (directory / "data").mkdir(parents=True)
+            make_files(directory / "data", args.rows, args.log_rows)
+        run(directory, args.rows, args.log_rows)
+
+
+if __name__ == "__main__":
+    main()
