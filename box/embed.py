@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
+from box.index.view import TupleView
 from box.instance.node import Instance
 from box.log import Level
 from box.schema.space import Space
@@ -31,6 +33,8 @@ from lua.bindings.box import BoxBindings
 from lua.bindings.modules import bind_modules
 from lua.runtime import Runtime
 
+_SLICE: Final = 256
+"""Tuples that are read without giving way to others: less than a millisecond."""
 _LEVELS = {
     "crit": Level.CRIT,
     "error": Level.ERROR,
@@ -183,12 +187,35 @@ class SpaceHandle:
 
         `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in either case; a
         HASH index knows EQ, ALL and GT. ITERATOR_TYPE.
+
+        All tuples are those of the moment of the call: when they are many, others run in between, whose changes are
+        not among them.
         """
-        core = self._node.instance.node
         values = _key(key)
-        kind = _iterator(iterator, values)
-        rows = core.dml.reads.select(self._context(), self._space, self._iid(index), kind, offset, limit, values)
-        return [unpack(raw) for raw in rows]
+        kind, iid, reads = _iterator(iterator, values), self._iid(index), self._node.instance.node.dml.reads
+        ctx, space = self._context(), self._space
+        rows = reads.select(ctx, space, iid, kind, offset, min(limit, _SLICE), values)
+        if limit <= _SLICE or len(rows) < _SLICE:
+            return [unpack(raw) for raw in rows]
+        found: list[list[Any]] = []
+        async for part in _slices(reads.view(ctx, space, iid, kind, values), offset, limit):
+            found += part
+        return found
+
+    async def pairs(
+        self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None
+    ) -> AsyncIterator[list[Any]]:
+        """The tuples of `select` one by one, without a list of them all: `async for row in space.pairs()`.
+
+        It sees the space as it was at the first step, and gives way to others every few hundred tuples.
+        """
+        values = _key(key)
+        kind, reads = _iterator(iterator, values), self._node.instance.node.dml.reads
+        view = reads.view(self._context(), self._space, self._iid(index), kind, values)
+        async with aclosing(_slices(view, 0, 1 << 64)) as slices:
+            async for part in slices:
+                for row in part:
+                    yield row
 
     async def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
         """The number of tuples that `select` would give."""
@@ -208,6 +235,20 @@ class SpaceHandle:
 
     def _iid(self, index: str | int) -> int:
         return index if isinstance(index, int) else self._space.index_by_name(index).iid
+
+
+async def _slices(view: TupleView, offset: int, limit: int) -> AsyncGenerator[list[list[Any]], None]:
+    """Tuples of a view from number `offset` on, at most `limit`; others run in between."""
+    try:
+        while limit > 0 and (rows := view.fetch(_SLICE)):
+            wanted = rows[offset : offset + limit]
+            offset = max(0, offset - len(rows))
+            limit -= len(wanted)
+            if wanted:
+                yield [unpack(raw) for raw in wanted]
+            await asyncio.sleep(0)
+    finally:
+        view.close()
 
 
 def _key(key: Any) -> list[Any]:

@@ -36,12 +36,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from box.data.codec import unpack
 from box.index import IteratorType, TreeIndex
 from box.index.ordered import OrderedIndex
+from box.index.view import open_view
 from box.txn.storage import TupleStorage
 from box.txn.transaction import TxnState
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
-    from box.index import Index
+    from box.index import Cursor, Index
+    from box.index.view import TupleView
     from box.schema.space import Space
     from box.txn.transaction import Statement, Transaction
 
@@ -267,6 +269,9 @@ class MvccStorage(TupleStorage):
 
     def value_of(self, entry: Any) -> bytes | None:
         return entry.prepared if type(entry) is Slot else entry
+
+    def view_of(self, index: Index, cursor: Cursor) -> TupleView:
+        return open_view(index, [(slot.key, slot.visible(None)) for slot in self._slots.get(index, ())], cursor)
 
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
         for slot in self._slots.get(primary, ()):

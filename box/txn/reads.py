@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
+from box.index.view import ListView, TupleView
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
 
@@ -102,6 +103,15 @@ class Reader:
         self.counters[RequestType.SELECT] += 1
         index = self._checked_index(ctx, space, iid, iterator)
         return self._rows(ctx, space, index, iterator, key)
+
+    def view(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleView:
+        """An iteration outside of a transaction, to be read in slices: the tuples are those of now. Errors as `select`.
+
+        Whoever opens it closes it, unless it was read to its end."""
+        index = self._checked_index(ctx, space, iid, iterator)
+        if not space.is_plain:
+            return ListView(self._rows(ctx, space, index, iterator, key))
+        return self._storage.view_of(index, index.cursor(iterator, key))
 
     def count(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> int:
         """The number of tuples of an iteration; errors as `select`."""

@@ -20,7 +20,7 @@ from box.index.view import ListView, TupleView, open_view
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
-    from box.index import Index
+    from box.index import Cursor, Index
     from box.schema.space import Space
     from box.txn.transaction import Statement, Transaction
 
@@ -130,6 +130,10 @@ class TupleStorage:
         if primary is None:
             return ListView(())
         return open_view(primary, [(key, entry) for key, entry in self._hidden(space, primary)])
+
+    def view_of(self, index: Index, cursor: Cursor) -> TupleView:
+        """The tuples that a fresh cursor selects, as they are now for readers outside of transactions, in slices."""
+        return open_view(index, (), cursor)
 
     def _hidden(self, space: Space, primary: Index) -> Iterator[tuple[SortKey, bytes | None]]:
         """The keys under which a view shows something else than the index has."""

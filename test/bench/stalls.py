@@ -31,7 +31,7 @@ _PING = b"\xce\x00\x00\x00\x06\x82\x00\x40\x01\x01\x80"
 
 PHASES = (
     ("nothing", "require('fiber').sleep(1)"),
-    ("200,000 replaces, a thousand a transaction", "for _ = 1, 1 do fill(200000) end"),
+    ("200,000 replaces in 1,000 transactions", "fill(200000)"),
     ("create_index, unsigned", "box.space.stalls:create_index('id', {parts = {{1, 'unsigned'}}}) return true"),
     ("drop of that index", "box.space.stalls.index.id:drop()"),
     (
@@ -45,7 +45,7 @@ PHASES = (
 )
 LAST_PHASES = (
     ("truncate", "box.space.stalls:truncate() require('fiber').sleep(1)"),
-    ("drop", "fill(%d) box.space.stalls:drop() require('fiber').sleep(1)"),
+    ("drop", "box.space.stalls:drop() require('fiber').sleep(1)"),
 )
 
 
@@ -197,8 +197,8 @@ def measure(executable: list[str], root: Path, count: int) -> dict[str, Stall]:
         found["recovery"] = server.measure(server.wait_running)
         found["recovery"].note = f"{server.log_lines('rows processed')} lines of progress"
         for name, command in LAST_PHASES:
-            text = command % count if "%d" in command else command
-            found[name] = server.measure(lambda text=text: server.console.ask(text))  # type: ignore[misc]
+            server.console.ask(f"fill({count})")
+            found[name] = server.measure(lambda command=command: server.console.ask(command))  # type: ignore[misc]
     return found
 
 

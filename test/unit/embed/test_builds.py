@@ -33,7 +33,7 @@ def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
     """Run something on a node with a space of COUNT tuples {id, 'n<id>', id}."""
 
     async def filled() -> None:
-        async with Node(None, log_level=0, memtx_use_mvcc_engine=mvcc) as node:
+        async with Node(None, log_level=0, memtx_use_mvcc_engine=mvcc, wal_mode="none") as node:
             await node.eval(_FILL, COUNT)
             await main(node)
 

@@ -1,0 +1,92 @@
+"""Long selects and iterations of an embedded node: in slices, with others in between, as of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from box import Node, embed
+
+DEADLINE = 60
+COUNT = 3000
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many slices of few tuples."""
+    monkeypatch.setattr(embed, "_SLICE", 16)
+
+
+def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
+    async def filled() -> None:
+        async with Node(None, log_level=0, memtx_use_mvcc_engine=mvcc, wal_mode="none") as node:
+            await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
+            await node.eval("s:create_index('name', {parts = {{2, 'string'}}, unique = false})")
+            await node.eval("for id = 1, ... do s:replace{id, 'n' .. id % 100} end", COUNT)
+            await main(node)
+
+    asyncio.run(asyncio.wait_for(filled(), DEADLINE))
+
+
+def names(numbers: range) -> list[list[Any]]:
+    return [[number, f"n{number % 100}"] for number in numbers]
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+@pytest.mark.parametrize("iterator", ["GE", "LE"])
+def test_a_select_is_of_one_moment(iterator: str, mvcc: bool) -> None:
+    """Changes of others, who run in between, are not in it: neither new tuples nor the loss of old ones."""
+
+    async def main(node: Node) -> None:
+        space = node.space["s"]
+        expected = names(range(1, COUNT + 1))[:: 1 if iterator == "GE" else -1]
+        selecting = asyncio.ensure_future(space.select(iterator=iterator))
+        await asyncio.sleep(0)
+        turns = 0
+        while not selecting.done():
+            turns += 1
+            number = turns * 397 % COUNT + 1
+            await space.replace([number, "other"])
+            await space.delete(number + 1)
+            await space.replace([COUNT + turns, "new"])
+            await asyncio.sleep(0)
+        assert turns > 5
+        assert selecting.result() == expected
+        assert not node.instance.node.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
+
+    run(main, mvcc=mvcc)
+
+
+def test_offset_and_limit() -> None:
+    """Whatever the number of slices."""
+
+    async def main(node: Node) -> None:
+        space = node.space["s"]
+        for offset, limit in ((0, 16), (0, 17), (300, 1000), (2999, 5000), (3000, 5000), (5000, 5000), (10, 0)):
+            assert await space.select(offset=offset, limit=limit) == names(range(1, COUNT + 1))[offset : offset + limit]
+        by_name = await space.select("n7", index="name")
+        assert by_name == [row for row in names(range(1, COUNT + 1)) if row[1] == "n7"]
+
+    run(main)
+
+
+def test_pairs() -> None:
+    """One by one, of one moment; one that is left early lets go of its view."""
+
+    async def main(node: Node) -> None:
+        space, found = node.space["s"], []
+        async for row in space.pairs():
+            found.append(row)
+            if len(found) == 300:
+                await node.eval("s:truncate()")
+        assert found == names(range(1, COUNT + 1))
+        await node.eval("for id = 1, ... do s:replace{id, 'n' .. id % 100} end", COUNT)
+        rows = space.pairs(2000, iterator="LE")
+        assert await anext(rows) == [2000, "n0"]
+        await rows.aclose()  # type: ignore[attr-defined]
+        assert not node.instance.node.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
+
+    run(main)
