@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
+from box.index.untracked import untrack_nodes
 from box.instance.space_load import SpaceLoad
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 ROWS_A_TURN: Final = 256
 """Rows of the log that are executed without giving way."""
+_STEPS_UNTRACKED: Final = 16
+"""Steps after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
 _INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
 
 
@@ -98,7 +101,10 @@ class SnapshotLoader:
         """Everything has been added: go through all the steps. TUPLE_FOUND."""
         while self._loads:
             load = self._loads.pop(next(iter(self._loads)))
-            yield from load.steps(self._log)
+            for number, step in enumerate(load.steps(self._log)):
+                if number % _STEPS_UNTRACKED == 0:
+                    untrack_nodes(0)
+                yield step
 
     async def finish(self) -> None:
         """The same, a step in every turn of the loop."""

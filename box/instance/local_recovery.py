@@ -100,6 +100,8 @@ class LocalRecovery:
             for runs, others in reader.tuples():
                 for run in runs:
                     loader.add_run(run, force=force)
+                    if is_system_id(run.space_id):
+                        await self._give_way()
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
                     resources.log.verbose(f"skipping a row of type {row.type}")

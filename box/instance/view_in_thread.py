@@ -11,10 +11,14 @@ from box.index.view import TupleView
 
 
 class ViewInThread:
-    """Made on the loop's thread, where `close` is called as well; `fetch` is for one other thread and blocks."""
+    """Made on the loop's thread, where `close` is called as well; `fetch` is for one other thread, and blocks.
+
+    A simulated loop has no other threads: there `fetch` reads at once.
+    """
 
     def __init__(self, loop: AbstractEventLoop, view: TupleView) -> None:
         self._loop = loop
+        self._thread = threading.get_ident()
         self._view = view
         self._ahead: Future[list[bytes]] | None = None
         self._lock = threading.Lock()
@@ -22,6 +26,10 @@ class ViewInThread:
 
     def fetch(self, limit: int) -> list[bytes]:
         """The next tuples; [] at the end. Raises OSError (ECANCELED) once the view is closed."""
+        if threading.get_ident() == self._thread:
+            if self._is_closed:
+                raise _given_up()
+            return self._view.fetch(limit)
         ahead = self._ahead or self._ask(limit)
         tuples = ahead.result()
         self._ahead = self._ask(limit) if tuples else None

@@ -27,12 +27,15 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index import Index
 from box.index.base import Entry
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
+from box.index.untracked import untrack_nodes
 from box.schema.schema import Schema
 from box.schema.space import Space
 
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
 """Limits of what is visited in one turn: one or two milliseconds."""
+_SLICES_UNTRACKED: Final = 16
+"""Slices after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
 
 Finish = Callable[[], None]
 """The last step of a change of the dictionary that had to wait; must be called at once."""
@@ -131,9 +134,12 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     primary.listeners.append(changed)
     try:
         with altering(schema, space):
-            has_more = True
+            has_more, slices = True, 0
             while has_more:
                 has_more = _visit_slice(cursor, value_of, work)
+                slices += 1
+                if slices % _SLICES_UNTRACKED == 0:
+                    untrack_nodes(0)
                 if schema.errinj.values[delay]:
                     await schema.errinj.wait_until_off(delay)
                     has_more = True

@@ -1,0 +1,168 @@
+"""The longest turn of an embedded node's loop for each long piece of work, in processor time.
+
+`python -m test.bench.turns [--scale 0.1]`. A client that pings (`test.bench.stalls`) also waits for whatever else the
+machine does; the processor time that passes between two steps of a task does not, so that this table is of use on a
+busy machine. A turn that takes longer than ten milliseconds is a mistake, but for selects of Lua, which are one step
+there as in the peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from box import Node
+from box.embed import LuaInstance
+
+_TICK = 0.0005
+_FILL = """
+    local first, count = ...
+    box.begin()
+    for id = first, first + count - 1 do
+        box.space.turns:replace{id, ('name %d'):format(id * 7919 % 1000003), id / 2}
+    end
+    box.commit()
+"""
+_STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Seconds of processor time of the longest turn and of all, seconds of time, bytes of memory at most."""
+
+    name: str
+    longest: float
+    processor: float
+    duration: float
+    memory: int
+
+
+class Watch:
+    """Measures the turns of the running loop."""
+
+    def __init__(self) -> None:
+        self.phases: list[Phase] = []
+        self._longest = 0.0
+        self._task = asyncio.ensure_future(self._tick())
+
+    async def _tick(self) -> None:
+        while True:
+            last = time.thread_time()
+            await asyncio.sleep(_TICK)
+            self._longest = max(self._longest, time.thread_time() - last)
+
+    async def phase(self, name: str, work: Awaitable[Any]) -> None:
+        """Do some work and remember what it cost."""
+        await asyncio.sleep(2 * _TICK)
+        Path("/proc/self/clear_refs").write_text("5")  # noqa: ASYNC240 - no disk behind it
+        start, processor = time.perf_counter(), time.thread_time()
+        self._longest = 0.0
+        await work
+        await asyncio.sleep(4 * _TICK)
+        processor, duration = time.thread_time() - processor, time.perf_counter() - start
+        self.phases.append(Phase(name, self._longest, processor, duration, _memory()))
+
+    def stop(self) -> None:
+        self._task.cancel()
+
+
+def _memory() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+async def _fill(node: Node, count: int) -> None:
+    for first in range(1, count, _STEP):
+        await node.eval(_FILL, first, _STEP)
+        await asyncio.sleep(0)
+
+
+async def _pairs(node: Node) -> None:
+    async for _ in node.space["turns"].pairs():
+        pass
+
+
+async def _until_freed(node: Node) -> None:
+    while not node.instance.node.releaser.is_idle:
+        await asyncio.sleep(_TICK)
+
+
+async def measure(directory: str, count: int) -> list[Phase]:
+    """All phases, with so many tuples (unsigned, string, double)."""
+    options: dict[str, Any] = {"wal_mode": "none", "log_level": 4, "log": f"{directory}/log", "checkpoint_interval": 0}
+    options["memtx_memory"] = 2 << 30
+    node = Node(directory, **options)
+    await node.start()
+    watch = Watch()
+    phase = watch.phase
+    try:
+        await node.eval("box.schema.space.create('turns'):create_index('pk')")
+        await phase("nothing", asyncio.sleep(0.5))
+        await phase("filling, a hundred a transaction", _fill(node, count))
+        create = "box.space.turns:create_index"
+        await phase("create_index, unsigned", node.eval(f"{create}('id', {{parts = {{{{1, 'unsigned'}}}}}})"))
+        await node.eval("box.space.turns.index.id:drop()")
+        await phase("drop of that index", _until_freed(node))
+        await phase(
+            "create_index, string", node.eval(f"{create}('name', {{parts = {{{{2, 'string'}}}}, unique = false}})")
+        )
+        await phase("select of 100,000, embedded", node.space["turns"].select(limit=100_000))
+        await phase("pairs, embedded", _pairs(node))
+        await phase("select of 100,000, Lua", node.eval("return #box.space.turns:select({}, {limit = 100000})"))
+        await phase("gc.collect()", _collect())
+        await phase("box.snapshot()", node.eval("box.snapshot()"))
+        await phase("filling it again", _fill(node, count // 4))
+        await node.stop()
+        recovered = LuaInstance(directory)
+        await phase("recovery", recovered.configure(options))
+        await recovered.stop()
+        node = Node(None, **options)
+        await node.start()
+        await node.eval("box.schema.space.create('turns'):create_index('pk')")
+        await _fill(node, count)
+        await node.eval("box.space.turns:truncate()")
+        await phase("truncate", _until_freed(node))
+        await _fill(node, count)
+        await node.eval("box.space.turns:drop()")
+        await phase("drop", _until_freed(node))
+    finally:
+        watch.stop()
+        await node.stop()
+    return watch.phases
+
+
+async def _collect() -> None:
+    gc.collect()
+
+
+def table(phases: list[Phase]) -> str:
+    """The phases as Markdown."""
+    lines = ["| phase | longest turn, ms | processor, s | time, s | memory, MB |", "|---|---:|---:|---:|---:|"]
+    for phase in phases:
+        figures = f"{phase.longest * 1e3:.1f} | {phase.processor:.2f} | {phase.duration:.2f} | {phase.memory / 1e6:.0f}"
+        lines.append(f"| {phase.name} | {figures} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
+    args = parser.parse_args()
+    # As `lunabox` does at its start.
+    gc.freeze()
+    gc.set_threshold(10_000)
+    with tempfile.TemporaryDirectory(prefix="turns") as directory:
+        print(table(uvloop.run(measure(directory, int(2_000_000 * args.scale)))))
+
+
+if __name__ == "__main__":
+    main()
