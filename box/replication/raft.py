@@ -1,0 +1,415 @@
+"""Raft: who may write, decided by terms and votes.
+
+```
+role        event                                        what happens                                   next
+any         a message of a newer term                    the term and an empty vote are to be recorded  FOLLOWER
+FOLLOWER    a candidate asks, no vote and no leader yet  its vote is to be recorded, if its vclock      FOLLOWER
+                                                         covers ours
+FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
+FOLLOWER,   the wait is over                             the next term and a vote for ourselves are     FOLLOWER
+CANDIDATE                                                to be recorded
+FOLLOWER    everything is recorded, the vote is ours     ask for votes, unless a quorum is one          CANDIDATE,
+                                                                                                        LEADER
+FOLLOWER    everything is recorded, no vote, no leader   vote for ourselves                             FOLLOWER
+CANDIDATE   a vote for us completes the quorum           tell everybody                                 LEADER
+CANDIDATE   a message of a leader of this term           it is the leader of the term                   FOLLOWER
+LEADER      stopped, or not a candidate any more         the term has no leader                         FOLLOWER
+```
+
+What a candidate may be (`is_candidate`) waits for: the leader's silence of `death_timeout` seconds, or of the same time
+for a leader that it does not know yet after a start, or for the end of an election (`election_timeout` and up to a
+tenth more, by chance, so that not everybody asks at once).
+
+A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
+`unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and
+`take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
+give a second one in the same term.
+
+Source: the relay's document (seed 001) for the messages; the peer's behaviour as of 2.8.1 for the transitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum, IntEnum, auto
+from random import Random
+from typing import Final, NamedTuple
+
+from box.errors import BoxError, ErrorCode
+from box.wire.messages import RaftRequest
+from box.wire.vclock import VClock
+
+_SHARE_OF_CHANCE: Final = 0.1
+_MILLISECONDS: Final = 1000
+
+
+class Role(IntEnum):
+    """See the table above. The values travel in messages."""
+
+    FOLLOWER = 1
+    CANDIDATE = 2
+    LEADER = 3
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Waiting(Enum):
+    """What an instance that may become the leader waits for."""
+
+    LEADER_FOUND = auto()
+    LEADER_DEAD = auto()
+    ELECTION_END = auto()
+
+
+class Wait(NamedTuple):
+    """A timer: `Raft.time_out` is called `seconds` after it began. `number` tells one wait from the next; the same
+    number with other seconds has begun when it did before."""
+
+    number: int
+    reason: Waiting
+    seconds: float
+
+
+def raft_error(text: str) -> BoxError:
+    """What a message that breaks the protocol raises."""
+    return BoxError(ErrorCode.PROTOCOL, text, type="RaftError")
+
+
+def request_text(request: RaftRequest) -> str:
+    """A message as the log shows it: `{term: 2, vote: 1, state: candidate, vclock: {1: 7}}`."""
+    parts = [f"term: {request.term}"]
+    if request.vote:
+        parts.append(f"vote: {request.vote}")
+    if request.state:
+        known = request.state in Role.__members__.values()
+        parts.append(f"state: {Role(request.state) if known else f'invalid ({request.state})'}")
+    if request.vclock is not None:
+        parts.append(f"vclock: {request.vclock}")
+    return "{" + ", ".join(parts) + "}"
+
+
+class Raft:
+    """See the module's text. `own_vclock` gives the rows that this instance has; `log` takes lines of level info."""
+
+    def __init__(
+        self,
+        random: Random,
+        own_vclock: Callable[[], Mapping[int, int]],
+        log: Callable[[str], None] = lambda _text: None,
+    ) -> None:
+        self.instance_id = 0
+        self.role = Role.FOLLOWER
+        self.leader_id = 0
+        """The leader of this term, 0 while it is not known."""
+        self.term = 1
+        self.vote = 0
+        """The newest term and vote; others learn them when they are recorded."""
+        self.is_enabled = False
+        self.is_candidate = False
+        """Whether the instance may become the leader now."""
+        self.quorum = 1
+        self.wait: Wait | None = None
+        self.on_change: list[Callable[[], None]] = []
+        """Called when role, leader or term have changed. Must not wait."""
+        self._recorded = RaftRequest(1)
+        self._is_configured_candidate = False
+        self._election_timeout = 5.0
+        self._death_timeout = 5.0
+        self._voters: set[int] = set()
+        self._has_news = False
+        self._waits = 0
+        self._random = random
+        self._own_vclock = own_vclock
+        self._log = log
+
+    def __repr__(self) -> str:
+        return f"<raft {self.role} of {self.instance_id}: term {self.term} vote {self.vote} leader {self.leader_id}>"
+
+    # -- questions
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether elections forbid writes here: only the leader takes them."""
+        return self.is_enabled and self.role is not Role.LEADER
+
+    @property
+    def recorded_term(self) -> int:
+        """The newest term in the WAL."""
+        return self._recorded.term
+
+    @property
+    def unrecorded(self) -> RaftRequest | None:
+        """What is to be written to the WAL now; None if everything is there."""
+        return None if self._is_recorded else RaftRequest(self.term, self.vote)
+
+    def local_state(self) -> RaftRequest:
+        """What snapshots and logs keep. The role is not kept: after a restart somebody else may lead."""
+        return self._recorded
+
+    def remote_state(self) -> RaftRequest:
+        """What other instances are told: a candidate's vclock is its request for votes."""
+        vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
+        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)
+
+    def take_news(self) -> RaftRequest | None:
+        """The message for everybody if there is one; the next call gives None until something changes."""
+        if not self._has_news:
+            return None
+        self._has_news = False
+        return self.remote_state()
+
+    @property
+    def _is_recorded(self) -> bool:
+        return self._recorded.term == self.term and self._recorded.vote == self.vote
+
+    # -- options
+
+    def enable(self, is_enabled: bool) -> None:
+        """Take part in elections (`election_mode` other than off), or not."""
+        if is_enabled == self.is_enabled:
+            return
+        self.is_enabled = is_enabled
+        if is_enabled:
+            self._log("RAFT: start state machine")
+            self.is_candidate = self._is_configured_candidate
+            self._wait_as_candidate()
+        else:
+            self._log("RAFT: stop state machine")
+            self.is_candidate = False
+            self._step_down()
+        # A term newer than everybody else's must be known to them, or their messages are ignored here.
+        self._announce()
+
+    def configure_candidate(self, is_candidate: bool) -> None:
+        """Whether the instance may become the leader (`election_mode` candidate)."""
+        self._is_configured_candidate = is_candidate
+        if is_candidate and self.is_enabled:
+            self.start_candidate()
+        else:
+            self.stop_candidate()
+
+    def start_candidate(self) -> None:
+        """Let the instance become the leader, also for the one election of `box.ctl.promote`."""
+        if not self.is_candidate:
+            self.is_candidate = True
+            if self.role is not Role.LEADER:
+                self._wait_as_candidate()
+
+    def stop_candidate(self, *, steps_down: bool = True) -> None:
+        """The instance takes part in no new election. A leader that does not step down leads to the end of its term."""
+        was_candidate, self.is_candidate = self.is_candidate, False
+        if self.role is Role.LEADER:
+            if steps_down:
+                self._step_down()
+                self._announce()
+        elif was_candidate:
+            self.wait = None
+            if self.role is Role.CANDIDATE:
+                self.role = Role.FOLLOWER
+                self._announce()
+
+    def set_quorum(self, quorum: int) -> None:
+        """How many votes win."""
+        self.quorum = quorum
+        if self.role is Role.CANDIDATE and len(self._voters) >= quorum:
+            self._lead()
+
+    def set_election_timeout(self, seconds: float) -> None:
+        """`election_timeout`; counts for an election that is under way as well."""
+        self._change_wait(Waiting.ELECTION_END, seconds - self._election_timeout)
+        self._election_timeout = seconds
+
+    def set_death_timeout(self, seconds: float) -> None:
+        """Silence that makes a leader dead: four times `replication_timeout`."""
+        self._change_wait(Waiting.LEADER_DEAD, seconds - self._death_timeout)
+        self._death_timeout = seconds
+
+    # -- events
+
+    def recover(self, request: RaftRequest) -> None:
+        """A RAFT row of the snapshot or the log, before the machine is enabled."""
+        self._log(f"RAFT: recover {request_text(request)}")
+        if request.term > self.term:
+            self.term, self.vote = request.term, 0
+        self.vote = request.vote or self.vote
+        self._recorded = RaftRequest(self.term, self.vote)
+
+    def receive(self, request: RaftRequest, source: int) -> None:
+        """A message of the instance `source`. RaftError if it breaks the protocol, and then nothing has changed."""
+        self._log(f"RAFT: message {request_text(request)} from {source}")
+        self._check(request, source)
+        if request.term < self.term:
+            self._log(f"RAFT: the message is ignored due to outdated term - current term is {self.term}")
+            return
+        if request.term > self.term:
+            self._begin_term(request.term)
+        if request.vote:
+            self._see_vote(request, source)
+        if request.state == Role.LEADER:
+            self._see_leader(source)
+        elif source == self.leader_id:
+            self._log(f"RAFT: the node {source} has resigned from the leader role")
+            self.leader_id = 0
+            if self.is_candidate:
+                self._begin_election()
+
+    def hear(self, source: int) -> None:
+        """A heartbeat or a row came from the instance `source`: if it leads, it is alive."""
+        is_leader = source == self.leader_id != 0
+        if is_leader and self.is_candidate and self.role is not Role.LEADER and self._is_recorded:
+            self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
+
+    def time_out(self) -> None:
+        """What `wait` names is over."""
+        self.wait = None
+        self._begin_election()
+
+    def recorded(self, request: RaftRequest) -> None:
+        """`request`, which `unrecorded` gave, is in the WAL."""
+        self._log(f"RAFT: persisted state {request_text(request)}")
+        self._recorded = request
+        self._announce()
+        if not self._is_recorded or not self.is_candidate:
+            return
+        if self.leader_id:
+            self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
+        elif not self.vote:
+            self._vote_for(self.instance_id)
+        elif self.vote != self.instance_id:
+            self._wait_for_election()
+        elif self.quorum == 1:
+            self._lead()
+        else:
+            self._ask_for_votes()
+
+    def new_term(self) -> None:
+        """Begin a term without waiting for the end of the present leader (`box.ctl.promote`)."""
+        if self.is_enabled:
+            self._begin_term(self.term + 1)
+
+    # -- messages
+
+    @staticmethod
+    def _check(request: RaftRequest, source: int) -> None:
+        if not request.term or request.state not in Role.__members__.values():
+            raise raft_error("Invalid term or state")
+        if request.state == Role.CANDIDATE and (request.vote != source or request.vclock is None):
+            raise raft_error("Candidate should always vote for self and provide its vclock")
+
+    def _see_vote(self, request: RaftRequest, source: int) -> None:
+        if self.role is Role.CANDIDATE:
+            if request.vote != self.instance_id:
+                self._log("RAFT: vote request is skipped - competing candidate")
+            else:
+                self._count_vote(source)
+            return
+        reason = self._reason_to_skip(request)
+        if reason:
+            self._log(f"RAFT: vote request is skipped - {reason}")
+        else:
+            self._vote_for(request.vote)
+
+    def _reason_to_skip(self, request: RaftRequest) -> str:
+        """Why a follower or a leader does not give its vote; empty if it does."""
+        assert self.role is not Role.CANDIDATE
+        if not self.is_enabled:
+            return "RAFT is disabled"
+        if self.leader_id:
+            return f"the leader is already known - {self.leader_id}"
+        if request.vote == self.instance_id:
+            return "can't accept vote for self if not a candidate"
+        if request.state != Role.CANDIDATE:
+            return "this is a notification about a vote for a third node, not a request"
+        if self.vote:
+            return "already voted in this term"
+        assert request.vclock is not None
+        if not request.vclock.covers(self._own_vclock(), ignore_zero=True):
+            return "the vclock is not acceptable"
+        return ""
+
+    def _count_vote(self, source: int) -> None:
+        self._voters.add(source)
+        if len(self._voters) >= self.quorum:
+            self._lead()
+        else:
+            self._log(f"RAFT: accepted vote for self, vote count is {len(self._voters)}/{self.quorum}")
+
+    def _see_leader(self, source: int) -> None:
+        if source == self.leader_id:
+            return
+        if self.leader_id:
+            known = self.leader_id
+            self._log(f"RAFT: conflicting leader detected in one term - known is {known}, received {source}")
+            return
+        self._log(f"RAFT: leader is {source}, follow")
+        self.role = Role.FOLLOWER
+        self.leader_id = source
+        if self.is_candidate and self._is_recorded:
+            self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
+        self._announce()
+
+    # -- transitions
+
+    def _begin_election(self) -> None:
+        self._log("RAFT: begin new election round")
+        self._begin_term(self.term + 1)
+        self._vote_for(self.instance_id)
+
+    def _begin_term(self, term: int) -> None:
+        self._log(f"RAFT: bump term to {term}, follow")
+        self.term, self.vote, self.leader_id = term, 0, 0
+        self.role = Role.FOLLOWER
+        self.wait = None
+        self._announce()
+
+    def _vote_for(self, instance_id: int) -> None:
+        self._log(f"RAFT: vote for {instance_id}, follow")
+        self.vote = instance_id
+        self.wait = None
+
+    def _ask_for_votes(self) -> None:
+        self._log("RAFT: enter candidate state with 1 self vote")
+        self.role = Role.CANDIDATE
+        self._voters = {self.instance_id}
+        self._wait_for_election()
+        self._announce()
+
+    def _lead(self) -> None:
+        self._log(f"RAFT: enter leader state with quorum {self.quorum}")
+        self.role = Role.LEADER
+        self.leader_id = self.instance_id
+        self.wait = None
+        self._announce()
+
+    def _step_down(self) -> None:
+        if self.role is Role.LEADER:
+            self.leader_id = 0
+        self.role = Role.FOLLOWER
+        self.wait = None
+
+    def _announce(self) -> None:
+        """Something that others may see has changed."""
+        self._has_news = True
+        for hook in self.on_change:
+            hook()
+
+    # -- waits
+
+    def _wait_as_candidate(self) -> None:
+        """Give a leader time to be heard: a restart must not disturb it with a new term."""
+        if self.is_candidate and self._is_recorded:
+            self._wait_for(Waiting.LEADER_DEAD if self.leader_id else Waiting.LEADER_FOUND, self._death_timeout)
+
+    def _wait_for_election(self) -> None:
+        most = max(1, int(self._election_timeout * _SHARE_OF_CHANCE * _MILLISECONDS))
+        by_chance = self._random.randint(0, most) / _MILLISECONDS
+        self._wait_for(Waiting.ELECTION_END, self._election_timeout + by_chance)
+
+    def _wait_for(self, reason: Waiting, seconds: float) -> None:
+        self._waits += 1
+        self.wait = Wait(self._waits, reason, seconds)
+
+    def _change_wait(self, reason: Waiting, difference: float) -> None:
+        if self.wait is not None and self.wait.reason is reason:
+            self.wait = self.wait._replace(seconds=max(0.0, self.wait.seconds + difference))
