@@ -117,7 +117,8 @@ class Raft:
         self._election_timeout = 5.0
         self._death_timeout = 5.0
         self._voters: set[int] = set()
-        self._has_news = False
+        self.has_news = False
+        """There is a message for everybody: see `take_news`."""
         self._waits = 0
         self._random = random
         self._own_vclock = own_vclock
@@ -154,9 +155,9 @@ class Raft:
 
     def take_news(self) -> RaftRequest | None:
         """The message for everybody if there is one; the next call gives None until something changes."""
-        if not self._has_news:
+        if not self.has_news:
             return None
-        self._has_news = False
+        self.has_news = False
         return self.remote_state()
 
     @property
@@ -390,7 +391,7 @@ class Raft:
 
     def _announce(self) -> None:
         """Something that others may see has changed."""
-        self._has_news = True
+        self.has_news = True
         for hook in self.on_change:
             hook()
 

@@ -1,0 +1,264 @@
+"""What keeps elections moving: the log, the messages, the timers and taking over the limbo.
+
+The decisions are `box.replication.raft`'s. After every event this module looks what they ask for:
+
+```
+unrecorded     write a RAFT row; the machine stands still until it is in the log, and a write that fails is retried
+news           tell every relay; a relay that is busy sends the newest message only
+wait           a timer of the loop
+leader         take over the limbo, so that the instance becomes writable (but not for a manual election: there
+               `box.ctl.promote` goes on by itself)
+```
+
+The role, and with it whether the instance takes changes, follows at once and needs no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
+from box.log import Log
+from box.replication.raft import Raft, Role, Wait
+from box.waiters import Waiters
+from box.wire.messages import RaftRequest, decode_raft, raft_row
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+RETRY_DELAY: Final = 1.0
+"""Seconds until a row that could not be written is tried again."""
+
+
+class ElectionMode(StrEnum):
+    """`box.cfg.election_mode`."""
+
+    OFF = "off"
+    VOTER = "voter"
+    CANDIDATE = "candidate"
+    MANUAL = "manual"
+
+
+class Elections:
+    """One for the instance. `write` puts a row into the log (WAL_IO), `take_over` makes this instance the owner of the
+    limbo in the present term, `push` gives a message to every relay."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        log: Log,
+        *,
+        own_vclock: Callable[[], VClock],
+        write: Callable[[Row], Awaitable[None]],
+        push: Callable[[RaftRequest], None],
+        take_over: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.mode = ElectionMode.OFF
+        self.raft = Raft(random, own_vclock, log.info)
+        self.raft.on_change.append(self._changed)
+        self.on_change: Callable[[], None] = lambda: None
+        """Whether the instance is read-only may have changed. Must not wait."""
+        self._loop = loop
+        self._log = log
+        self._write = write
+        self._push = push
+        self._take_over = take_over
+        self._work = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._taken_term = 0
+        """The term in which the limbo was taken over, or is being."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timed: Wait | None = None
+        self._timed_since = 0.0
+        self._waiters = Waiters()
+        self._is_stopped = False
+
+    def __repr__(self) -> str:
+        return f"<elections {self.mode} {self.raft!r}>"
+
+    # -- life
+
+    def recover(self, row: Row) -> None:
+        """A RAFT row of a snapshot or of the log. INVALID_MSGPACK."""
+        self.raft.recover(decode_raft(row))
+
+    def start(self) -> None:
+        """The log is open, and rows can be written."""
+        self._spawn(self._record_and_tell(), "raft")
+
+    async def stop(self) -> None:
+        """Write and send nothing more."""
+        self._is_stopped = True
+        self._set_timer(None)
+        self._waiters.wake()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- options
+
+    def set_mode(self, mode: str) -> None:
+        """`election_mode`."""
+        self.mode = ElectionMode(mode)
+        self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE)
+        self.raft.enable(self.mode is not ElectionMode.OFF)
+        self._follow_up()
+
+    def set_quorum(self, synchro_quorum: int, registered: int) -> None:
+        """How many votes win: the quorum of synchronous transactions, but all that there are while there are fewer, or
+        the first leader of a replica set could never be elected."""
+        self.raft.set_quorum(min(synchro_quorum, max(registered, 1)))
+        self._follow_up()
+
+    def set_timeouts(self, *, election: float, death: float) -> None:
+        """`election_timeout`, and the silence that makes a leader dead. Seconds."""
+        self.raft.set_election_timeout(election)
+        self.raft.set_death_timeout(death)
+        self._follow_up()
+
+    # -- events
+
+    def receive(self, row: Row, source: int) -> None:
+        """A RAFT row of another instance. INVALID_MSGPACK, PROTOCOL, RaftError."""
+        if not source:
+            raise client_error(ErrorCode.PROTOCOL, "Can't apply a Raft request from an instance without an ID")
+        self.raft.receive(decode_raft(row), source)
+        self._follow_up()
+
+    def hear(self, source: int) -> None:
+        """Something came from an instance: it is alive."""
+        before = self.raft.wait
+        self.raft.hear(source)
+        if self.raft.wait is not before:
+            self._follow_up()
+
+    def new_term(self) -> None:
+        """A replica set was founded here: whoever comes later must not take its term for an older one."""
+        self.raft.new_term()
+        self._follow_up()
+
+    def accepts_from(self, source: int) -> bool:
+        """Whether rows of an instance may be applied: with elections those of the leader only. Its relay sends the
+        others again when it leads."""
+        return not self.raft.is_enabled or self.raft.leader_id == source
+
+    # -- box.ctl.promote
+
+    async def promote(self) -> None:
+        """`box.ctl.promote` with elections: win one (manual mode), then take over the limbo.
+
+        UNSUPPORTED for a voter and for a candidate that does not lead, INTERFERING_PROMOTE if another one wins,
+        RAFT_DISABLED, and what taking over raises.
+        """
+        raft = self.raft
+        if self.mode is ElectionMode.VOTER:
+            raise unsupported("election_mode='voter'", "manual elections")
+        if self.mode is ElectionMode.CANDIDATE and raft.role is not Role.LEADER:
+            raise unsupported("election_mode='candidate'", "manual elections")
+        if self.mode is ElectionMode.MANUAL:
+            if raft.role is Role.LEADER:
+                return
+            await self._win()
+        await self._take_over()
+
+    async def _win(self) -> None:
+        """Stand in one election, to its end."""
+        raft = self.raft
+        raft.start_candidate()
+        raft.new_term()
+        self._follow_up()
+        try:
+            while raft.is_enabled and not raft.leader_id:
+                await self._waiters.next()
+                if self._is_stopped:
+                    raise fiber_is_cancelled()
+        finally:
+            if self.mode is ElectionMode.MANUAL:
+                raft.stop_candidate(steps_down=False)
+                self._follow_up()
+        if not raft.is_enabled:
+            raise client_error(ErrorCode.RAFT_DISABLED)
+        if raft.role is not Role.LEADER:
+            raise client_error(ErrorCode.INTERFERING_PROMOTE, raft.leader_id)
+
+    # -- what the machine asks for
+
+    def _changed(self) -> None:
+        self.on_change()
+        self._waiters.wake()
+
+    def _follow_up(self) -> None:
+        """After an event."""
+        if self._is_stopped:
+            return
+        self._set_timer(self.raft.wait)
+        if self.raft.unrecorded is not None or self.raft.has_news:
+            self._work.set()
+        if self.raft.role is Role.LEADER and self.mode is ElectionMode.CANDIDATE and self._taken_term < self.raft.term:
+            self._taken_term = self.raft.term
+            self._spawn(self._take_over_limbo(self.raft.term), "raft/promote")
+
+    def _spawn(self, work: asyncio._CoroutineLike[None], name: str) -> None:
+        task = self._loop.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _set_timer(self, wait: Wait | None) -> None:
+        if wait == self._timed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if wait is not None:
+            if self._timed is None or self._timed.number != wait.number:
+                self._timed_since = self._loop.time()
+            self._timer = self._loop.call_at(self._timed_since + wait.seconds, self._time_out)
+        self._timed = wait
+
+    def _time_out(self) -> None:
+        self._timer = self._timed = None
+        self.raft.time_out()
+        self._follow_up()
+
+    async def _record_and_tell(self) -> None:
+        """The work of the log and of the relays, in this order: only what is recorded is told."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            request = self.raft.unrecorded
+            if request is not None:
+                await self._record(request)
+                self._follow_up()
+            news = self.raft.take_news()
+            if news is not None:
+                self._push(news)
+
+    async def _record(self, request: RaftRequest) -> None:
+        """Write until it is written: a term or a vote that is not in the log must not be forgotten for another."""
+        while True:
+            try:
+                await self._write(raft_row(request))
+            except BoxError as error:
+                self._log.error(f"could not write a raft request to the log: {error.message}")
+                await asyncio.sleep(RETRY_DELAY)
+            else:
+                self.raft.recorded(request)
+                return
+
+    async def _take_over_limbo(self, term: int) -> None:
+        """Try for as long as this instance leads; without a quorum it may take long."""
+        while self.raft.role is Role.LEADER and self.raft.term == term:
+            try:
+                await self._take_over()
+                return
+            except BoxError as error:
+                self._log.error(error.log_text)
+                if error.code != ErrorCode.QUORUM_WAIT:
+                    return
+            # Even where the wait for a quorum takes no time, others have their turn.
+            await asyncio.sleep(0)
