@@ -11,7 +11,8 @@ box.snapshot(), checkpoint_interval, checkpoint_wal_threshold
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.index.view import ListView, TupleView
@@ -22,6 +23,8 @@ from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.schema.ids import SpaceId
+from box.wire.messages import RaftRequest, raft_row
+from box.wire.row import Row
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
     from box.schema.space import Space
     from box.txn.storage import TupleStorage
     from box.txn.synchro import LimboDriver
+
+
+_NO_ELECTIONS: Final = RaftRequest(1)
 
 
 class Checkpoints:
@@ -56,6 +62,8 @@ class Checkpoints:
         self._tuples = tuples
         self._synchro = synchro
         self._open_journal: Journal | None = None
+        self.election_state: Callable[[], RaftRequest] = lambda: _NO_ELECTIONS
+        """Term and vote, which a snapshot keeps."""
         self.collector = GarbageCollector(self._remove, log=resources.log)
         self._lock: DirectoryLock | None = None
         self._directory: LogDirectory | None = None
@@ -154,7 +162,7 @@ class Checkpoints:
             log=self._log.of_cord("snapshot/101/main"),
         )
         try:
-            await self._journal.in_thread(writer.write, spaces)
+            await self._journal.in_thread(writer.write, spaces, self._trailer())
             await self._inject_commit()
             await self._journal.in_thread(writer.commit)
         except BaseException:
@@ -171,6 +179,11 @@ class Checkpoints:
         for _, view in self._views:
             view.close()
         self._views = []
+
+    def _trailer(self) -> list[Row]:
+        """The rows after all tuples. Where there were no elections there is none: older peers do not know them."""
+        state = self.election_state()
+        return [] if state == _NO_ELECTIONS else [raft_row(state)]
 
     def view_of(self, space: Space) -> TupleView:
         """All tuples of a space. The values of sequences are written to their space only now."""

@@ -24,6 +24,7 @@ from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.log import Log
+    from box.replication.elections import Elections
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.session import Context
@@ -116,17 +117,29 @@ class LogLoader:
     """Executes the transactions of the log. Their changes are on disk, so each is complete at once, unless it waits in
     the limbo. `ctx` is of the user admin."""
 
-    def __init__(self, schema: Schema, dml: Dml, txns: TransactionManager, synchro: LimboDriver, ctx: Context) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        dml: Dml,
+        txns: TransactionManager,
+        synchro: LimboDriver,
+        elections: Elections,
+        ctx: Context,
+    ) -> None:
         self._schema = schema
         self._dml = dml
         self._txns = txns
         self._synchro = synchro
+        self._elections = elections
         self._ctx = ctx
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """One transaction; `give_way` is called now and then. Raises what its requests raise; nothing is left then."""
         if rows[0].type in SYNCHRO_TYPES:
             self._synchro.recover(rows[0])
+            return
+        if rows[0].type == RequestType.RAFT:
+            self._elections.recover(rows[0])
             return
         txn = self._txns.begin(self._ctx)
         try:

@@ -14,6 +14,7 @@ from box.journal.directory import LogFile
 from box.journal.recovery import Recovery
 from box.journal.snapshot import SnapshotReader
 from box.schema.ids import is_system_id
+from box.wire.constants import RequestType
 
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""
@@ -104,7 +105,10 @@ class LocalRecovery:
                         await self._give_way()
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
-                    resources.log.verbose(f"skipping a row of type {row.type}")
+                    if row.type == RequestType.RAFT:
+                        await self._log_loader.add([row], self._give_way)
+                    else:
+                        resources.log.verbose(f"skipping a row of type {row.type}")
                 before, count = count, count + sum(len(run.tuples) for run in runs)
                 self._tell_progress(before, count)
                 if before // _PROGRESS != count // _PROGRESS:

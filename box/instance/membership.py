@@ -35,4 +35,6 @@ class Membership:
     def update_quorum(self) -> None:
         """`replication_synchro_quorum` or the number of registered replicas has changed."""
         members = max(1, len(self._replication.replicaset.by_id))
-        self._synchro.set_quorum(synchro_quorum(self._config["replication_synchro_quorum"], members))
+        quorum = synchro_quorum(self._config["replication_synchro_quorum"], members)
+        self._synchro.set_quorum(quorum)
+        self._replication.elections.set_quorum(quorum, members)

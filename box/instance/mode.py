@@ -3,14 +3,14 @@
 ```
 reason     holds                                                              ends
 loading    from the construction until a start is done, and after a failed    the instance is configured
+election   elections are on and this instance is not the leader               it is elected, election_mode = 'off'
 synchro    another instance owns the limbo, which has transactions            they are confirmed or rolled back, PROMOTE
 config     `read_only` is set                                                 box.cfg{read_only = false}
 orphan     from the construction, and from a change of `replication` on       it is in sync with a quorum, or founds
 ```
 
-Several may hold at once; `reason` gives the first of the table. Elections, when there are any, stand above `synchro`:
-an instance that has not been elected takes no changes. Names and order are those of `box.info.ro_reason` in later
-versions of the peer, `loading` aside, which is ours.
+Several may hold at once; `reason` gives the first of the table. Names and order are those of `box.info.ro_reason` in
+later versions of the peer, `loading` aside, which is ours.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class ReadOnlyReason(StrEnum):
     """Reasons that keep an instance from taking changes, the one to be told first standing first."""
 
     LOADING = "loading"
+    ELECTION = "election"
     SYNCHRO = "synchro"
     CONFIG = "config"
     ORPHAN = "orphan"

@@ -40,7 +40,7 @@ from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.loader import LogLoader, SnapshotLoader
 from box.instance.membership import Membership
-from box.instance.mode import AccessMode
+from box.instance.mode import AccessMode, ReadOnlyReason
 from box.instance.process_setup import ProcessSetup
 from box.instance.reconfigure import Reconfiguration, make_setters
 from box.instance.resources import Paths, Resources
@@ -150,14 +150,18 @@ class Instance:
             collector=self.checkpoints.collector,
             view_of=self.checkpoints.view_of,
             clock=self.clock,
+            random=self.random,
             log=self.log,
             errinj=self.errinj,
         )
+        self.elections = self.replication.elections
+        self.checkpoints.election_state = self.elections.raft.local_state
         self.membership = Membership(resources, state, self.replication, self.synchro)
         self.iproto = IprotoServer(self, salt_source=self.random.randbytes)
         self._reconfiguration = Reconfiguration(
             resources,
             make_setters(
+                self.config,
                 self.log,
                 state,
                 dml=self.dml,
@@ -167,13 +171,14 @@ class Instance:
                 sources=self.replication.sources,
                 iproto=self.iproto,
                 membership=self.membership,
+                elections=self.elections,
             ),
         )
         self._connect()
 
     def _connect(self) -> None:
         """Tell the parts of each other's changes."""
-        schema, limbo = self.schema, self.limbo
+        schema, limbo, elections = self.schema, self.limbo, self.elections
         schema.errinj = self.errinj
         schema.release = self.releaser.release
         schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)
@@ -181,8 +186,10 @@ class Instance:
         self.state.on_instance_id += [
             lambda instance_id: setattr(limbo, "instance_id", instance_id),
             lambda instance_id: setattr(schema, "instance_id", instance_id),
+            lambda instance_id: setattr(elections.raft, "instance_id", instance_id),
         ]
         self.synchro.on_change = self.mode.look_again
+        self.elections.on_change = self._role_changed
         self.synchro.on_write_error = self._log_synchro_failure
         self.dml.set_memory(not self.errinj.values["ERRINJ_TUPLE_ALLOC"])
         self._mode_changed()
@@ -195,6 +202,9 @@ class Instance:
     def _mode_changed(self) -> None:
         self.dml.is_read_only = self.mode.is_held
         self.mode_changes.wake()
+
+    def _role_changed(self) -> None:
+        self.mode.set(ReadOnlyReason.ELECTION, self.elections.raft.is_read_only)
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
@@ -261,9 +271,12 @@ class Instance:
         self.state.configured()
         sources = self.replication.sources
         sources.follow()
+        self.elections.start()
+        await self._reconfiguration.start_elections()
         self.log.info("ready to accept requests")
         if is_founder:
             sources.found()
+            self.elections.new_term()
         else:
             await sources.sync()
         self.checkpoints.start()
@@ -277,7 +290,7 @@ class Instance:
             self.resources,
             self.state,
             SnapshotLoader(self.schema, self.dml, ctx, self.log),
-            LogLoader(self.schema, self.dml, self.txns, self.synchro, ctx),
+            LogLoader(self.schema, self.dml, self.txns, self.synchro, self.elections, ctx),
             self.checkpoints,
             self.replication,
             self._opening,

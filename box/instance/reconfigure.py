@@ -13,7 +13,7 @@ from typing import Any
 
 from box.errors import ErrorCode, client_error, unsupported
 from box.instance.checkpoint import Checkpoints
-from box.instance.config import OPTIONS
+from box.instance.config import OPTIONS, Config
 from box.instance.instance_state import InstanceState
 from box.instance.journal_opening import JournalOpening
 from box.instance.membership import Membership
@@ -21,6 +21,9 @@ from box.instance.mode import ReadOnlyReason
 from box.instance.resources import Resources
 from box.iproto.server import IprotoServer
 from box.log import Log, log_level
+from box.replication.applier_host import silence
+from box.replication.elections import ElectionMode, Elections
+from box.replication.local import ReplicationOptions
 from box.replication.sources import Sources
 from box.txn.dml import Dml
 from box.txn.synchro import LimboDriver
@@ -29,7 +32,6 @@ Setter = Callable[[Any], Awaitable[None] | None]
 """The effect of an option on its part. One that may be set at any time is called before the start, too."""
 
 AT_START = (
-    "election_mode",
     "hot_standby",
     "background",
     "read_only",
@@ -42,7 +44,11 @@ AT_START = (
 """Options that the parts have to know before the start begins; the others are read when they count."""
 
 
+FOR_ELECTIONS = ("election_timeout", "election_mode")
+
+
 def make_setters(
+    config: Config,
     log: Log,
     state: InstanceState,
     *,
@@ -53,6 +59,7 @@ def make_setters(
     sources: Sources,
     iproto: IprotoServer,
     membership: Membership,
+    elections: Elections,
 ) -> dict[str, Setter]:
     """The options that reach a part when they are set; the parts ask for the others themselves."""
 
@@ -82,12 +89,22 @@ def make_setters(
             raise client_error(ErrorCode.CFG, "replication_anon", text)
         await sources.register_self()
 
+    def set_election_mode(value: str) -> None:
+        if value != ElectionMode.OFF and config["replication_anon"]:
+            text = "the value may only be set to 'off' when 'replication_anon' is set to true"
+            raise client_error(ErrorCode.CFG, "election_mode", text)
+        elections.set_mode(value)
+
+    def set_election_timeouts() -> None:
+        elections.set_timeouts(election=float(config["election_timeout"]), death=silence(ReplicationOptions(config)))
+
     return {
         "background": _unsupported("background mode", False),
         "checkpoint_count": lambda count: checkpoints.set_count(int(count)),
         "checkpoint_interval": lambda _: checkpoints.reschedule(),
         "checkpoint_wal_threshold": checkpoints.set_threshold,
-        "election_mode": _unsupported("automatic leader election", "off"),
+        "election_mode": set_election_mode,
+        "election_timeout": lambda _: set_election_timeouts(),
         "hot_standby": _unsupported("hot standby", False),
         "instance_uuid": set_instance_uuid,
         "listen": iproto.listen,
@@ -101,6 +118,7 @@ def make_setters(
         "replication": lambda _: sources.reconfigure(),
         "replication_anon": set_replication_anon,
         "replication_connect_quorum": lambda _: sources.check_sync_quorum(),
+        "replication_timeout": lambda _: set_election_timeouts(),
         "replication_synchro_quorum": lambda _: membership.update_quorum(),
         "replication_synchro_timeout": lambda seconds: synchro.set_timeout(float(seconds)),
         "wal_cleanup_delay": lambda seconds: checkpoints.collector.set_cleanup_delay(float(seconds)),
@@ -151,6 +169,11 @@ class Reconfiguration:
     async def apply_initial(self) -> None:
         """Before the start: what the start itself needs. UNSUPPORTED for what this node does not do."""
         for name in AT_START:
+            await self._apply(name, self._config[name])
+
+    async def start_elections(self) -> None:
+        """After the start, when the id of the instance is known and its log is open: mode last."""
+        for name in FOR_ELECTIONS:
             await self._apply(name, self._config[name])
 
     def log_initial(self) -> None:

@@ -170,7 +170,7 @@ class Startup:
             with self._loader.joining():
                 await self._sources.bootstrap_from(master, self)
         except BoxError as error:
-            self.is_join_undone = error.code in _PASSING_ERRORS
+            self.is_join_undone = error.code in _PASSING_ERRORS or _is_leaderless(master, error)
             raise
         self._finish(is_new=True)
         await self._checkpoints.make()
@@ -193,3 +193,8 @@ class Startup:
             raise client_error(ErrorCode.UNKNOWN_REPLICA, str(state.instance_uuid), str(state.replicaset_uuid))
         state.set_instance_id(member.id if member is not None else 0)
         self._journal.open(is_provisional=is_new)
+
+
+def _is_leaderless(master: Applier, error: BoxError) -> bool:
+    """The master takes changes by its configuration, but not now: the replica set elects another leader."""
+    return error.code == ErrorCode.READONLY and not master.ballot.is_ro

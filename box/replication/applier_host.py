@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from box.log import Log
+from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.wire.row import Row
 
@@ -45,6 +46,7 @@ class ApplierHost(Protocol):
     loop: asyncio.AbstractEventLoop
     instance: LocalInstance
     options: ReplicationOptions
+    elections: Elections
     log: Log
     errinj: ErrorInjections
 

@@ -24,6 +24,7 @@ from typing import Final
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.log import Log
 from box.replication.raft import Raft, Role, Wait
+from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.messages import RaftRequest, decode_raft, raft_row
 from box.wire.row import Row
@@ -43,8 +44,7 @@ class ElectionMode(StrEnum):
 
 
 class Elections:
-    """One for the instance. `write` puts a row into the log (WAL_IO), `take_over` makes this instance the owner of the
-    limbo in the present term, `push` gives a message to every relay."""
+    """One for the instance. `write` puts a row into the log (WAL_IO), `push` gives a message to every relay."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Elections:
         own_vclock: Callable[[], VClock],
         write: Callable[[Row], Awaitable[None]],
         push: Callable[[RaftRequest], None],
-        take_over: Callable[[], Awaitable[None]],
+        synchro: LimboDriver,
     ) -> None:
         self.mode = ElectionMode.OFF
         self.raft = Raft(random, own_vclock, log.info)
@@ -66,7 +66,7 @@ class Elections:
         self._log = log
         self._write = write
         self._push = push
-        self._take_over = take_over
+        self._synchro = synchro
         self._work = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken_term = 0
@@ -87,7 +87,7 @@ class Elections:
         self.raft.recover(decode_raft(row))
 
     def start(self) -> None:
-        """The log is open, and rows can be written."""
+        """The instance has started: rows can be written."""
         self._spawn(self._record_and_tell(), "raft")
 
     async def stop(self) -> None:
@@ -142,6 +142,11 @@ class Elections:
         self.raft.new_term()
         self._follow_up()
 
+    def is_outdated(self, origin_id: int) -> bool:
+        """Whether synchronous transactions of an instance were rolled back everywhere: another one took over in a
+        later term. Known with elections only."""
+        return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)
+
     def accepts_from(self, source: int) -> bool:
         """Whether rows of an instance may be applied: with elections those of the leader only. Its relay sends the
         others again when it leads."""
@@ -150,12 +155,15 @@ class Elections:
     # -- box.ctl.promote
 
     async def promote(self) -> None:
-        """`box.ctl.promote` with elections: win one (manual mode), then take over the limbo.
+        """`box.ctl.promote`: win an election in manual mode, then take over the limbo.
 
         UNSUPPORTED for a voter and for a candidate that does not lead, INTERFERING_PROMOTE if another one wins,
-        RAFT_DISABLED, and what taking over raises.
+        RAFT_DISABLED, and what `LimboDriver.promote` raises.
         """
         raft = self.raft
+        if self.mode is ElectionMode.OFF:
+            await self._synchro.promote(raft.recorded_term)
+            return
         if self.mode is ElectionMode.VOTER:
             raise unsupported("election_mode='voter'", "manual elections")
         if self.mode is ElectionMode.CANDIDATE and raft.role is not Role.LEADER:
@@ -165,6 +173,12 @@ class Elections:
                 return
             await self._win()
         await self._take_over()
+
+    async def _take_over(self) -> None:
+        """Become the owner of the limbo in the present term, unless a candidate is it already."""
+        limbo, term = self._synchro.limbo, self.raft.recorded_term
+        if self.mode is not ElectionMode.CANDIDATE or limbo.replica_term(limbo.instance_id) != term:
+            await self._synchro.promote(term, is_elected=True)
 
     async def _win(self) -> None:
         """Stand in one election, to its end."""

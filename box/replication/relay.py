@@ -23,9 +23,11 @@ from box.errors import BoxError, ErrorCode
 from box.log import Log
 from box.net.peer_connection import PeerConnection
 from box.replication.local import LocalInstance, ReplicationOptions
+from box.replication.raft import Role
 from box.replication.state import RelayState
 from box.wire import messages
 from box.wire.constants import GROUP_LOCAL, RequestType
+from box.wire.messages import RaftRequest
 from box.wire.row import Row, encode_packet
 from box.wire.vclock import VClock
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from box.index.view import TupleView
     from box.journal.journal import Journal
 
+_PAUSE_IN_TRANSACTION = 0.01
+"""Seconds between two looks whether a transaction is sent whole."""
 _CHUNK_ROWS = 1000
 """Rows of an initial join that are encoded between two looks at the peer's pace."""
 
@@ -103,6 +107,9 @@ class Relay:
         self._last_sent = host.loop.time()
         self._is_in_transaction = False
         """Some rows of a transaction are sent, others not yet: nothing else may come between."""
+        self._raft_message: RaftRequest | None = None
+        """The newest message about elections that is not sent yet; older ones are of no use."""
+        self._has_raft_message = asyncio.Event()
 
     @property
     def is_following(self) -> bool:
@@ -125,7 +132,7 @@ class Relay:
         row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync)
         self._sync = sync
         tasks = [
-            self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.uuid}"),
+            self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.uuid}"),
             self._loop.create_task(self._send_heartbeats(connection), name=f"relay-heartbeat/{self.uuid}"),
             self._loop.create_task(self._read_acks(connection), name=f"relay-reader/{self.uuid}"),
         ]
@@ -140,6 +147,44 @@ class Relay:
         finally:
             self.state = RelayState.STOPPED
             await _end(tasks)
+
+    def push_raft(self, request: RaftRequest) -> None:
+        """Tell the replica about elections, unless it is an anonymous one."""
+        if self.is_following and self._replica_id:
+            self._raft_message = request
+            self._has_raft_message.set()
+
+    async def _send(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
+        """Rows and messages about elections. A follower passes over the rows of who is not its leader: who becomes the
+        leader sends again what is not acknowledged, so that no row comes before those that were passed over."""
+        while True:
+            rows = self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.uuid}")
+            try:
+                await self._send_raft(connection, rows)
+            finally:
+                await _end([rows])
+            vclock = self.vclock.copy()
+            vclock.reset(0, self.host.instance.vclock[0])
+
+    async def _send_raft(self, connection: PeerConnection, rows: asyncio.Task[None]) -> None:
+        """Send messages while `rows` are sent; returns after one that tells that this instance leads."""
+        while True:
+            wanted = self._loop.create_task(self._has_raft_message.wait())
+            try:
+                await asyncio.wait([rows, wanted], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                wanted.cancel()
+            if rows.done():
+                rows.result()
+                return
+            while self._is_in_transaction:  # noqa: ASYNC110 - only an injection takes transactions apart
+                await asyncio.sleep(_PAUSE_IN_TRANSACTION)
+            request, self._raft_message = self._raft_message, None
+            self._has_raft_message.clear()
+            if request is not None:
+                connection.write_rows([messages.raft_row(request)])
+                if request.state == Role.LEADER:
+                    return
 
     async def _linger(self, tasks: list[asyncio.Task[None]]) -> None:
         """Injections: a relay that has ended, but counts as following a while longer.
@@ -170,12 +215,12 @@ class Relay:
                 if values["ERRINJ_RELAY_TIMEOUT"] > 0:
                     await self._send_slowly(connection, row_filter.select(rows))
                 elif data := b"".join([encode_packet(row) for row in row_filter.select(rows)]):
-                    await self._send(connection, data)
+                    await self._write(connection, data)
                 if is_behind and follower.vclock.covers(known, ignore_zero=True):
                     is_behind = False
                     self._send_heartbeat(connection)
 
-    async def _send(self, connection: PeerConnection, data: bytes) -> None:
+    async def _write(self, connection: PeerConnection, data: bytes) -> None:
         connection.write(data)
         self._last_sent = self._loop.time()
         await connection.drain()
@@ -184,7 +229,7 @@ class Relay:
         """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
         for row in rows:
             self._is_in_transaction = not row.is_commit
-            await self._send(connection, encode_packet(row))
+            await self._write(connection, encode_packet(row))
             await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
 
     def _send_heartbeat(self, connection: PeerConnection) -> None:

@@ -25,6 +25,7 @@ from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.journal.gc import Consumer, GarbageCollector
 from box.log import Log
 from box.net.peer_connection import DetachedSocket, PeerConnection
+from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.registration import Registration
 from box.replication.relay import Relay, injected, send_range, send_read_view
@@ -76,6 +77,7 @@ class ReplicaRequests:
         options: ReplicationOptions,
         replicaset: ReplicaSet,
         registration: Registration,
+        elections: Elections,
         *,
         open_read_view: Callable[[], ReadView],
         collector: GarbageCollector,
@@ -94,6 +96,7 @@ class ReplicaRequests:
         """Set when it is open."""
         self._replicaset = replicaset
         self._registration = registration
+        self._elections = elections
         self._open_read_view = open_read_view
         self._collector = collector
         self._synchro = synchro
@@ -292,6 +295,9 @@ class ReplicaRequests:
         connection.write_rows([answer])
         self.log.info(f"subscribed replica {replica.uuid} at {peer}")
         self.log.info(f"remote vclock {request.vclock} local vclock {here.vclock}")
+        if self._elections.raft.is_enabled:
+            # Instances without elections may be of a version that does not know them.
+            connection.write_rows([messages.raft_row(self._elections.raft.remote_state())])
         start = (request.vclock or VClock()).copy()
         start.reset(0, here.vclock[0])
         self._keep_rows(replica, start)

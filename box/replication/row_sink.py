@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
+from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
 from box.txn.pending import completed
 from box.txn.transaction import Transaction
 from box.wire.change import decode_row, request_text
-from box.wire.constants import SYNCHRO_TYPES, RequestType
+from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
@@ -39,6 +40,11 @@ def _ignore(*_: object) -> None:
     """Nobody wants to hear of it."""
 
 
+def _nop(row: Row) -> Row:
+    """A row in the place of another one, without effect."""
+    return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
+
+
 class RowSink:
     """One for the instance. `on_written` is told of every transaction in the journal, `on_failure` of a failed one."""
 
@@ -46,6 +52,7 @@ class RowSink:
         self,
         instance: LocalInstance,
         options: ReplicationOptions,
+        elections: Elections,
         *,
         schema: Schema,
         txns: TransactionManager,
@@ -56,6 +63,7 @@ class RowSink:
     ) -> None:
         self._instance = instance
         self._options = options
+        self._elections = elections
         self._schema = schema
         self._txns = txns
         self._dml = dml
@@ -65,7 +73,7 @@ class RowSink:
         self.on_written: Callable[[], None] = _ignore
         self.on_failure: Callable[[BoxError], None] = _ignore
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
-        self._synchro_tasks: set[asyncio.Task[None]] = set()
+        self._synchro_tasks: set[asyncio.Task[bool]] = set()
         self._failures = 0
         self.applied = VClock()
 
@@ -91,12 +99,26 @@ class RowSink:
             return []
         return [row for row in rows if not self._has(row)] if self._has(rows[0]) else rows
 
+    def _without_outdated(self, rows: list[Row]) -> list[Row]:
+        """With elections, what an instance still sends of its synchronous transactions after another one has taken over
+        in a later term was rolled back everywhere: such rows only move the vclock."""
+        first = rows[0]
+        if not self._elections.is_outdated(first.replica_id):
+            return rows
+        is_decision = first.type in SYNCHRO_TYPES and first.type != RequestType.PROMOTE
+        if not is_decision and not rows[-1].flags & Flag.WAIT_SYNC:
+            return rows
+        return [_nop(row) for row in rows]
+
     # -- transactions without a wait ------------------------------------------------------------------
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply one transaction if nothing has to be waited for; False: use `apply`. Raises as `apply` does."""
         first = rows[0]
-        if first.type in SYNCHRO_TYPES or self._latches[first.replica_id].locked():
+        if self._latches[first.replica_id].locked():
+            return False
+        rows = self._without_outdated(rows)
+        if rows[0].type in SYNCHRO_TYPES:
             return False
         rows = self._fresh(rows)
         if not rows:
@@ -146,10 +168,11 @@ class RowSink:
             return
         first = rows[0]
         if first.type in SYNCHRO_TYPES:
-            await self._apply_synchro(first)
-            return
+            if await self._apply_synchro(first):
+                return
+            rows = [_nop(first)]
         async with self._latches[first.replica_id]:
-            rows = self._fresh(rows)
+            rows = self._fresh(self._without_outdated(rows))
             if rows:
                 await self._execute(ctx, rows)
 
@@ -179,9 +202,8 @@ class RowSink:
         self._log.error(f"error applying row: {request_text(row)}")
         if error.code != ErrorCode.TUPLE_FOUND or not self._options.skips_conflicts:
             raise error
-        nop = Row(
-            RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit, flags=row.flags
-        )
+        nop = _nop(row)
+        nop.flags = row.flags
         self._dml.run_nop(ctx, nop)
 
     def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
@@ -214,29 +236,32 @@ class RowSink:
 
     # -- CONFIRM, ROLLBACK, PROMOTE -------------------------------------------------------------------
 
-    async def _apply_synchro(self, row: Row) -> None:
-        """The row goes on to the journal even if the applier that brought it is stopped meanwhile.
+    async def _apply_synchro(self, row: Row) -> bool:
+        """False if the row is outdated when its turn has come.
 
-        Otherwise it could be in the log without being in `applied`, and be applied again when it comes next time. But
-        not after a failure of the journal: rows before it may be lost, and the log would go on behind the gap.
+        It goes on to the journal even if the applier that brought it is stopped meanwhile: otherwise it could be in the
+        log without being in `applied`, and be applied again when it comes next time. But not after a failure of the
+        journal: rows before it may be lost, and the log would go on behind the gap.
         """
         failures = self._failures
         work = self._write_synchro(row, lambda: failures == self._failures)
         task = asyncio.get_running_loop().create_task(work, name="applier/synchro")
         self._synchro_tasks.add(task)
         task.add_done_callback(self._synchro_done)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
-    def _synchro_done(self, task: asyncio.Task[None]) -> None:
+    def _synchro_done(self, task: asyncio.Task[bool]) -> None:
         """Errors are known by `_fail`; nobody may be left to take this one."""
         self._synchro_tasks.discard(task)
         if not task.cancelled():
             task.exception()
 
-    async def _write_synchro(self, row: Row, is_next: Callable[[], bool]) -> None:
+    async def _write_synchro(self, row: Row, is_next: Callable[[], bool]) -> bool:
         async with self._latches[row.replica_id]:
             if self._has(row):
-                return
+                return True
+            if self._without_outdated([row])[0] is not row:
+                return False
             try:
                 await self._synchro.apply(row, is_next)
             except BoxError as error:
@@ -245,3 +270,4 @@ class RowSink:
                 raise
             self._advance(row)
             self.on_written()
+            return True

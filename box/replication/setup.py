@@ -5,6 +5,7 @@ Sources           whose rows are fetched: appliers, the sync quorum, joining
 RowSink           where the rows of all appliers go
 ReplicaRequests   who fetches rows from here: joins, relays
 Registration      ids in `_cluster`
+Elections         who may write, if that is decided by votes
 ReplicaSet        the members, as all of these see them
 ```
 """
@@ -13,11 +14,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from box.errinj import ErrorInjections
+from box.errors import BoxError
 from box.log import Log
+from box.replication.elections import Elections
 from box.replication.local import LocalInstance, OptionValues, ReplicationOptions
 from box.replication.registration import Registration
 from box.replication.replicaset import ReplicaSet
@@ -26,6 +30,9 @@ from box.replication.row_sink import RowSink
 from box.replication.sources import Sources
 from box.session import Sessions
 from box.wire.constants import RequestType
+from box.wire.entry import JournalEntry
+from box.wire.messages import RaftRequest
+from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.index.view import TupleView
@@ -55,17 +62,36 @@ class Replication:
         collector: GarbageCollector,
         view_of: Callable[[Space], TupleView],
         clock: Callable[[], float],
+        random: Random,
         log: Log,
         errinj: ErrorInjections,
     ) -> None:
+        self._loop = loop
         self._instance = instance
         self._collector = collector
         self._schema = schema
         self._view_of = view_of
         options = ReplicationOptions(values)
         self.replicaset = ReplicaSet()
+        self.elections = Elections(
+            loop,
+            random,
+            log,
+            own_vclock=lambda: instance.vclock,
+            write=self._write_row,
+            push=self._push_raft,
+            synchro=synchro,
+        )
         self.sink = RowSink(
-            instance, options, schema=schema, txns=txns, dml=dml, synchro=synchro, log=log, errinj=errinj
+            instance,
+            options,
+            self.elections,
+            schema=schema,
+            txns=txns,
+            dml=dml,
+            synchro=synchro,
+            log=log,
+            errinj=errinj,
         )
         self.sources = Sources(
             loop,
@@ -73,6 +99,7 @@ class Replication:
             options,
             self.replicaset,
             self.sink,
+            self.elections,
             schema=schema,
             sessions=sessions,
             clock=clock,
@@ -85,6 +112,7 @@ class Replication:
             options,
             self.replicaset,
             Registration(instance, self.replicaset, schema=schema, dml=dml, sessions=sessions),
+            self.elections,
             open_read_view=self._open_read_view,
             collector=collector,
             synchro=synchro,
@@ -109,6 +137,24 @@ class Replication:
         if uuid != self._instance.instance_uuid:
             self._collector.delay_ref() if is_registered else self._collector.delay_unref()
 
+    async def _write_row(self, row: Row) -> None:
+        """A row of this instance alone into the log. WAL_IO, LOADING before the log is open."""
+        written: asyncio.Future[BoxError | None] = self._loop.create_future()
+
+        def complete(entry: JournalEntry) -> None:
+            if not written.done():
+                written.set_result(entry.error)
+
+        self.requests.journal.submit(JournalEntry([row], complete))
+        error = await written
+        if error is not None:
+            raise error
+
+    def _push_raft(self, request: RaftRequest) -> None:
+        for replica in self.replicaset.by_uuid.values():
+            if replica.relay is not None:
+                replica.relay.push_raft(request)
+
     def _open_read_view(self) -> ReadView:
         return [
             (space.body_prefix(RequestType.INSERT), self._view_of(space))
@@ -117,6 +163,7 @@ class Replication:
         ]
 
     async def stop(self) -> None:
-        """Stop all appliers and relays."""
+        """Stop elections, appliers and relays."""
+        await self.elections.stop()
         await self.sources.stop()
         await self.requests.stop()

@@ -15,6 +15,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.applier import Applier
+from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.replicaset import ReplicaSet
 from box.replication.row_sink import RowSink
@@ -45,6 +46,7 @@ class Sources:
         options: ReplicationOptions,
         replicaset: ReplicaSet,
         sink: RowSink,
+        elections: Elections,
         *,
         schema: Schema,
         sessions: Sessions,
@@ -57,6 +59,7 @@ class Sources:
         self.options = options
         self.replicaset = replicaset
         self.sink = sink
+        self.elections = elections
         self.now = clock
         self.log = log
         self.errinj = errinj

@@ -92,13 +92,17 @@ class Subscription:
 
     async def _take_rows(self, transaction: IncomingTransaction, rows: list[Row]) -> None:
         """Apply the transactions that `rows` complete."""
-        ctx, sink, journal = self._ctx, self._host.sink, journal_of(self._host)
+        ctx, sink, journal, elections = self._ctx, self._host.sink, journal_of(self._host), self._host.elections
         for row in rows:
             complete = transaction.add(row)
             if complete is None:
                 continue
+            elections.hear(self.peer_id)
             if row.lsn == 0:
                 self._handle_signal(row)
+            elif not elections.accepts_from(self.peer_id):
+                # What is passed over here comes again when the peer is the leader.
+                pass
             elif not sink.apply_now(ctx, complete):
                 await sink.apply(ctx, complete)
             if journal.queue_size >= journal.queue_max_size:
@@ -107,8 +111,8 @@ class Subscription:
             self._times.lag = self._host.now() - rows[-1].tm
 
     def _handle_signal(self, row: Row) -> None:
-        if row.type == RequestType.RAFT and self.peer_id == 0:
-            raise client_error(ErrorCode.PROTOCOL, "Can't apply a Raft request from an instance without an ID")
+        if row.type == RequestType.RAFT:
+            self._host.elections.receive(row, self.peer_id)
         self.signal_ack()
 
     # -- acknowledgements -----------------------------------------------------------------------------

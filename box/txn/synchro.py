@@ -46,8 +46,6 @@ class LimboDriver:
         self.limbo = limbo
         self.journal = journal
         self.latch = RWLatch()
-        self.term = 1
-        """The term that a PROMOTE row carries; with elections off it never changes."""
         self.on_committed: Callable[[Transaction], None] = _no_hook
         self.on_rolled_back: Callable[[Transaction, BoxError], None] = _no_hook
         self.on_change: Callable[[], None] = _no_hook
@@ -292,9 +290,10 @@ class LimboDriver:
 
     # -- promotion
 
-    async def promote(self) -> None:
+    async def promote(self, term: int = 1, *, is_elected: bool = False) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
 
+        `term` is that of the PROMOTE row. Without elections the former owner gets some time to decide itself.
         UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes
         meanwhile.
         """
@@ -303,25 +302,26 @@ class LimboDriver:
         self._is_promoting = True
         try:
             former = self.limbo.owner_id
-            lsn = await self._promotable_lsn(former)
+            lsn = await self._promotable_lsn(former, is_elected=is_elected)
             await self.latch.wait_write()
-            request = SynchroRequest(RequestType.PROMOTE, former, lsn, self.term, self.limbo.instance_id)
+            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)
             await self._write(synchro_row(request), request)
         finally:
             self._is_promoting = False
 
-    async def _promotable_lsn(self, former: int) -> int:
+    async def _promotable_lsn(self, former: int, *, is_elected: bool) -> int:
         """Up to where the former owner's transactions can be confirmed, once a quorum has all of them."""
         limbo = self.limbo
         if not len(limbo):
             return limbo.confirmed_lsn
-        deadline = self._loop.time() + 2 * limbo.timeout
-        while len(limbo) and await self._wait_change(deadline):
-            pass
-        if limbo.owner_id != former:
-            raise client_error(ErrorCode.INTERFERING_PROMOTE, limbo.owner_id)
-        if not len(limbo):
-            return limbo.confirmed_lsn
+        if not is_elected:
+            deadline = self._loop.time() + 2 * limbo.timeout
+            while len(limbo) and await self._wait_change(deadline):
+                pass
+            if limbo.owner_id != former:
+                raise client_error(ErrorCode.INTERFERING_PROMOTE, limbo.owner_id)
+            if not len(limbo):
+                return limbo.confirmed_lsn
         quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
         await self._wait_quorum(former, lsn, quorum)
         if quorum < limbo.quorum:

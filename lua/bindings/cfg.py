@@ -80,7 +80,7 @@ class CfgBinding(Binding):
     @waiting("ctl_promote")
     async def promote(self) -> None:
         """Take over the limbo."""
-        await self.node.synchro.promote()
+        await self.node.elections.promote()
 
     @waiting("ctl_wait_ro")
     async def wait_ro(self, timeout: float | None = None) -> None:

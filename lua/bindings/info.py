@@ -121,8 +121,8 @@ class InfoBinding(Binding):
         return _with_error({"status": "stopped"}, relay.error)
 
     def _election(self) -> dict[str, Any]:
-        """There are no elections: every instance is a follower of the first term."""
-        return {"state": "follower", "term": 1, "vote": 0, "leader": 0}
+        raft = self.node.elections.raft
+        return {"state": str(raft.role), "term": raft.term, "vote": raft.vote, "leader": raft.leader_id}
 
     def _synchro(self) -> dict[str, Any]:
         return self.node.synchro.info()

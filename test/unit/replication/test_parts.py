@@ -201,6 +201,16 @@ class Script:
             writer.close()
 
 
+class NoElections:
+    """`election_mode` off."""
+
+    def hear(self, _source: int) -> None:
+        """Nobody waits for a leader."""
+
+    def accepts_from(self, _source: int) -> bool:
+        return True
+
+
 class Host:
     """An instance for one applier; applied transactions are kept. It plays all parts that the applier asks."""
 
@@ -217,6 +227,7 @@ class Host:
         self.options = ReplicationOptions(self.values)
         self.log = Log(lambda: 0.0)
         self.log.level = -1  # silence
+        self.elections = NoElections()
         self.errinj = ErrorInjections()
         self.instance_uuid = UUIDS[1]
         self.instance_id = 2

@@ -1,0 +1,296 @@
+"""Rules of elections on running instances."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.instance.mode import ReadOnlyReason
+from box.replication.raft import Role
+from box.wire.constants import RequestType
+from box.wire.messages import RaftRequest, raft_row
+from test.support import until
+from test.unit.replication.cluster import SPACE, Cluster, Member, cluster, equal
+
+CANDIDATE: dict[str, Any] = {"election_mode": "candidate", "election_timeout": 0.3, "replication_synchro_timeout": 5}
+
+
+def leaders(members: list[Member]) -> list[Member]:
+    return [member for member in members if member.is_running and member.node.elections.raft.role is Role.LEADER]
+
+
+async def leader_of(members: list[Member]) -> Member:
+    """Wait until one of them leads, takes changes, and is known to all."""
+
+    def is_known() -> bool:
+        found = leaders(members)
+        return (
+            len(found) == 1
+            and not found[0].node.mode.is_read_only
+            and all(m.node.elections.raft.leader_id == found[0].id for m in members if m.is_running)
+        )
+
+    await until(is_known, "a leader that everybody knows", 20)
+    return leaders(members)[0]
+
+
+async def founded(running: Cluster, **options: Any) -> Member:
+    """The leader of a new replica set of one, with a space."""
+    first = await running.member().start(**options)
+    await until(lambda: not first.node.mode.is_read_only, "the first leader")
+    await first.grant_guest()
+    await first.make_space()
+    return first
+
+
+async def candidates(running: Cluster, count: int = 3, *, is_sync: bool = False, **options: Any) -> list[Member]:
+    """Instances that follow each other and elect one of them."""
+    options = CANDIDATE | {"replication_synchro_quorum": count // 2 + 1} | options
+    members = [await running.master(**options | {"election_mode": "off"})]
+    if is_sync:
+        await members[0].make_space(SPACE + 1, "sync", is_sync=True)
+    while len(members) < count:
+        members.append(await running.member().start(members[0], **options | {"election_mode": "off"}))
+    for member in members:
+        await member.replicate(*members)
+    for member in members:
+        await member.node.configure({"election_mode": options["election_mode"]})
+        member.options["election_mode"] = options["election_mode"]
+    return members
+
+
+async def _one_leader() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        leader = await leader_of(members)
+        followers = [member for member in members if member is not leader]
+        await leader.put([1])
+        await equal(members)
+        for follower in followers:
+            assert follower.node.mode.reason is ReadOnlyReason.ELECTION
+            with pytest.raises(BoxError) as caught:
+                await follower.put([2])
+            assert caught.value.code == ErrorCode.READONLY
+
+
+def test_candidates_elect_one_leader_and_only_it_takes_changes() -> None:
+    asyncio.run(_one_leader())
+
+
+async def _dead_leader() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        for key in range(3):
+            leader = await leader_of(members)
+            term = leader.node.elections.raft.term
+            await leader.put([key])
+            await equal(members)
+            await leader.stop()
+            others = [member for member in members if member.is_running]
+            successor = await leader_of(others)
+            assert successor.node.elections.raft.term > term
+            await successor.put([key + 10])
+            await leader.start()
+            await equal(members)
+        assert leaders(members) == [await leader_of(members)]
+
+
+def test_a_dead_leader_is_replaced_and_follows_when_it_comes_back() -> None:
+    asyncio.run(_dead_leader())
+
+
+async def _acknowledged() -> None:
+    async with cluster() as running:
+        members = await candidates(running, is_sync=True)
+        kept = []
+        for key in range(4):
+            leader = await leader_of(members)
+            await leader.put([key], space=SPACE + 1)
+            kept.append(key)
+            await leader.stop()
+            await leader_of([member for member in members if member.is_running])
+            await leader.start()
+        await leader_of(members)
+        await equal(members, SPACE + 1)
+        assert members[0].keys(SPACE + 1) == kept
+
+
+def test_what_was_acknowledged_survives_every_leader() -> None:
+    asyncio.run(_acknowledged())
+
+
+async def _two_of_three() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        leader = await leader_of(members)
+        for member in members:
+            if member is not leader:
+                await member.stop()
+        await leader.restart()
+        await asyncio.wait({asyncio.create_task(asyncio.sleep(1))})
+        assert leader.node.elections.raft.role is not Role.LEADER
+        assert leader.node.mode.is_read_only
+
+
+def test_without_a_quorum_nobody_is_elected() -> None:
+    asyncio.run(_two_of_three())
+
+
+async def _alone() -> None:
+    async with cluster() as running:
+        first = await founded(running, **CANDIDATE)
+        assert first.node.elections.raft.term == 2
+        await first.put([1])
+        await first.node.checkpoints.make()
+        await first.restart()
+        assert first.node.elections.raft.term >= 2
+        await until(lambda: not first.node.mode.is_read_only, "the next term")
+        assert first.node.elections.raft.term == 3
+        await first.restart(election_mode="off")
+        assert first.node.elections.raft.term == 3
+        assert not first.node.mode.is_read_only
+        assert first.keys() == [1]
+
+
+def test_terms_and_votes_are_in_the_log_and_in_snapshots() -> None:
+    asyncio.run(_alone())
+
+
+async def _bootstrap_of_candidates() -> None:
+    async with cluster() as running:
+        members = [running.member() for _ in range(3)]
+        uris = [member.uri for member in members]
+        first = members[0]
+        await founded_by(first, uris)
+        for member in members[1:]:
+            await member.start(*uris, **CANDIDATE, replication_connect_quorum=1, replication_synchro_quorum=2)
+        await leader_of(members)
+        await equal(members)
+
+
+async def founded_by(first: Member, uris: list[str]) -> None:
+    await first.start(*uris, **CANDIDATE, replication_connect_quorum=0, replication_synchro_quorum=2)
+    await until(lambda: not first.node.mode.is_read_only, "the first leader")
+    await first.grant_guest()
+    await first.make_space()
+
+
+def test_a_replica_set_of_candidates_grows_from_one() -> None:
+    asyncio.run(_bootstrap_of_candidates())
+
+
+async def _voter() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        leader = await leader_of(members)
+        await leader.node.configure({"election_mode": "voter"})
+        others = [member for member in members if member is not leader]
+        successor = await leader_of(others)
+        assert successor is not leader
+        with pytest.raises(BoxError, match="election_mode='voter' does not support manual elections"):
+            await leader.node.elections.promote()
+        follower = next(member for member in others if member is not successor)
+        with pytest.raises(BoxError, match="election_mode='candidate' does not support manual elections"):
+            await follower.node.elections.promote()
+        await successor.node.elections.promote()
+
+
+def test_a_voter_gives_its_leadership_away() -> None:
+    asyncio.run(_voter())
+
+
+async def _manual() -> None:
+    async with cluster() as running:
+        members = await candidates(running, is_sync=True, election_mode="manual")
+        await asyncio.wait({asyncio.create_task(asyncio.sleep(0.5))})
+        assert leaders(members) == []
+        for key, member in enumerate(members):
+            await member.node.elections.promote()
+            assert await leader_of(members) is member
+            assert member.node.limbo.owner_id == member.id
+            await member.put([key], space=SPACE + 1)
+            await equal(members, SPACE + 1)
+            await member.node.elections.promote()
+        assert members[2].keys(SPACE + 1) == [0, 1, 2]
+
+
+def test_manual_elections_are_won_by_who_is_promoted() -> None:
+    asyncio.run(_manual())
+
+
+async def _off_meanwhile() -> None:
+    async with cluster() as running:
+        members = await candidates(running, election_mode="manual")
+        for member in members[1:]:
+            await member.stop()
+        promotion = asyncio.create_task(members[0].node.elections.promote())
+        await until(lambda: members[0].node.elections.raft.role is Role.CANDIDATE, "a candidate")
+        await members[0].node.configure({"election_mode": "off"})
+        with pytest.raises(BoxError) as caught:
+            await promotion
+        assert caught.value.code == ErrorCode.RAFT_DISABLED
+        assert not members[0].node.mode.is_read_only
+
+
+def test_elections_that_are_turned_off_end_a_promotion() -> None:
+    asyncio.run(_off_meanwhile())
+
+
+async def _failing_log() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        leader = await leader_of(members)
+        follower = next(member for member in members if member is not leader)
+        follower.inject("WAL_IO", True)
+        await leader.stop()
+        await until(lambda: "could not write a raft request to the log" in follower.log, "the failure")
+        assert follower.node.elections.raft.role is Role.FOLLOWER
+        follower.inject("WAL_IO", False)
+        await leader.start()
+        await leader_of(members)
+
+
+def test_who_cannot_record_its_vote_stays_a_follower_and_tries_again() -> None:
+    asyncio.run(_failing_log())
+
+
+async def _anonymous() -> None:
+    async with cluster() as running:
+        members = await candidates(running)
+        await leader_of(members)
+        anonymous = running.member()
+        await anonymous.start(*members, replication_anon=True, read_only=True)
+        leader = await leader_of(members)
+        await leader.put([7])
+        await until(lambda: anonymous.keys() == [7], "the row")
+        with pytest.raises(BoxError, match="may only be set to 'off' when 'replication_anon' is set to true"):
+            await anonymous.node.configure({"election_mode": "voter"})
+
+
+def test_anonymous_replicas_follow_everybody_and_take_no_part() -> None:
+    asyncio.run(_anonymous())
+
+
+async def _strangers() -> None:
+    async with cluster() as running:
+        members = await candidates(running, 2, replication_synchro_quorum=2)
+        leader = await leader_of(members)
+        elections = members[0].node.elections
+        with pytest.raises(BoxError, match="Can't apply a Raft request from an instance without an ID"):
+            elections.receive(raft_row(RaftRequest(9, 0, Role.FOLLOWER)), 0)
+        row = raft_row(RaftRequest(0, 0, Role.LEADER))
+        with pytest.raises(BoxError, match="Invalid term or state"):
+            elections.receive(row, 2)
+        row.body = b"\x93"
+        with pytest.raises(BoxError) as caught:
+            elections.receive(row, 2)
+        assert caught.value.code == ErrorCode.INVALID_MSGPACK
+        assert row.type == RequestType.RAFT
+        assert await leader_of(members) is leader
+
+
+def test_wrong_messages_are_errors_and_change_nothing() -> None:
+    asyncio.run(_strangers())
