@@ -1,4 +1,4 @@
-"""What keeps elections moving: the log, the messages, the timers and taking over the limbo.
+"""The driver of elections: the log, the messages, the timers and taking over the limbo.
 
 The decisions are `box.replication.raft`'s. After every event this module looks what they ask for:
 
@@ -110,8 +110,8 @@ class Elections:
         self._follow_up()
 
     def set_quorum(self, synchro_quorum: int, registered: int) -> None:
-        """How many votes win: the quorum of synchronous transactions, but all that there are while there are fewer, or
-        the first leader of a replica set could never be elected."""
+        """Votes that win: the quorum of synchronous transactions, but all that there are while there are fewer, or the
+        first leader of a replica set could never be elected."""
         self.raft.set_quorum(min(synchro_quorum, max(registered, 1)))
         self._follow_up()
 

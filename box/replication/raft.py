@@ -55,7 +55,7 @@ class Role(IntEnum):
 
 
 class Waiting(Enum):
-    """What an instance that may become the leader waits for."""
+    """Reasons to wait of an instance that may become the leader."""
 
     LEADER_FOUND = auto()
     LEADER_DEAD = auto()
@@ -72,7 +72,7 @@ class Wait(NamedTuple):
 
 
 def raft_error(text: str) -> BoxError:
-    """What a message that breaks the protocol raises."""
+    """The error of a message that breaks the protocol."""
     return BoxError(ErrorCode.PROTOCOL, text, type="RaftError")
 
 
@@ -141,15 +141,15 @@ class Raft:
 
     @property
     def unrecorded(self) -> RaftRequest | None:
-        """What is to be written to the WAL now; None if everything is there."""
+        """The row to be written to the WAL now; None if everything is there."""
         return None if self._is_recorded else RaftRequest(self.term, self.vote)
 
     def local_state(self) -> RaftRequest:
-        """What snapshots and logs keep. The role is not kept: after a restart somebody else may lead."""
+        """The state that snapshots and logs keep. The role is not kept: after a restart somebody else may lead."""
         return self._recorded
 
     def remote_state(self) -> RaftRequest:
-        """What other instances are told: a candidate's vclock is its request for votes."""
+        """The state that other instances are told: a candidate's vclock is its request for votes."""
         vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
         return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)
 
@@ -211,7 +211,7 @@ class Raft:
                 self._announce()
 
     def set_quorum(self, quorum: int) -> None:
-        """How many votes win."""
+        """The number of votes that wins."""
         self.quorum = quorum
         if self.role is Role.CANDIDATE and len(self._voters) >= quorum:
             self._lead()
@@ -262,7 +262,7 @@ class Raft:
             self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
 
     def time_out(self) -> None:
-        """What `wait` names is over."""
+        """The wait that `wait` describes is over."""
         self.wait = None
         self._begin_election()
 
@@ -312,7 +312,7 @@ class Raft:
             self._vote_for(request.vote)
 
     def _reason_to_skip(self, request: RaftRequest) -> str:
-        """Why a follower or a leader does not give its vote; empty if it does."""
+        """The reason why a follower or a leader does not give its vote; empty if it does."""
         assert self.role is not Role.CANDIDATE
         if not self.is_enabled:
             return "RAFT is disabled"
