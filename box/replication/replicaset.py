@@ -226,7 +226,8 @@ class ReplicaSet:
     # -- choosing whom to join --------------------------------------------------------------------
 
     def leader(self) -> Replica | None:
-        """The member to bootstrap from: writable first, then loaded, then the latest vclock, then the smallest uuid."""
+        """The member to bootstrap from: writable by its options first, then loaded, then the latest vclock, then one
+        that takes changes now, then the smallest uuid."""
         return self._best(writable_only=True) or self._best(writable_only=False)
 
     def _best(self, *, writable_only: bool) -> Replica | None:
@@ -246,6 +247,8 @@ class ReplicaSet:
         if mine.is_loading and not theirs.is_loading:
             return False
         order = mine.vclock.compare(theirs.vclock, ignore_zero=True)
+        if order == 0 and mine.is_loading != theirs.is_loading:
+            return theirs.is_loading
         if order == 0:
             return str(one.uuid) <= str(other.uuid)
         return order is None or order > 0

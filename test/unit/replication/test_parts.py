@@ -125,6 +125,7 @@ def test_an_applier_whose_peer_is_another_instance_now() -> None:
         ([Ballot(), Ballot(is_loading=True, vclock=VClock({1: 9}))], 0),  # one that has loaded
         ([Ballot(is_ro=True, vclock=VClock({1: 9})), Ballot()], 1),  # one that takes changes
         ([Ballot(is_ro=True), Ballot(is_ro=True)], 0),  # better than nobody
+        ([Ballot(is_loading=True), Ballot()], 1),  # the elected one of two candidates with the same rows
     ],
 )
 def test_choice_of_a_leader(ballots: list[Ballot], leader: int) -> None:
