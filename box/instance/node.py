@@ -136,7 +136,13 @@ class Instance:
         self._opening = JournalOpening(resources, state, self.round, self._use_journal, self.panic)
         self.synchro = LimboDriver(self.limbo, self._opening.stand_in, self.loop)
         self.txns = TransactionManager(self._opening.stand_in, tuples, self.synchro, self.loop)
-        self.dml = Dml(schema, self.txns, loop=self.loop, check_writable=self.mode.check_writable)
+        self.dml = Dml(
+            schema,
+            self.txns,
+            loop=self.loop,
+            check_writable=self.mode.check_writable,
+            counters=self.stats.box.totals,
+        )
         self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
         self.replication = Replication(
             self.loop,

@@ -437,6 +437,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             stored = server.dml.write(ctx, space, Request(kind, data[tail:stop]))
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
+                server.dml.counters[kind] -= kind != 1  # of a write that was none; the general way tells what it is
                 return False
             self.reply_error(sync, error)
             return True

@@ -43,7 +43,6 @@ class IprotoServer:
         self.dml = node.dml
         self.schema = node.schema
         self.stats = node.stats
-        self.dml.counters = node.stats.box.totals  # one list for both, so that nobody has to copy
         self.dispatcher = Dispatcher(self)
         self.plans = Plans()
         self.connections: set[ServerConnection] = set()

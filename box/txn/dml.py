@@ -42,7 +42,7 @@ MAX_TUPLE_SIZE: Final = 1048576
 
 class Dml:
     """All changes of one node, and its `reads`. `check_writable` raises READONLY while replicated spaces must not
-    change."""
+    change; `counters` are of requests by their type, for `box.stat()`."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Dml:
         *,
         loop: AbstractEventLoop,
         check_writable: Callable[[], None],
+        counters: list[int] | None = None,
     ) -> None:
         self.txns = txns
-        self.counters = [0] * TYPE_STAT_MAX
-        """Requests by request type, for `box.stat()`."""
+        self.counters = [0] * TYPE_STAT_MAX if counters is None else counters
         self.reads = Reader(txns, self.counters)
         self.is_read_only = False
         """The mode of the instance; whether the limbo allows changes is another question."""

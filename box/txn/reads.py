@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ITERATOR_MAX: Final = 12
 _READ: Final = int(Privilege.R | Privilege.U)
+_SELECT: Final = int(RequestType.SELECT)
+"""As in the peer a select counts in any case, a get and a cursor only without an error."""
 
 
 class Reader:
@@ -45,20 +47,15 @@ class Reader:
         """
         if _READ & ~ctx.credentials.universal:
             space.check_access(ctx.credentials, Privilege.R)
-        index = space.indexes.get(iid)
-        self.counters[RequestType.SELECT] += 1
-        if index is None or ctx.txn is not None or self._is_versioned or not space.is_plain:
-            return self._get(ctx, space, space.index(iid), key)
-        found: bytes | None = index.get(key)
-        return found
-
-    def _get(self, ctx: Context, space: Space, index: Index, key: list[Any]) -> bytes | None:
+        index = space.index(iid)
         if not index.is_unique:
             raise client_error(ErrorCode.MORE_THAN_ONE_TUPLE)
         if space.service is not None:
-            return space.service.get(ctx.session, key)
-        index = self._open(ctx, space, index)
-        found = self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
+            found = space.service.get(ctx.session, key)
+        else:
+            index = self._open(ctx, space, index)
+            found = self._storage.find(ctx.txn, index, index.key_def.parse(key, True))
+        self.counters[_SELECT] += 1
         if found is not None and space.row_filter is not None and not space.row_filter(ctx.credentials, found):
             return None
         return found
@@ -71,7 +68,7 @@ class Reader:
         ILLEGAL_PARAMS (iterator), ACCESS_DENIED, NO_SUCH_INDEX_ID, KEY_PART_COUNT, KEY_PART_TYPE, PARTIAL_KEY,
         UNSUPPORTED_INDEX_FEATURE.
         """
-        self.counters[RequestType.SELECT] += 1
+        self.counters[_SELECT] += 1
         index = self._checked_index(ctx, space, iid, iterator)
         if offset + limit > sys.maxsize:  # more than any iterator can count
             offset, limit = min(offset, sys.maxsize), max(0, min(limit, sys.maxsize - offset))
@@ -93,16 +90,16 @@ class Reader:
         cursor = index.cursor(iterator, key)
         if not isinstance(index, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
             return None
-        self.counters[RequestType.SELECT] += 1
+        self.counters[_SELECT] += 1
         return LongRead(
             index, cursor, offset, limit, lambda: self._storage.select(None, index, iterator, key, offset, limit)
         )
 
     def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
         """An iteration step by step; each step sees the index as it is then. Errors as `select`, raised at once."""
-        self.counters[RequestType.SELECT] += 1
-        index = self._checked_index(ctx, space, iid, iterator)
-        return self._rows(ctx, space, index, iterator, key)
+        rows = self._rows(ctx, space, self._checked_index(ctx, space, iid, iterator), iterator, key)
+        self.counters[_SELECT] += 1
+        return rows
 
     def view(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> TupleView:
         """An iteration outside of a transaction, to be read in slices: the tuples are those of now. Errors as `select`.

@@ -63,7 +63,9 @@ def open_cursor(dml: Dml, ctx: Context, space: Space, iid: int, iterator: int, k
     if not space.is_plain or dml.txns.storage.allows_yield:
         return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
     space.check_access(ctx.credentials, Privilege.R)
-    dml.counters[RequestType.SELECT] += 1
+    index = space.index(iid)
     if ctx.txn is not None:
         dml.txns.use_engine(ctx.txn, space)
-    return ReadAhead(space, space.index(iid), iterator, key)
+    cursor = ReadAhead(space, index, iterator, key)
+    dml.counters[RequestType.SELECT] += 1
+    return cursor

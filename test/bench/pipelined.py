@@ -39,6 +39,10 @@ _REQUESTS: dict[str, Callable[[int, int], Row]] = {
         RequestType.REPLACE, body=_body({Key.SPACE_ID: space, Key.TUPLE: [number, "name", 1.5]})
     ),
     "select": lambda space, number: Row(RequestType.SELECT, body=select_body(space, 1, [number])),
+    "update": lambda space, number: Row(
+        RequestType.UPDATE, body=_body({Key.SPACE_ID: space, Key.KEY: [number], Key.TUPLE: [["=", 1, "name"]]})
+    ),
+    "call": lambda space, number: Row(RequestType.CALL, body=_body({Key.FUNCTION_NAME: "echo", Key.TUPLE: [number]})),
     "ping": lambda space, number: Row(RequestType.PING),
 }
 

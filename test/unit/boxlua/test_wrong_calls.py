@@ -101,6 +101,20 @@ def test_counters_start_at_zero(run: Run) -> None:
     run(body)
 
 
+def test_reads_are_counted_wherever_they_are_made(run: Run) -> None:
+    """In transactions as outside; a select in any case, a get and a loop only without an error."""
+
+    async def body(box: Box) -> None:
+        await box("s = box.schema.space.create('s') s:create_index('pk') s:insert{1} total = box.stat().SELECT.total")
+        counted = "local before = total total = box.stat().SELECT.total return total - before"
+        assert await box("s:get(1) s:get(1) s:get{1} s:select{1} s:select() " + counted) == 5
+        assert await box("box.begin() s:get(1) s:select(1) for _ in s:pairs() do end box.commit() " + counted) == 3
+        assert await box("pcall(s.get, s, 'a') pcall(s.pairs, s, 'a') " + counted) == 0
+        assert await box("pcall(s.select, s, 'a') " + counted) == 1
+
+    run(body)
+
+
 def test_settings_before_the_configuration(run: Run) -> None:
     async def body(box: Box) -> None:
         assert await box("return box.session.settings.sql_default_engine") == "memtx"

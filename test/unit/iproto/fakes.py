@@ -213,6 +213,7 @@ class FakeNode:
         self.replication = FakeReplication()
         self.sessions = Sessions()
         self.stats = Stats()
+        self.dml.counters = self.stats.box.totals
         self.state = FakeState()
 
     @property

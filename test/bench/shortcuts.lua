@@ -1,0 +1,47 @@
+-- One figure of a short cut: microseconds of the processor an operation, the best of five runs.
+-- Usage: EXECUTABLE shortcuts.lua DIRECTORY WAL_MODE COUNT FIGURE
+local directory, wal_mode, count, figure = arg[1], arg[2], tonumber(arg[3]), arg[4]
+local clock = require('clock')
+
+box.cfg{work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0, wal_mode = wal_mode}
+local space = box.schema.space.create('bench', {format = {
+    {'id', 'unsigned'}, {'name', 'string'}, {'value', 'double'},
+}})
+space:create_index('pk')
+for id = 1, count do space:replace{id, 'name', 1.5} end
+
+local figures = {
+    get = function() for id = 1, count do space:get(id) end end,
+    get_in_transaction = function()
+        box.begin()
+        for id = 1, count do space:get(id) end
+        box.commit()
+    end,
+    pairs = function() for _, _ in space:pairs() do end end,
+    replace = function() for id = 1, count do space:replace{id, 'name', 1.5} end end,
+    update = function() for id = 1, count do space:update(id, {{'=', 2, 'new name'}}) end end,
+    upsert = function() for id = 1, count do space:upsert({id, 'name', 1.5}, {{'+', 3, 1}}) end end,
+    delete_insert = function()
+        for id = 1, count do
+            space:delete(id)
+            space:insert{id, 'name', 1.5}
+        end
+    end,
+    transaction = function()
+        for first = 1, count - 9, 10 do
+            box.begin()
+            for id = first, first + 9 do space:replace{id, 'name', 1.5} end
+            box.commit()
+        end
+    end,
+}
+
+local best = math.huge
+for _ = 1, 5 do
+    collectgarbage()
+    local start = clock.proc()
+    figures[figure]()
+    best = math.min(best, clock.proc() - start)
+end
+print(('%.6g'):format(best / count * 1e6))
+os.exit(0)

@@ -1,0 +1,192 @@
+"""`python -m test.bench.shortcuts [NAME...]`: what each short cut gains, measured with it and without it in turns.
+
+A figure is microseconds of the server's processor an operation, so that other work on the machine counts for little;
+the table shows medians of all rounds and of the ratios of neighbouring runs. ARCHITECTURE.md has the last one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from test.bench.__main__ import compiled_modules, connect, free_port
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
+_CLIENT_ROUNDS = 3
+"""Of test.bench.pipelined."""
+_CLIENT_FIRST = 1000
+"""Requests that show it that they succeed."""
+
+
+class Shortcut(NamedTuple):
+    """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`."""
+
+    figures: tuple[str, ...]
+    take_away: Callable[[], None]
+
+
+def _without_short_writes() -> None:
+    from box.txn.plan import Planner
+
+    plan = Planner.plan
+
+    def general(self: Planner, space: Any) -> Any:
+        made = plan(self, space)
+        made.is_short = False
+        return made
+
+    Planner.plan = general  # type: ignore[method-assign]
+
+
+def _without_void_journal() -> None:
+    from box.journal.journal import Journal
+
+    Journal.is_void = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]
+
+
+def _without_tree_look_ups() -> None:
+    from lua.bindings.data import DataBinding
+
+    def none(self: Any, space_id: int, iid: int) -> None:
+        return None
+
+    none._exported_as = "index_finder"  # type: ignore[attr-defined]
+    DataBinding.finder = none  # type: ignore[assignment, method-assign]
+
+
+def _without_read_ahead() -> None:
+    import lua.bindings.data as data
+    from lua.bindings.cursor import OneByOne
+
+    def open_cursor(dml: Any, ctx: Any, space: Any, iid: int, iterator: int, key: list[Any]) -> OneByOne:
+        return OneByOne(dml.reads.cursor(ctx, space, iid, iterator, key))
+
+    data.open_cursor = open_cursor  # type: ignore[assignment]
+
+
+def _without_learned_bodies() -> None:
+    from box.iproto.plans import Plans
+
+    Plans.learn = lambda *_: None  # type: ignore[method-assign]
+
+
+def _without_header_shapes() -> None:
+    from box.iproto.headers import HEADER_SHAPES
+
+    HEADER_SHAPES.clear()
+    _without_learned_bodies()
+
+
+def _without_usual_changes() -> None:
+    from box.wire import change
+
+    change._decode_usual = lambda *_: None
+
+
+def _without_usual_calls() -> None:
+    from box.wire import request
+
+    request._decode_usual_call = lambda *_: None
+
+
+def _without_short_updates() -> None:
+    from box.data import update
+
+    update._apply_short = lambda *_: None
+
+
+_WRITES = ("none replace", "write replace", "none update", "none upsert", "none delete_insert", "none transaction")
+SHORTCUTS = {
+    "short_writes": Shortcut((*_WRITES, "iproto replace"), _without_short_writes),
+    "void_journal": Shortcut(("none replace",), _without_void_journal),
+    "tree_look_ups": Shortcut(("none get",), _without_tree_look_ups),
+    "read_ahead": Shortcut(("none pairs",), _without_read_ahead),
+    "learned_bodies": Shortcut(("iproto replace", "iproto select"), _without_learned_bodies),
+    "header_shapes": Shortcut(("iproto ping", "iproto update"), _without_header_shapes),
+    "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
+    "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
+    "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
+}
+
+
+def _program(way: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", "test.bench.shortcuts", "--run", way, *map(str, arguments)]
+
+
+def measure(figure: str, way: str, count: int) -> float:
+    """Microseconds of the processor an operation. `way`: `with:NAME` or `without:NAME`."""
+    kind, name = figure.split()
+    with tempfile.TemporaryDirectory(prefix="bench") as directory:
+        if kind == "iproto":
+            return _served(name, way, count, Path(directory))
+        command = _program(way, _HERE / "shortcuts.lua", directory, kind, count, name)
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(done.stdout + done.stderr)
+        return float(done.stdout)
+
+
+def _served(name: str, way: str, count: int, directory: Path) -> float:
+    uri, path = f"127.0.0.1:{free_port()}", directory / "c"
+    server = subprocess.Popen(_program(way, _HERE / "server.lua", directory, uri, "none", path), cwd=_ROOT)
+    console = connect(str(path), server)
+    console.ask("for id = 0, 999 do box.space.bench:replace{id, 'name', 1.5} end")
+    before = _processor_seconds(server.pid)
+    client = [sys.executable, "-m", "test.bench.pipelined", uri, str(count), name]
+    subprocess.run(client, cwd=_ROOT, stdout=subprocess.DEVNULL, check=True)
+    used = _processor_seconds(server.pid) - before
+    console.close()
+    server.send_signal(signal.SIGTERM)
+    server.wait()
+    return used / (count * _CLIENT_ROUNDS + _CLIENT_FIRST) * 1e6
+
+
+def _processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, float, float]:
+    """Medians with the short cut and without, and the median of the gains: 0.2 says a fifth less time."""
+    pairs = []
+    ways = (f"with:{name}", f"without:{name}")
+    for number in range(rounds):
+        found = {way: measure(figure, way, count) for way in (ways if number % 2 else ways[::-1])}
+        pairs.append((found[ways[0]], found[ways[1]]))
+    with_it, without = (statistics.median(column) for column in zip(*pairs, strict=True))
+    return with_it, without, statistics.median(1 - one / other for one, other in pairs)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--run"]:
+        way, name = sys.argv[2].split(":")
+        if way == "without":
+            SHORTCUTS[name].take_away()
+        from console.cli import main as run
+
+        run(sys.argv[3:])
+        return
+    parser = argparse.ArgumentParser(prog="python -m test.bench.shortcuts", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SHORTCUTS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--count", type=int, default=30_000, help="operations of one run")
+    args = parser.parse_args()
+    print("| short cut | figure | with | without | gain |\n|---|---|---:|---:|---:|")
+    with compiled_modules():
+        for name in args.names or SHORTCUTS:
+            for figure in SHORTCUTS[name].figures:
+                with_it, without, gain = compare(name, figure, args.rounds, args.count)
+                print(f"| {name} | {figure} | {with_it:.3g} | {without:.3g} | {gain:.0%} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
