@@ -195,6 +195,8 @@ def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "au
     Raises XlogError for a log with a gap, of another instance, or that ends before the moment.
     """
     since, instance = file.meta.vclock, file.meta.instance_uuid
+    if not moment.is_after(since, _written_at(file) if moment.time is not None else None):
+        raise XlogError(f"{file.path}: the snapshot is later than {moment.text}: name its directory, or an older one")
     definitions = read_definitions(file)
     log = _Pass(since, moment, definitions)
     pieces: list[LogPiece] = []

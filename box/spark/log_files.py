@@ -6,6 +6,7 @@ died there, or is at work. Files form a chain: each one's `PrevVClock` is the `V
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -38,8 +39,8 @@ class LogPiece:
                     if block.position >= self.end:
                         return
                     yield block
-        except FileNotFoundError as error:
-            raise _gone(self.path) from error
+        except BoxError as error:
+            raise _gone(self.path) if error.errno == errno.ENOENT else error from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,6 +334,24 @@ def test_a_moment_before_the_oldest_snapshot_is_an_error(tmp_path: Path) -> None
         open_table(tmp_path, as_of="1")
 
 
+def test_a_snapshot_that_is_later_than_the_moment_is_an_error(tmp_path: Path) -> None:
+    run(tmp_path, GOODS, "s:insert{1, 'one'} box.snapshot()")
+    newest = max(tmp_path.glob("*.snap"))
+    for moment in ("1", "{1: 1}", "@1"):
+        with pytest.raises(BoxError, match=f"{newest}: the snapshot is later than"):
+            open_table(newest, as_of=moment)
+    assert rows_of(open_table(newest, as_of="latest")) == [(1, "one")]
+
+
+def test_a_log_file_that_was_collected_meanwhile_is_named(tmp_path: Path) -> None:
+    run(tmp_path, GOODS, "box.snapshot() s:insert{1, 'one'}")
+    table = open_table(tmp_path, as_of="latest")
+    for path in tmp_path.glob("*.xlog"):
+        path.unlink()
+    with pytest.raises(BoxError, match=r"\.xlog: the file is gone: the instance has collected it; load the table anew"):
+        rows_of(table)
+
+
 def test_a_log_with_a_missing_file_is_an_error(tmp_path: Path) -> None:
     run(tmp_path, GOODS)
     for number in range(4):
