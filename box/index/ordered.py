@@ -123,6 +123,14 @@ class OrderedIndex(Index):
     def values_list(self) -> list[Entry]:
         return list(self._tree.values())
 
+    def nodes(self) -> Iterator[Any]:
+        """All nodes of the tree, while it stands still."""
+        nodes = [self._tree]
+        while nodes:
+            node = nodes.pop()
+            nodes += children(node)[0]
+            yield node
+
     def detach(self) -> Any:
         """Become empty at once. Gives the tree with everything that was in it, for `box.index.release`."""
         tree = self._tree

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections.abc import Iterator
 from typing import Any, Final
 
 from BTrees.OOBTree import OOBTree, OOBucket
 from BTrees.QOBTree import QOBTree, QOBucket
+
+from box.index.ordered import OrderedIndex
 
 _NODES: Final = frozenset({OOBTree, OOBucket, QOBTree, QOBucket})
 
@@ -26,6 +29,15 @@ def untrack_nodes(generation: int) -> None:
     for found in gc.get_objects(generation=generation):
         if type(found) in _NODES:
             _untrack(found)
+
+
+def untrack_index(index: OrderedIndex) -> Iterator[None]:
+    """Take the nodes of one index out, a step for every thousand of them. Whoever makes millions of other objects while
+    the collector is paused cannot look for nodes among them."""
+    for number, node in enumerate(index.nodes(), 1):
+        _untrack(node)
+        if number % 1024 == 0:
+            yield
 
 
 def untrack_young_nodes() -> None:

@@ -8,13 +8,11 @@ indexes are built when the snapshot has been read, a slice in every turn of the 
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
-from box.index.untracked import untrack_nodes
 from box.instance.space_load import SpaceLoad
 from box.journal.rows import TupleRun, decode_tuples
 from box.schema.ids import is_system_id
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
 
 ROWS_A_TURN: Final = 256
 """Rows of the log that are executed without giving way."""
-_STEPS_UNTRACKED: Final = 16
-"""Steps after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
 _INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
 
 
@@ -102,10 +98,7 @@ class SnapshotLoader:
         """Everything has been added: go through all the steps. TUPLE_FOUND."""
         while self._loads:
             load = self._loads.pop(next(iter(self._loads)))
-            for number, step in enumerate(load.steps(self._log)):
-                if number % _STEPS_UNTRACKED == 0:
-                    untrack_nodes(0)
-                yield step
+            yield from load.steps(self._log)
 
     async def finish(self) -> None:
         """The same, a step in every turn of the loop."""
@@ -162,15 +155,3 @@ class LogLoader:
                 self._dml.write_at_once(self._ctx, space, request)
             else:
                 await self._dml.execute(self._ctx, space, request)
-
-
-@contextmanager
-def paused_collector() -> Iterator[None]:
-    """Without the cyclic garbage collector: millions of new objects would set it off again and again, for nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -6,9 +6,8 @@ import asyncio
 from typing import Final
 
 from box.errors import BoxError, fiber_is_cancelled
-from box.index.untracked import untrack_young_nodes
 from box.instance.instance_state import InstanceState
-from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader, paused_collector
+from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader
 from box.instance.resources import Resources
 from box.journal.directory import LogFile
 from box.journal.recovery import Recovery
@@ -63,8 +62,7 @@ class LocalRecovery:
         """Read everything; the state stands at the end of what was read. FiberIsCancelled after `stop`."""
         self._is_reading = True
         try:
-            with paused_collector():
-                await self._read_snapshot()
+            await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._read_log()
             self._state.move(self.log.vclock)
@@ -111,12 +109,9 @@ class LocalRecovery:
                         resources.log.verbose(f"skipping a row of type {row.type}")
                 before, count = count, count + sum(len(run.tuples) for run in runs)
                 self._tell_progress(before, count)
-                if before // _PROGRESS != count // _PROGRESS:
-                    untrack_young_nodes()
                 await self._give_way()
             for _ in loader.finishing():
                 await self._give_way()
-            untrack_young_nodes()
 
     async def _read_log(self) -> None:
         count = 0

@@ -11,6 +11,7 @@ from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.index.bulk import SLICE, fill
 from box.index.ordered import OrderedIndex
+from box.index.untracked import untrack_index
 from box.log import Log
 from box.schema.space import Space
 from box.txn.storage import duplicate
@@ -43,6 +44,7 @@ class SpaceLoad:
     def steps(self, log: Log) -> Iterator[None]:
         """The secondary indexes, a slice in every step. TUPLE_FOUND."""
         self._primary.end_load(self._count)
+        yield from untrack_index(self._primary)
         secondary = [index for index in self.space.indexes.values() if index is not self._primary]
         if not secondary:
             return
@@ -56,6 +58,7 @@ class SpaceLoad:
                 pairs += [pair for pair in keyed if pair[0] is not None]  # None: it does not belong to the index
                 yield
             yield from fill(index, pairs, partial(duplicate, index, self.space))
+            yield from untrack_index(index)
         log.info(f"Space '{self.space.name}': done")
 
     def _slices(self) -> Iterator[list[bytes]]:

@@ -15,7 +15,7 @@ from box.data.types import FieldType as T
 from box.index import Index, IndexDef, IteratorType, create_index
 from box.index.ordered import OrderedIndex, children
 from box.index.release import LEAVES_A_TURN, Releaser
-from box.index.untracked import untrack_young_nodes, watch
+from box.index.untracked import untrack_index, watch
 from box.index.view import TupleView, open_view
 
 DEADLINE = 20
@@ -179,5 +179,18 @@ def test_the_garbage_collector_does_not_see_trees() -> None:
     assert nodes == []
     assert leaves
     assert not leaves & {id(found) for found in gc.get_objects()}
-    del index, strings
-    untrack_young_nodes()
+
+
+def test_an_index_is_taken_from_the_garbage_collector() -> None:
+    """All its nodes, a thousand a step."""
+    gc.disable()
+    try:
+        index = filled("unsigned", range(100000))
+        steps = len(list(untrack_index(index)))
+        seen = {id(found) for found in gc.get_objects()}
+        nodes = [id(node) for node in index.nodes()]
+    finally:
+        gc.enable()
+    assert steps == len(nodes) // 1024
+    assert len(nodes) > 2000
+    assert not seen.intersection(nodes)
