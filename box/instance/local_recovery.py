@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final
 
 from box.errors import BoxError, fiber_is_cancelled
@@ -11,12 +12,16 @@ from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader
 from box.instance.resources import Resources
 from box.journal.directory import LogFile
 from box.journal.recovery import Recovery
+from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader
 from box.schema.ids import is_system_id
 from box.wire.constants import RequestType
 
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""
+_TUPLES_A_TURN: Final = 1024
+_SYSTEM_ROWS_A_TURN: Final = 32
+"""Tuples of a snapshot that are taken in without giving way."""
 
 
 class LocalRecovery:
@@ -98,8 +103,8 @@ class LocalRecovery:
             reader.skip_broken(False)
             for runs, others in reader.tuples():
                 for run in runs:
-                    loader.add_run(run, force=force)
-                    if is_system_id(run.space_id):
+                    for part in _parts(run):
+                        loader.add_run(part, force=force)
                         await self._give_way()
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
@@ -109,7 +114,6 @@ class LocalRecovery:
                         resources.log.verbose(f"skipping a row of type {row.type}")
                 before, count = count, count + sum(len(run.tuples) for run in runs)
                 self._tell_progress(before, count)
-                await self._give_way()
             for _ in loader.finishing():
                 await self._give_way()
 
@@ -127,3 +131,10 @@ class LocalRecovery:
                     raise
                 where = f"{{{rows[0].replica_id}: {rows[0].lsn}}}"
                 self._resources.log.error(f"skipping row {where}: {error.message}")
+
+
+def _parts(run: TupleRun) -> Iterator[TupleRun]:
+    """A run in pieces of about a millisecond: a row of a system space defines something, which takes longer."""
+    step = _SYSTEM_ROWS_A_TURN if is_system_id(run.space_id) else _TUPLES_A_TURN
+    for start in range(0, len(run.tuples), step):
+        yield run._replace(tuples=run.tuples[start : start + step])
