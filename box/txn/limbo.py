@@ -32,17 +32,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from box.errors import ErrorCode, client_error
+from box.txn.transaction import NO_LSN, LimboEntry, Transaction
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
-    from box.txn.transaction import Transaction
     from box.wire.messages import SynchroRequest
-
-NO_LSN: Final = -1
-"""The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""
 
 
 class LimboState(Enum):
@@ -52,24 +49,6 @@ class LimboState(Enum):
     WAITING = auto()
     CONFIRMING = auto()
     ROLLING_BACK = auto()
-
-
-class LimboEntry:
-    """One transaction in the queue. `wait_ack`: it is synchronous; the others only wait for those before them."""
-
-    __slots__ = ("lsn", "since", "txn", "wait_ack", "waits")
-
-    def __init__(self, txn: Transaction, wait_ack: bool) -> None:
-        self.txn = txn
-        self.wait_ack = wait_ack
-        self.lsn = NO_LSN
-        self.waits = False
-        """Somebody on this instance waits for the outcome, so the timeout counts."""
-        self.since: float | None = None
-        """The start of the wait, seconds of the loop's clock; None before the WAL write and when nobody waits."""
-
-    def __repr__(self) -> str:
-        return f"<entry {'sync' if self.wait_ack else 'async'} lsn {self.lsn}>"
 
 
 class Decision(NamedTuple):

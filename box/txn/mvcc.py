@@ -1,20 +1,12 @@
 """Versions of tuples: transactions that may yield and do not see each other (`memtx_use_mvcc_engine`).
 
-An index entry is a tuple's bytes as long as everybody sees the same, and a `Slot` while there are several answers:
+An index entry is a tuple's bytes as long as everybody sees the same, and a `Slot` while there are several answers (see
+`box.txn.versions`). A statement writes what a key holds after it, a tuple or None, to the slot of every key that it
+changes, in every index.
 
-```
-Slot    base        the committed value under all of them (None: no tuple)
-        writes      committed, but a read view still needs what is below     ordered by psn
-                    prepared: on the way to the log or in the limbo          ordered by psn
-                    in progress                                              in any order, one sees only one's own
-```
-
-A write says what a key holds after a statement: a tuple, or None. A statement writes to the slot of every key that
-it changes, in every index. The visible value is that of the newest write that the reader may see:
-
-    its own                           always
-    committed                         unless the reader is in a read view that is older
-    prepared                          only to readers inside a transaction, because what they write comes later anyway
+A REPLACE does not care which tuple it replaces, so another one under the same primary key may be prepared, or prepared
+and rolled back, while it is in progress. It comes later anyway: its secondary keys follow then, so that it hides the
+tuple that it replaces now, in every index.
 
 A transaction's reads are remembered: the tuples, and the places where it found none (single keys, ranges up to
 the last key it has read). When a writer is prepared, every other open transaction that has read a value which
@@ -28,17 +20,19 @@ instead of per tuple is this node's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from box.data.codec import unpack
-from box.index import IteratorType, TreeIndex
+from box.index import IteratorType
 from box.index.ordered import OrderedIndex
 from box.index.view import open_view
-from box.txn.storage import TupleStorage
+from box.txn.read_set import Range, ReadSet
+from box.txn.storage import TupleStorage, keys_of
 from box.txn.transaction import TxnState
+from box.txn.versions import Slot, Write
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -46,138 +40,6 @@ if TYPE_CHECKING:
     from box.index.view import TupleView
     from box.schema.space import Space
     from box.txn.transaction import Statement, Transaction
-
-_OPEN: Final = (TxnState.INPROGRESS, TxnState.IN_READ_VIEW)
-
-
-class Write:
-    """The value that one statement leaves in one slot."""
-
-    __slots__ = ("committed", "psn", "slot", "txn", "value")
-
-    def __init__(self, slot: Slot, txn: Transaction, value: bytes | None) -> None:
-        self.slot = slot
-        self.txn = txn
-        self.value = value
-        self.psn = 0
-        self.committed = False
-
-    def __repr__(self) -> str:
-        state = "committed" if self.committed else "prepared" if self.psn else "in progress"
-        return f"<write {self.value!r} {state} by {self.txn.id}>"
-
-
-class Slot:
-    """All answers to one key of one index."""
-
-    __slots__ = ("base", "index", "key", "writes")
-
-    def __init__(self, index: Index, key: SortKey, base: bytes | None) -> None:
-        self.index = index
-        self.key = key
-        self.base = base
-        self.writes: list[Write] = []
-
-    def visible(self, txn: Transaction | None) -> bytes | None:
-        """The value that a reader in this transaction, or outside of any, sees."""
-        for write in reversed(self.writes):
-            if txn is None:
-                if write.committed:
-                    return write.value
-            elif write.txn is txn or (write.psn and (not txn.read_view or write.psn < txn.read_view)):
-                return write.value
-        return self.base
-
-    @property
-    def prepared(self) -> bytes | None:
-        """The newest value that has its place in the order of commits."""
-        for write in reversed(self.writes):
-            if write.psn:
-                return write.value
-        return self.base
-
-    def __repr__(self) -> str:
-        return f"<slot {self.key!r} base {self.base!r} {self.writes}>"
-
-
-class Range:
-    """A part of an index that a transaction has read: from the start of an iteration to the last tuple it took."""
-
-    __slots__ = ("complete", "index", "iterator", "last", "prefix")
-
-    def __init__(self, index: Index, iterator: int, key: list[Any]) -> None:
-        self.index = index
-        self.iterator = iterator
-        self.prefix = _prefix(index, key)
-        self.last: bytes | None = None
-        self.complete = False
-
-    def covers(self, key: SortKey) -> bool:
-        """True if a tuple that appears under this key would have been read."""
-        if not self.complete and self.last is None:
-            return False
-        if not isinstance(self.index, TreeIndex):
-            return True
-        whole = _whole(self.index, key)
-        if not self._matches(whole[: len(self.prefix)]):
-            return False
-        if self.complete:
-            return True
-        assert self.last is not None
-        last = _whole(self.index, self.index.key_of(unpack(self.last)))
-        return whole >= last if IteratorType(self.iterator).is_reverse else whole <= last
-
-    def _matches(self, part: tuple[Any, ...]) -> bool:
-        iterator, prefix = self.iterator, self.prefix
-        if iterator in (IteratorType.EQ, IteratorType.REQ):
-            return part == prefix
-        if iterator in (IteratorType.GE, IteratorType.ALL):
-            return part >= prefix
-        if iterator == IteratorType.LE:
-            return part <= prefix
-        if not prefix:
-            return True  # GT and LT without a key read everything
-        return part > prefix if iterator == IteratorType.GT else part < prefix
-
-
-def _is_bare(index: Index) -> bool:
-    """True if a full key of a TREE index is a bare value and not a tuple (see `box.index.tree`)."""
-    assert isinstance(index, TreeIndex)
-    return len(index.cmp_def) == 1 and not (index.is_unique and index.key_def.is_nullable)
-
-
-def _prefix(index: Index, key: list[Any]) -> tuple[Any, ...]:
-    """A user's key as the beginning of the index's keys."""
-    parts = index.key_def.parse_parts(key)
-    is_one_pair = index.is_unique and index.key_def.is_nullable and len(index.key_def) == 1
-    return parts[0] if is_one_pair and parts else parts
-
-
-def _whole(index: Index, key: SortKey) -> tuple[Any, ...]:
-    """A full key of a TREE index as a tuple of its parts."""
-    return (key,) if _is_bare(index) else key
-
-
-class ReadSet:
-    """Everything that a transaction has read."""
-
-    __slots__ = ("points", "ranges", "tuples")
-
-    def __init__(self) -> None:
-        self.tuples: dict[int, set[bytes]] = {}
-        """By space id."""
-        self.points: set[tuple[Index, SortKey]] = set()
-        """Full keys under which there was nothing."""
-        self.ranges: list[Range] = []
-
-    def has_tuple(self, space_id: int, value: bytes) -> bool:
-        return value in self.tuples.get(space_id, ())
-
-    def has_place(self, index: Index, key: SortKey) -> bool:
-        """True if nothing was found where now something is."""
-        if (index, key) in self.points:
-            return True
-        return any(place.index is index and place.covers(key) for place in self.ranges)
 
 
 class MvccStorage(TupleStorage):
@@ -187,8 +49,10 @@ class MvccStorage(TupleStorage):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: set[Transaction] = set()
-        """Transactions that have read or written and are not prepared."""
+        self._open: dict[Transaction, ReadSet] = {}
+        """Transactions that have read or written and are not prepared, with what they have read."""
+        self._writes: dict[Statement, list[Write]] = {}
+        """Of statements whose outcome is open."""
         self._slots: dict[Index, set[Slot]] = {}
         self._stale: set[Slot] = set()
         """Slots kept only for read views."""
@@ -215,18 +79,9 @@ class MvccStorage(TupleStorage):
         entries = index.scan(iterator, key)
         if txn is None or txn.state is not TxnState.INPROGRESS:
             return _visible_of(entries, txn)
-        place = Range(index, iterator, key)
-        self._reads(txn).ranges.append(place)
-        return self._tracked(entries, txn, place)
-
-    def _tracked(self, entries: Iterator[Any], txn: Transaction, place: Range) -> Iterator[bytes]:
-        assert txn.reads is not None
-        seen = txn.reads.tuples.setdefault(place.index.definition.space_id, set())
-        for found in _visible_of(entries, txn):
-            seen.add(found)
-            place.last = found
-            yield found
-        place.complete = True
+        place, reads = Range(index, iterator, key), self._reads(txn)
+        reads.ranges.append(place)
+        return _tracked(entries, txn, place, reads.tuples.setdefault(index.definition.space_id, set()))
 
     def select(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
@@ -278,49 +133,74 @@ class MvccStorage(TupleStorage):
             yield slot.key, slot.prepared
 
     def _reads(self, txn: Transaction) -> ReadSet:
-        if txn.reads is None:
-            txn.reads = ReadSet()
-            self._open.add(txn)
-        return txn.reads
+        reads = self._open.get(txn)
+        if reads is None:
+            reads = self._open[txn] = ReadSet()
+        return reads
 
     # -- changing
 
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
-        old, new = statement.old, statement.new
-        self._open.add(txn)
-        statement.writes = writes = []
-        indexes = list(space.indexes.values())
+        new, reads = statement.new, self._reads(txn)
+        self._writes[statement] = writes = []
         if new is not None:
-            writes += [self._put(txn, index, key, new) for index, key in zip(indexes, keys, strict=True)]
-        if old is not None:
-            fields = unpack(old)
-            for number, index in enumerate(indexes):
-                key = index.key_of(fields)
-                if new is None or keys[number] != key:
-                    writes.append(self._put(txn, index, key, None))
+            for index, key in zip(space.indexes.values(), keys, strict=True):
+                if key is not None:
+                    writes.append(self._put(txn, statement, index, key, new))
+                    if index.is_unique and index.iid:
+                        reads.points.add((index, key))
+        self._hide_old(txn, statement, space, keys)
 
-    def _put(self, txn: Transaction, index: Index, key: SortKey, value: bytes | None) -> Write:
+    def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[SortKey]) -> None:
+        """The tuple that the statement takes the place of is gone from the keys that the new one does not have."""
+        if statement.old is None:
+            return
+        fields, writes = unpack(statement.old), self._writes[statement]
+        for number, index in enumerate(space.indexes.values()):
+            key = index.key_of(fields)
+            if key is not None and (statement.new is None or keys[number] != key):
+                writes.append(self._put(txn, statement, index, key, None))
+
+    def _put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
         slot = index.find(key)
         if type(slot) is not Slot:
             slot = Slot(index, key, slot)
             index.put(key, slot)
             self._slots.setdefault(index, set()).add(slot)
-        write = Write(slot, txn, value)
-        slot.writes.append(write)
-        if value is not None and index.is_unique and index.iid:
-            self._reads(txn).points.add((index, key))
+        write = Write(slot, txn, statement, value)
+        slot.add(write)
         return write
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
-        assert statement.writes is not None
-        for write in reversed(statement.writes):
+        writes = self._writes.pop(statement)
+        for write in reversed(writes):
             slot = write.slot
-            slot.writes.remove(write)
+            slot.remove(write)
             if write.psn:
                 self._break_readers(txn, slot, write.value, slot.prepared)
                 self._break_views(write.psn)
             self._fold(slot)
-        statement.writes = None
+        if writes[0].psn:
+            self._refresh_replaces(write.slot for write in writes)
+
+    def _refresh_replaces(self, slots: Iterable[Slot]) -> None:
+        """Give replaces in progress another tuple to hide: the one prepared under their primary key has changed."""
+        for slot in [slot for slot in slots if not slot.index.iid]:
+            for write in slot.first_in_progress():
+                statement = write.statement
+                if not statement.requires_old and statement.old != slot.prepared:
+                    self._refresh_old(write.txn, statement, slot.prepared)
+
+    def _refresh_old(self, txn: Transaction, statement: Statement, old: bytes | None) -> None:
+        space, writes = statement.space, self._writes[statement]
+        assert space is not None
+        assert statement.new is not None
+        for write in [write for write in writes if write.value is None]:
+            writes.remove(write)
+            write.slot.remove(write)
+            self._fold(write.slot)
+        statement.old = old
+        self._hide_old(txn, statement, space, keys_of(space, statement.new))
 
     def _break_views(self, psn: int) -> None:
         """A prepared change was rolled back: read views that include it show what never was."""
@@ -332,38 +212,15 @@ class MvccStorage(TupleStorage):
 
     def prepare(self, txn: Transaction) -> None:
         self._leave(txn)
+        slots: dict[Slot, list[Write]] = {}
         for statement in txn.statements:
-            if statement.writes is not None:
-                if statement.new is not None and not statement.requires_old:
-                    self._refresh_old(txn, statement, statement.writes)
-                self._prepare_writes(txn, statement.writes)
-
-    def _prepare_writes(self, txn: Transaction, writes: list[Write]) -> None:
-        for write in writes:
-            slot = write.slot
+            for write in self._writes.get(statement, ()):
+                slots.setdefault(write.slot, []).append(write)
+        for slot, own in slots.items():
             below = slot.prepared
-            slot.writes.remove(write)
-            place = sum(1 for other in slot.writes if other.psn)
-            slot.writes.insert(place, write)
-            write.psn = txn.psn
-            self._break_readers(txn, slot, below, write.value)
-
-    def _refresh_old(self, txn: Transaction, statement: Statement, writes: list[Write]) -> None:
-        """A blind replace comes after another one that was prepared meanwhile: its secondary keys must go, too."""
-        actual = writes[0].slot.prepared
-        if actual == statement.old:
-            return
-        for write in [write for write in writes if write.value is None]:
-            writes.remove(write)
-            write.slot.writes.remove(write)
-            self._fold(write.slot)
-        statement.old = actual
-        if actual is not None:
-            fields = unpack(actual)
-            for write in [write for write in writes if write.value is not None]:
-                key = write.slot.index.key_of(fields)
-                if key != write.slot.key:
-                    writes.append(self._put(txn, write.slot.index, key, None))
+            slot.prepare(own, txn.psn)
+            self._break_readers(txn, slot, below, own[-1].value)
+        self._refresh_replaces(slots)
 
     def _break_readers(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
         """`below` is no longer the newest value under the slot's key, `value` is."""
@@ -373,9 +230,8 @@ class MvccStorage(TupleStorage):
         if isinstance(index, OrderedIndex) and index.listeners:
             index.tell(slot.key, below, value)
         space_id = index.definition.space_id
-        for reader in list(self._open):
-            reads = reader.reads
-            if reads is None or reader is writer or reader.state is not TxnState.INPROGRESS:
+        for reader, reads in self._open.items():
+            if reader is writer or reader.state is not TxnState.INPROGRESS:
                 continue
             if reads.has_tuple(space_id, below) if below is not None else reads.has_place(index, slot.key):
                 self._break(writer, reader)
@@ -389,10 +245,9 @@ class MvccStorage(TupleStorage):
 
     def commit(self, txn: Transaction) -> None:
         for statement in txn.statements:
-            for write in statement.writes or ():
+            for write in self._writes.pop(statement, ()):
                 write.committed = True
                 self._fold(write.slot)
-            statement.writes = None
 
     def forget(self, txn: Transaction) -> None:
         self._leave(txn)
@@ -412,7 +267,7 @@ class MvccStorage(TupleStorage):
                 txn.state = TxnState.CONFLICTED
 
     def _leave(self, txn: Transaction) -> None:
-        self._open.discard(txn)
+        self._open.pop(txn, None)
         if txn.read_view:
             for slot in list(self._stale):
                 self._fold(slot)
@@ -441,6 +296,15 @@ class MvccStorage(TupleStorage):
             index.remove(slot.key)
         else:
             index.put(slot.key, slot.base)
+
+
+def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[bytes]) -> Iterator[bytes]:
+    """The visible tuples of an iteration, noted as they are taken."""
+    for found in _visible_of(entries, txn):
+        seen.add(found)
+        place.last = found
+        yield found
+    place.complete = True
 
 
 def _visible(entry: Any, txn: Transaction | None) -> bytes | None:

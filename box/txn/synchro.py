@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.txn.latch import RWLatch
-from box.txn.limbo import NO_LSN, Decision, Limbo, LimboOutcome
+from box.txn.limbo import Decision, Limbo, LimboOutcome
+from box.txn.transaction import NO_LSN
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry, JournalSink

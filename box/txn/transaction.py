@@ -26,12 +26,13 @@ from box.wire.entry import JournalEntry
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.limbo import LimboEntry
-    from box.txn.mvcc import ReadSet, Write
     from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
 """Statements may nest this deep below the first one: triggers that write from triggers."""
+
+NO_LSN: Final = -1
+"""The lsn of an entry whose WAL write is in progress, and of one that is not synchronous."""
 
 StatementHook = Callable[[], None]
 """Undo or finish of a DDL statement. Must not fail."""
@@ -59,12 +60,12 @@ class Commit(JournalEntry, Pending):
 class Statement:
     """One change of one space. `old` and `new` are the tuples before and after; None where there was or is none.
 
-    `row` is the journal row, None for temporary spaces and before the statement ends. `writes` are the version
-    records of a statement under MVCC. `applied` is the number of the change within the transaction, 0 while the indexes
-    are untouched. `requires_old` says whether the outcome depends on the tuple that was there before.
+    `row` is the journal row, None for temporary spaces and before the statement ends. `applied` is the number of the
+    change within the transaction, 0 while the indexes are untouched. `requires_old` says whether the outcome depends on
+    the tuple that was there before.
     """
 
-    __slots__ = ("applied", "new", "old", "on_commit", "on_rollback", "requires_old", "row", "space", "type", "writes")
+    __slots__ = ("applied", "new", "old", "on_commit", "on_rollback", "requires_old", "row", "space", "type")
 
     def __init__(self, space: Space | None, request_type: int) -> None:
         self.space = space
@@ -74,7 +75,6 @@ class Statement:
         self.row: Row | None = None
         self.applied = 0
         self.requires_old = False
-        self.writes: list[Write] | None = None
         self.on_commit: list[StatementHook] = []
         """Run when the transaction is committed, in the order of the statements."""
         self.on_rollback: list[StatementHook] = []
@@ -117,6 +117,25 @@ class Savepoint:
         return self.length == 0 or txn.statements[self.length - 1] is self.last
 
 
+class LimboEntry:
+    """A transaction's place in the limbo (`box.txn.limbo`). `wait_ack`: it is synchronous; the others only wait for
+    those before them."""
+
+    __slots__ = ("lsn", "since", "txn", "wait_ack", "waits")
+
+    def __init__(self, txn: Transaction, wait_ack: bool) -> None:
+        self.txn = txn
+        self.wait_ack = wait_ack
+        self.lsn = NO_LSN
+        self.waits = False
+        """Somebody on this instance waits for the outcome, so the timeout counts."""
+        self.since: float | None = None
+        """The start of the wait, seconds of the loop's clock; None before the WAL write and when nobody waits."""
+
+    def __repr__(self) -> str:
+        return f"<entry {'sync' if self.wait_ack else 'async'} lsn {self.lsn}>"
+
+
 class Transaction(Commit):
     """An open, committing or finished transaction."""
 
@@ -135,7 +154,6 @@ class Transaction(Commit):
         "on_wal_write",
         "psn",
         "read_view",
-        "reads",
         "state",
         "statements",
         "wait_ack",
@@ -168,7 +186,6 @@ class Transaction(Commit):
         """Place in the order of prepared transactions, 0 before that."""
         self.read_view = 0
         """With IN_READ_VIEW: changes with this psn and later ones are invisible."""
-        self.reads: ReadSet | None = None
         self.force_async = False
         """Never wait in the limbo: rows of a snapshot are confirmed already."""
         self.wait_sync = False

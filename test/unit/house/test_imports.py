@@ -56,12 +56,6 @@ RINGS = {
         "box.iproto.plans",
         "box.iproto.server",
     },
-    "A transaction carries its place in the limbo and its versions, which point back at it.": {
-        "box.txn.limbo",
-        "box.txn.mvcc",
-        "box.txn.storage",
-        "box.txn.transaction",
-    },
     "The runtime makes the binding of `fiber`, which calls the runtime.": {"lua.bindings.fiber", "lua.runtime"},
 }
 """Modules of one part that name each other in a circle, some for annotations only, by the reason why they stay."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError
-from box.txn.limbo import NO_LSN, Decision, Limbo, LimboEntry, LimboOutcome, LimboState
+from box.txn.limbo import Decision, Limbo, LimboOutcome, LimboState
+from box.txn.transaction import NO_LSN, LimboEntry
 from box.wire.constants import RequestType
 from box.wire.messages import SynchroRequest
 
