@@ -190,7 +190,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
         values = unpack(bytes((0x80 | count,)) + body[pos:])
     except (IndexError, BoxError):
         return None
-    key_values, ops = values.get(0x20), values.get(0x21, _EMPTY)
+    key_values, ops = values.get(0x20), values.get(0x21) if request_type == UPDATE else _EMPTY
     if type(key_values) is not list or type(ops) is not list or len(values) != count:
         return None
     return space_id, Request(request_type, b"", key_values, ops, index_id, index_base, row)

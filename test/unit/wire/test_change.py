@@ -6,7 +6,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from box.data.codec import pack
@@ -77,6 +77,7 @@ def outcome(decode: Any, kind: int, body: bytes) -> Any:
 
 @settings(max_examples=400)
 @given(bodies())
+@example((UPDATE, b"\x83\x10\x00\x20\x90\x15\x00"))
 def test_the_quick_reader_agrees_with_the_careful_one(case: tuple[int, bytes]) -> None:
     """What it takes it understands in the same way; only the inside of a stored tuple is not its business."""
     kind, body = case
