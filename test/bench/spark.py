@@ -104,7 +104,8 @@ class Memory:
         while not self._stop.wait(0.05):
             for process in psutil.Process().children(recursive=True):
                 try:
-                    if "java" not in process.name():
+                    # Before it runs Python, a child of Java's is a copy of Java under the name of a thread.
+                    if process.name().startswith("python"):
                         self.peak = max(self.peak, process.memory_info().rss)
                 except psutil.Error:
                     continue
