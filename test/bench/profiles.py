@@ -128,7 +128,7 @@ def _program(is_whole: bool, stats: str, arguments: Sequence[str]) -> None:
     profiler = cProfile.Profile()
     if is_whole:
         profiler.enable()
-    import box.embed
+    import box.embed.lua_instance
     from console.cli import main
     from lua.runtime import Runtime
 
@@ -139,7 +139,7 @@ def _program(is_whole: bool, stats: str, arguments: Sequence[str]) -> None:
             self.bind("start_profiler", lambda: None if is_whole else profiler.enable())
             super()._boot()
 
-    box.embed.Runtime = Profiled  # type: ignore[misc]
+    box.embed.lua_instance.Runtime = Profiled  # type: ignore[misc]
     try:
         main(list(arguments))
     finally:

@@ -1,0 +1,30 @@
+"""Nodes inside a Python program: `from box import Node`.
+
+    async with Node("data", listen=3301) as node:
+        goods = await node.schema.create_space("goods", format=[("id", "unsigned"), ("name", "string")])
+        await goods.create_index("pk")
+        async with node.transaction():
+            await goods.insert({"id": 1, "name": "pear"})
+        await goods.get(1)          # goods(id=1, name='pear')
+
+```
+LuaInstance   lua_instance.py        an instance and its Lua runtime: consoles and the command line use it
+Node          embedded_node.py       the same for programs: an asynchronous context manager with Python values
+Spaces, ...   handles.py             spaces and their indexes, each with all requests
+TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
+NamedRow      named_rows.py          tuples as they are given to the program
+```
+
+Several nodes may live in one process and on one loop. `box.sync` has the same for programs without a loop.
+"""
+
+from __future__ import annotations
+
+from box.embed.embedded_node import Node
+from box.embed.handles import IndexHandle, SpaceHandle
+from box.embed.lua_instance import LuaInstance
+from box.embed.named_rows import NamedRow
+from box.embed.transaction_block import TransactionBlock
+from box.errors import BoxError
+
+__all__ = ["BoxError", "IndexHandle", "LuaInstance", "NamedRow", "Node", "SpaceHandle", "TransactionBlock"]

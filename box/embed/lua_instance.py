@@ -1,0 +1,98 @@
+"""An instance joined with a Lua runtime of its own: consoles, the command line and embedded nodes are built on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any
+
+from box.data.codec import pack
+from box.instance.node import Instance
+from box.log import Level
+from box.session import Context
+from lua.bindings.box import BoxBindings
+from lua.bindings.modules import bind_modules
+from lua.runtime import Runtime
+
+_LEVELS = {
+    "crit": Level.CRIT,
+    "error": Level.ERROR,
+    "warn": Level.WARN,
+    "info": Level.INFO,
+    "debug": Level.DEBUG,
+}
+
+
+_NAME_OF_FIBER = b"""
+    local fiber = require('fiber')
+    return function(id)
+        local found = fiber.find(id)
+        return found and found:name() or 'lua'
+    end
+"""
+
+
+class LuaInstance:
+    """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
+
+    `directory` is where the node's files are, None for a node in memory; `write` takes what Lua prints, `on_exit` the
+    code of `os.exit()`.
+    """
+
+    def __init__(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        flavour: str | None = None,
+        write: Callable[[bytes], None] | None = None,
+        on_exit: Callable[[int], None] | None = None,
+        node: Instance | None = None,
+    ) -> None:
+        self.loop = loop or asyncio.get_running_loop()
+        self.node = node or Instance(directory, loop=self.loop)
+        self.runtime = Runtime(
+            self.loop,
+            flavour=flavour,
+            new_context=self.node.new_context,
+            end_context=self._end_context,
+            log=self._log,
+            write=write,
+            on_exit=on_exit,
+            clock=self.node.clock,
+            monotonic=self.node.monotonic,
+            fiber_round=self.node.round,
+        )
+        bind_modules(self.runtime, self.node)
+        self.box = BoxBindings(self.runtime, self.node)
+        self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")
+        self.node.log.fiber = self._current_fiber
+
+    def _current_fiber(self) -> tuple[int, str]:
+        """Id and name for the log of what is at work: a Lua fiber, or a task of the node such as an applier's."""
+        fiber_id = self.runtime.fiber_id
+        if fiber_id and not self.runtime.closed:
+            (found,) = self.runtime.invoke_now(self._name_of_fiber, fiber_id)
+            return fiber_id, found.decode("utf-8", "replace") if isinstance(found, bytes) else "lua"
+        task = asyncio.current_task(self.loop) if asyncio._get_running_loop() is self.loop else None
+        name = "main" if task is None or task.get_name().startswith("Task-") else task.get_name()
+        return 1, name
+
+    def _log(self, level: str, text: str) -> None:
+        self.node.log.say(_LEVELS[level], text)
+
+    def _end_context(self, ctx: Context) -> None:
+        """A fiber has ended: an open transaction ends with it, and its session if it had one of its own."""
+        self.node.txns.fiber_stopped(ctx)
+        if ctx.session.type == "background":
+            self.node.sessions.by_id.pop(ctx.session.id, None)
+
+    async def configure(self, options: Mapping[str, Any]) -> None:
+        """`box.cfg` from Python; the table `box` follows."""
+        await self.runtime.eval(b"box.cfg((...))", pack([dict(options)]), self.node.new_context())
+
+    async def stop(self) -> None:
+        """Stop the node, then Lua. Acknowledged changes are on disk; nothing is left behind."""
+        await self.node.close()
+        await self.runtime.close()

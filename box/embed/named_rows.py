@@ -1,0 +1,176 @@
+"""Tuples as Python programs see them, and what programs give in their place.
+
+```
+MessagePack     read as        given as
+array (tuple)   NamedRow       list, tuple, NamedRow, or a dict by the names of the space's format
+string          str            str
+binary          bytes          bytes, bytearray, memoryview
+integer         int            int from -2^63 to 2^64-1
+float, bool     float, bool    float, bool
+decimal, UUID   Decimal, UUID  Decimal of at most 38 digits, UUID
+array, map      list, dict     list, tuple, dict
+```
+
+The peer's 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+_INTEGERS: Final = range(-(2**63), 2**64)
+
+
+class NamedRow(tuple[Any, ...]):
+    """A tuple of a space: a Python tuple whose fields have the names of the space's format.
+
+    `row.name` and `row["name"]` are a field by name, `row[0]` by place, counted from 0. A field that the tuple leaves
+    out is None by name. Names that Python or `tuple` uses for something else (`count`, `class`) work in brackets only.
+    A row is equal to a tuple or a list of the same values. Rows can be pickled and hashed, the latter as tuples.
+    """
+
+    __slots__ = ()
+    _space: ClassVar[str] = ""
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def _asdict(self) -> dict[str, Any]:
+        """The fields that have names, by name; those that the tuple leaves out are None."""
+        return {name: self[name] for name in self._fields}
+
+    def __getitem__(self, place: Any) -> Any:
+        if type(place) is not str:
+            return tuple.__getitem__(self, place)
+        try:
+            number = self._fields.index(place)
+        except ValueError:
+            raise KeyError(place) from None
+        return tuple.__getitem__(self, number) if number < len(self) else None
+
+    def __eq__(self, other: object) -> bool:
+        return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._space, self._fields, tuple(self))
+
+    def __repr__(self) -> str:
+        if not self._fields:
+            return tuple.__repr__(self)
+        named = [f"{name}={value!r}" for name, value in zip(self._fields, self, strict=False)]
+        return f"{self._space}({', '.join(named + [repr(value) for value in self[len(named) :]])})"
+
+
+def _restored(space: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> NamedRow:
+    return row_type(space, fields)(values)
+
+
+def _getter(number: int) -> Callable[[NamedRow], Any]:
+    def get(row: NamedRow) -> Any:
+        return tuple.__getitem__(row, number) if number < len(row) else None
+
+    return get
+
+
+@lru_cache(maxsize=4096)
+def row_type(space: str, fields: tuple[str, ...]) -> type[NamedRow]:
+    """The class of the rows of a space with a format of these names."""
+    members: dict[str, Any] = {"__slots__": (), "_space": space, "_fields": fields}
+    for number, name in enumerate(fields):
+        if name.isidentifier() and not (iskeyword(name) or name.startswith("_") or hasattr(NamedRow, name)):
+            members[name] = property(_getter(number), doc=f"Field {number} of the format.")
+    return type("NamedRow", (NamedRow,), members)
+
+
+class RowCodec:
+    """Rows of one space, from and to MessagePack, by the format that the space has now."""
+
+    __slots__ = ("_definition", "_space", "type")
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._definition: Any = None
+        self.type: type[NamedRow] = NamedRow
+
+    def _refresh(self) -> None:
+        definition = self._space.definition
+        if definition is not self._definition:
+            self._definition = definition
+            self.type = row_type(definition.name, tuple(field.name or "" for field in definition.fields))
+
+    def decode(self, raw: bytes) -> NamedRow:
+        """A stored tuple."""
+        self._refresh()
+        return self.type(unpack(raw))
+
+    def encode(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
+        """Pack a row that the program gives.
+
+        NO_SUCH_FIELD_NAME_IN_SPACE for a name that the format lacks, and as `encode_values`.
+        """
+        return encode_values(self._by_name(row) if isinstance(row, Mapping) else list(row))
+
+    def _by_name(self, row: Mapping[str, Any]) -> list[Any]:
+        """The values in the order of the format; fields left out are None, those at the end are not stored."""
+        self._refresh()
+        names = self.type._fields
+        for name in row:
+            if name not in names:
+                raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, self._space.name)
+        values = [row.get(name) for name in names]
+        given = [number for number, name in enumerate(names, 1) if name in row]
+        return values[: given[-1] if given else 0]
+
+
+def encode_values(values: list[Any]) -> bytes:
+    """An array of Python values as MessagePack. UNSUPPORTED (points in time), ILLEGAL_PARAMS (an integer of more than
+    64 bits, any other type)."""
+    try:
+        return pack(values)
+    except BoxError as error:
+        if error.code != ErrorCode.PROC_RET:
+            raise
+        raise _refusal(values) or error from None
+
+
+def explained(error: BoxError, values: list[Any]) -> BoxError:
+    """The error of a request that was given `values`: if one of them has no MessagePack form, the one that says so."""
+    return (_refusal(values) if error.code == ErrorCode.PROC_RET else None) or error
+
+
+def _refusal(value: Any) -> BoxError | None:
+    """The error of the first value inside `value` that cannot be stored."""
+    if isinstance(value, _TIMES):
+        return unsupported("Tarantool 2.8", f"values of type {type(value).__name__}")
+    if isinstance(value, Mapping):
+        return _first_refusal([*value.keys(), *value.values()])
+    if isinstance(value, (list, tuple)):
+        return _first_refusal(value)
+    if isinstance(value, int) and value not in _INTEGERS:
+        return illegal_params(f"the integer {value} is out of range, from -2^63 to 2^64-1 is expected")
+    try:
+        pack(value)
+    except BoxError as error:
+        if error.code != ErrorCode.PROC_RET:
+            return error
+        return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
+    return None
+
+
+def _first_refusal(values: Sequence[Any]) -> BoxError | None:
+    return next((refusal for value in values if (refusal := _refusal(value)) is not None), None)

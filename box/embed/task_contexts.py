@@ -1,0 +1,190 @@
+"""The context in which a call of the embedding program runs: whose transaction is it part of?
+
+```
+called in                                         context
+a function or trigger that Lua or a write called  that of the fiber or the write
+a task that has a transaction open                the transaction's
+anything else                                     a new one: the call is a transaction of its own
+another thread than the node's                    RuntimeError
+```
+
+Without versions of tuples (`memtx_use_mvcc_engine`) others would see what an open transaction has changed, so its task
+must not give way: the loop then calls back before it runs anybody else, and the changes are undone at that moment
+(`TransactionManager.on_yield`), as the peer does with a fiber that yields.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from box.errors import ErrorCode, client_error, fiber_is_cancelled, unsupported
+from box.session import Context, Session
+
+if TYPE_CHECKING:
+    from box.errors import BoxError
+    from box.instance.node import Instance
+    from box.txn.transaction import Transaction
+
+T = TypeVar("T")
+
+
+class TaskTransaction:
+    """A transaction that a task has open."""
+
+    __slots__ = ("ctx", "error", "task", "txn", "watch")
+
+    def __init__(self, ctx: Context, txn: Transaction, task: asyncio.Task[Any]) -> None:
+        self.ctx = ctx
+        self.txn = txn
+        self.task = task
+        self.watch: asyncio.Handle | None = None
+        self.error: BoxError | None = None
+        """The reason of an end that was not its task's doing."""
+
+    @property
+    def is_open(self) -> bool:
+        """False once it was committed or rolled back."""
+        return self.ctx.txn is self.txn
+
+
+class TaskContexts:
+    """See the module's text. One for each time that a node runs."""
+
+    def __init__(self, node: Instance) -> None:
+        self._node = node
+        self._loop = node.loop
+        self._session: Session = node.new_context().session
+        self._thread = threading.get_ident()
+        self._open: dict[asyncio.Task[Any], TaskTransaction] = {}
+        self._inside: Context | None = None
+
+    def current(self, caller: str) -> Context:
+        """The context of one call. RuntimeError in another thread than the node's."""
+        if threading.get_ident() != self._thread:
+            remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
+            raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
+        if self._inside is not None:
+            return self._inside
+        if self._open:
+            own = self._look_at_open()
+            if own is not None:
+                return own.ctx
+        return Context(self._session)
+
+    def new(self) -> Context:
+        """A context for a line of execution of its own."""
+        return Context(self._session)
+
+    # -- transactions of tasks
+
+    def begin(self) -> TaskTransaction:
+        """Open a transaction for the current task. ACTIVE_TRANSACTION, UNSUPPORTED (the loop)."""
+        ctx = self.current("transaction()")
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("transaction() is used outside of a task")
+        if ctx.txn is not None:
+            raise client_error(ErrorCode.ACTIVE_TRANSACTION)
+        if not self._node.tuples.allows_yield and self._inside is None:
+            _queue_of(self._loop)
+        opened = TaskTransaction(ctx, self._node.txns.begin(ctx), task)
+        if self._inside is None:
+            self._open[task] = opened
+        return opened
+
+    def end(self, opened: TaskTransaction) -> None:
+        """The transaction is over, or is about to be committed."""
+        self._open.pop(opened.task, None)
+        if opened.watch is not None:
+            opened.watch.cancel()
+            opened.watch = None
+
+    def stop(self) -> None:
+        """Roll back what is open."""
+        for opened in list(self._open.values()):
+            self.end(opened)
+            if opened.is_open:
+                opened.error = fiber_is_cancelled()
+                self._node.txns.fiber_stopped(opened.ctx)
+
+    def _look_at_open(self) -> TaskTransaction | None:
+        """The transaction of the current task. Those of others have waited, if they must not."""
+        task = asyncio.current_task()
+        own = self._open.get(task) if task is not None else None
+        if not self._node.tuples.allows_yield:
+            for opened in self._open.values():
+                if opened is not own:
+                    self._node.txns.on_yield(opened.ctx)
+            if own is not None and own.watch is None:
+                own.watch = self._call_first(lambda: self._yielded(own))
+        return own
+
+    def _yielded(self, opened: TaskTransaction) -> None:
+        opened.watch = None
+        self._node.txns.on_yield(opened.ctx)
+
+    def _call_first(self, callback: Callable[[], None]) -> asyncio.Handle:
+        """Have the loop call back before it runs anything else."""
+        handle = asyncio.Handle(callback, (), self._loop)
+        _queue_of(self._loop).appendleft(handle)
+        return handle
+
+    # -- calls from inside a fiber or a write
+
+    def run_inside(self, ctx: Context, function: Callable[..., T], *args: Any) -> T:
+        """Call a function for the line of execution of `ctx`."""
+        previous, self._inside = self._inside, ctx
+        try:
+            return function(*args)
+        finally:
+            self._inside = previous
+
+    async def drive_inside(self, ctx: Context, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine for the line of execution of `ctx`, which gives way whenever the coroutine waits."""
+        result: T = await _SteppedCoroutine(self, ctx, work)
+        return result
+
+
+class _SteppedCoroutine:
+    """Awaits a coroutine step by step."""
+
+    def __init__(self, contexts: TaskContexts, ctx: Context, work: Coroutine[Any, Any, Any]) -> None:
+        self._contexts = contexts
+        self._ctx = ctx
+        self._work = work
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        step = _sender(self._work, None)
+        while True:
+            try:
+                waited_for = self._contexts.run_inside(self._ctx, step)
+            except StopIteration as end:
+                return end.value
+            self._contexts._node.txns.on_yield(self._ctx)
+            try:
+                value = yield waited_for
+            except BaseException as error:
+                step = _thrower(self._work, error)
+            else:
+                step = _sender(self._work, value)
+
+
+def _sender(work: Coroutine[Any, Any, Any], value: Any) -> Callable[[], Any]:
+    return lambda: work.send(value)
+
+
+def _thrower(work: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[], Any]:
+    return lambda: work.throw(error)
+
+
+def _queue_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
+    """The handles that a loop of asyncio is about to run. UNSUPPORTED for a loop of another kind."""
+    queue = getattr(loop, "_ready", None)
+    if not isinstance(queue, deque):
+        name = type(loop).__module__.partition(".")[0]
+        raise unsupported(f"The event loop of {name}", "transactions without memtx_use_mvcc_engine")
+    return queue

@@ -1,0 +1,137 @@
+"""Transactions of the embedding program: `async with node.transaction() as tx`."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from box.embed.handles import Spaces
+from box.errors import ErrorCode, client_error
+
+if TYPE_CHECKING:
+    from box.embed.embedding import Embedding
+    from box.embed.task_contexts import TaskTransaction
+    from box.session import Context
+    from box.txn.transaction import Savepoint
+
+
+class SavepointBlock:
+    """A place in a transaction to which it can be rolled back.
+
+    As a context manager (`with tx.savepoint():`) it rolls back to itself when the block raises, and passes the error
+    on.
+    """
+
+    def __init__(self, transaction: TransactionBlock, savepoint: Savepoint) -> None:
+        self._transaction = transaction
+        self._savepoint = savepoint
+
+    def rollback(self) -> None:
+        """Undo the statements after this place. NO_TRANSACTION, NO_SUCH_SAVEPOINT (undone itself before)."""
+        self._transaction._rollback_to(self._savepoint)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and self._transaction.is_open:
+            self.rollback()
+
+
+class TransactionBlock:
+    """`async with node.transaction() as tx`: the statements of the block are done together or not at all.
+
+    The transaction belongs to the task that opens it: every request of that task, through `node.space`, `tx.space`,
+    `node.eval` or `node.call`, is part of it. Requests of other tasks are not; `tx` itself refuses them with
+    RuntimeError. A transaction inside another one is refused with ACTIVE_TRANSACTION.
+
+    The end of the block commits and waits until the log has it (and a quorum, for synchronous spaces); an exception
+    rolls back and is passed on.
+
+    Isolation: with `memtx_use_mvcc_engine` a transaction sees one state of the data, may wait for anything, and fails
+    with TRANSACTION_CONFLICT if somebody has changed what it read. Without, it must not wait for anything but its own
+    requests: whatever else its task awaits undoes it at that moment, and the commit raises TRANSACTION_YIELD. Others
+    never see what is not committed, in both cases. The latter needs a loop of asyncio; with another one (uvloop) it is
+    UNSUPPORTED.
+    """
+
+    def __init__(self, embedding: Embedding) -> None:
+        self._embedding = embedding
+        self._opened: TaskTransaction | None = None
+        self.space = Spaces(embedding, self._context)
+        """As `node.space`, for the task of the transaction only."""
+
+    @property
+    def is_open(self) -> bool:
+        """True between the begin and the commit or rollback."""
+        return self._opened is not None and self._opened.is_open
+
+    async def __aenter__(self) -> Self:
+        if self._opened is not None:
+            raise RuntimeError("a transaction block is entered twice: ask for another one with transaction()")
+        self._opened = self._embedding.contexts.begin()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        opened = self._opened
+        assert opened is not None
+        if not opened.is_open:
+            self._end(opened)
+            if error is None and opened.error is not None:
+                raise opened.error
+        elif error is None:
+            await self.commit()
+        else:
+            self._end(opened)
+            self._embedding.core.txns.fiber_stopped(opened.ctx)
+
+    def _end(self, opened: TaskTransaction) -> None:
+        if self._embedding.is_running:
+            self._embedding.contexts.end(opened)
+
+    def _own(self, caller: str) -> TaskTransaction:
+        """The transaction, for its task. RuntimeError for others, NO_TRANSACTION if it is over."""
+        opened = self._opened
+        if opened is None:
+            raise client_error(ErrorCode.NO_TRANSACTION)
+        if asyncio.current_task() is not opened.task:
+            owner = opened.task.get_name()
+            raise RuntimeError(f"{caller} is used outside of the task {owner!r}, to which its transaction belongs")
+        if opened.error is not None:
+            raise opened.error
+        if not opened.is_open:
+            raise client_error(ErrorCode.NO_TRANSACTION)
+        return opened
+
+    def _context(self, caller: str) -> Context:
+        self._own(caller)
+        return self._embedding.new_context(caller)
+
+    async def commit(self) -> None:
+        """Commit before the end of the block; what the block does then is not part of the transaction.
+
+        NO_TRANSACTION, TRANSACTION_YIELD, TRANSACTION_CONFLICT, WAL_IO, SYNC_ROLLBACK, SYNC_QUORUM_TIMEOUT.
+        """
+        opened = self._own("commit()")
+        self._end(opened)
+        pending = self._embedding.core.txns.commit(opened.ctx)
+        if pending is not None:
+            await pending.wait()
+
+    async def rollback(self) -> None:
+        """Roll back before the end of the block; what the block does then is not part of the transaction."""
+        opened = self._own("rollback()")
+        self._end(opened)
+        self._embedding.core.txns.rollback(opened.ctx)
+
+    def savepoint(self) -> SavepointBlock:
+        """Mark this place in the transaction."""
+        return SavepointBlock(self, self._embedding.core.txns.savepoint(self._own("savepoint()").ctx))
+
+    def _rollback_to(self, savepoint: Savepoint) -> None:
+        self._embedding.core.txns.rollback_to_savepoint(self._own("rollback() to a savepoint").ctx, savepoint)
