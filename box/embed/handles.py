@@ -88,8 +88,8 @@ class SpaceHandle:
         """At most `limit` tuples by a (partial) key, without the first `offset`, as they are at the call.
 
         `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in either case; a
-        HASH index knows EQ, ALL and GT. ITERATOR_TYPE. Others have their turn while a long result is put together
-        (with `memtx_use_mvcc_engine`: once it is read).
+        HASH index knows EQ, ALL and GT. ITERATOR_TYPE.Others have their turn while a long
+        result is put together, but not inside a transaction.
         """
         return await self._requests.select(index, key, iterator, offset, limit)
 
@@ -98,11 +98,10 @@ class SpaceHandle:
     ) -> AsyncIterator[NamedRow]:
         """`async for row in space.pairs(...)`: the tuples that `select` gives, without a list of them all.
 
-        Tuples are read some hundreds at a time, and others have their turn in between. The loop sees changes ahead of
-        what it has read and none behind that: a tuple that stays in its place is given exactly once, one that is added
-        or moved ahead is given, one that is removed ahead is not. Inside a transaction without
-        `memtx_use_mvcc_engine`, which must not give way, nobody else has a turn. NO_SUCH_SPACE if the space is dropped
-        meanwhile, NO_SUCH_INDEX_ID for its index; ILLEGAL_PARAMS if the index is rebuilt.
+        Tuples are read some hundreds at a time, and others have their turn in between. The tuples are those of the
+        first step, whatever is changed or dropped meanwhile. Inside a transaction they are those that the transaction
+        sees, its own changes on the way included; without `memtx_use_mvcc_engine`, where it must not give way, nobody
+        else has a turn then. LOADING if the node stops meanwhile.
         """
         return self._requests.pairs(index, key, iterator)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from box.embed.named_rows import NamedRow, encode_values, explained
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
-from box.index.view import open_view
 from box.txn.pending import Pending
 from box.wire.change import Request
 
@@ -100,55 +99,47 @@ class Requests:
     ) -> list[NamedRow]:
         ctx, space, values = self._context(), self.space, key_values(key)
         kind, iid = iterator_type(iterator, values), self.iid(index, space)
-        reads = self._embedding.core.dml.reads
-        may_wait = not self._is_held(ctx)
-        if limit > _CHUNK and may_wait and space.is_plain and not self._embedding.core.tuples.allows_yield:
-            return await self._select_slowly(ctx, space, (iid, kind, values), offset, limit)
-        raws = reads.select(ctx, space, iid, kind, offset, limit, values)
+        reads, decode = self._embedding.core.dml.reads, self._embedding.codec(space).decode
+        if ctx.txn is not None:
+            return [*map(decode, reads.select(ctx, space, iid, kind, offset, limit, values))]
+        first = reads.select(ctx, space, iid, kind, offset, min(limit, _CHUNK), values)
+        if limit <= _CHUNK or len(first) < _CHUNK:
+            return [*map(decode, first)]
         rows: list[NamedRow] = []
-        decode = self._embedding.codec(space).decode
-        for start in range(0, len(raws), _CHUNK):
-            if start and may_wait:
-                await asyncio.sleep(0)
-            rows += map(decode, raws[start : start + _CHUNK])
-        return rows
-
-    async def _select_slowly(
-        self, ctx: Context, space: Space, scan: tuple[int, IteratorType, list[Any]], offset: int, limit: int
-    ) -> list[NamedRow]:
-        """A long result, from a view: the state at the call, while others have their turns."""
-        iid, kind, values = scan
-        # The checks and the counter of a select.
-        self._embedding.core.dml.reads.select(ctx, space, iid, kind, 0, 0, values)
-        index = space.index(iid)
-        view = open_view(index, (), index.cursor(kind, values))
-        rows: list[NamedRow] = []
-        decode = self._embedding.codec(space).decode
+        view = reads.view(ctx, space, iid, kind, values)
         try:
             while len(rows) < limit and (raws := view.fetch(_CHUNK)):
-                skipped = min(offset, len(raws))
-                offset -= skipped
-                rows += map(decode, raws[skipped : skipped + limit - len(rows)])
-                if len(raws) < _CHUNK:
-                    continue
+                rows += map(decode, raws[offset : offset + limit - len(rows)])
+                offset = max(0, offset - len(raws))
                 await asyncio.sleep(0)
         finally:
             view.close()
         return rows
 
-    async def pairs(self, index: str | int, key: Any, iterator: str | IteratorType | None) -> AsyncIterator[NamedRow]:
+    async def pairs(
+        self, index: str | int, key: Any, iterator: str | IteratorType | None
+    ) -> AsyncGenerator[NamedRow, None]:
         ctx, space, values = self._context(), self.space, key_values(key)
         kind, iid = iterator_type(iterator, values), self.iid(index, space)
-        may_wait = not self._is_held(ctx)
-        core = self._embedding.core
-        rows = core.dml.reads.cursor(ctx, space, iid, kind, values)
-        scanned, decode = space.index(iid), self._embedding.codec(space).decode
-        while chunk := list(islice(rows, _CHUNK)):
-            for raw in chunk:
-                yield decode(raw)
-            if may_wait:
+        reads, decode = self._embedding.core.dml.reads, self._embedding.codec(space).decode
+        if ctx.txn is not None:
+            rows, scanned = reads.cursor(ctx, space, iid, kind, values), space.index(iid)
+            while chunk := list(islice(rows, _CHUNK)):
+                for raw in chunk:
+                    yield decode(raw)
+                if self._embedding.core.tuples.allows_yield:
+                    await asyncio.sleep(0)
+                self._check_same(space, scanned)
+            return
+        view = reads.view(ctx, space, iid, kind, values)
+        try:
+            while raws := view.fetch(_CHUNK):
+                for raw in raws:
+                    yield decode(raw)
                 await asyncio.sleep(0)
-            self._check_same(space, scanned)
+                self._embedding.new_context(f"pairs() of space {self.name!r}")
+        finally:
+            view.close()
 
     def _check_same(self, space: Space, index: Index) -> None:
         """Refuse to go on with a space or an index that is not what it was."""
@@ -179,10 +170,6 @@ class Requests:
     def size(self, index: str | int = 0) -> int:
         ctx, space = self._context(), self.space
         return self._embedding.core.dml.reads.len(ctx, space, self.iid(index, space))
-
-    def _is_held(self, ctx: Context) -> bool:
-        """Whether the call must not give way: a wait would undo its transaction."""
-        return ctx.txn is not None and not self._embedding.core.tuples.allows_yield
 
     def _row(self, space: Space, raw: bytes | None) -> NamedRow | None:
         return None if raw is None else self._embedding.codec(space).decode(raw)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from box import Node, embed
+from box import Node
+from box.embed import space_requests
 
 DEADLINE = 60
 COUNT = 3000
@@ -17,7 +18,7 @@ COUNT = 3000
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many slices of few tuples."""
-    monkeypatch.setattr(embed, "_SLICE", 16)
+    monkeypatch.setattr(space_requests, "_CHUNK", 16)
 
 
 def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
