@@ -13,6 +13,9 @@ Node          embedded_node.py       the same for programs: an asynchronous cont
 Spaces, ...   handles.py             spaces and their indexes, each with all requests
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
 NamedRow      named_rows.py          tuples as they are given to the program
+SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions
+Change, ...   change_stream.py       watching a space
+callables.py, declarations.py        Python functions and triggers that the instance calls
 ```
 
 Several nodes may live in one process and on one loop. `box.sync` has the same for programs without a loop.
@@ -20,11 +23,28 @@ Several nodes may live in one process and on one loop. `box.sync` has the same f
 
 from __future__ import annotations
 
+from box.embed.callables import SessionInfo
+from box.embed.change_stream import Change, ChangesLost, ChangeStream
 from box.embed.embedded_node import Node
 from box.embed.handles import IndexHandle, SpaceHandle
 from box.embed.lua_instance import LuaInstance
 from box.embed.named_rows import NamedRow
+from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
 from box.embed.transaction_block import TransactionBlock
 from box.errors import BoxError
 
-__all__ = ["BoxError", "IndexHandle", "LuaInstance", "NamedRow", "Node", "SpaceHandle", "TransactionBlock"]
+__all__ = [
+    "BoxError",
+    "Change",
+    "ChangeStream",
+    "ChangesLost",
+    "GrantedPrivilege",
+    "IndexHandle",
+    "LuaInstance",
+    "NamedRow",
+    "Node",
+    "SchemaRequests",
+    "SessionInfo",
+    "SpaceHandle",
+    "TransactionBlock",
+]

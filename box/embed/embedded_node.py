@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from box.embed.declarations import Declarations
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
 from box.embed.lua_instance import LuaInstance
+from box.embed.schema_requests import SchemaRequests
 from box.embed.task_contexts import TaskContexts
 from box.embed.transaction_block import TransactionBlock
 from box.errors import ErrorCode, client_error
+
+if TYPE_CHECKING:
+    from box.embed.callables import PythonFunction
+    from box.embed.declarations import NodeTrigger
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Node(Embedding):
@@ -25,8 +33,13 @@ class Node(Embedding):
     def __init__(self, directory: str | PathLike[str] | None = None, **options: Any) -> None:
         super().__init__()
         self._directory = directory
+        self._is_stopping = False
         self._options = options
+        self._declarations = Declarations(self)
         self.space = Spaces(self)
+        """The spaces by name: `node.space["goods"]`."""
+        self.schema = SchemaRequests(self)
+        """Makes and lists spaces, users, roles, grants and functions."""
 
     async def start(self) -> None:
         """Start the node; `async with` does it."""
@@ -34,12 +47,15 @@ class Node(Embedding):
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
         instance = LuaInstance(self._directory)
         try:
+            self._declarations.apply(instance)
+            self._contexts = TaskContexts(instance.node)
             await instance.configure(self._options)
         except BaseException:
+            self._contexts = None
+            self._declarations.release()
             await instance.stop()
             raise
         self._instance = instance
-        self._contexts = TaskContexts(instance.node)
 
     async def stop(self) -> None:
         """Stop the node; safe to call again.
@@ -48,9 +64,18 @@ class Node(Embedding):
         yet raises `fiber is cancelled` (type FiberIsCancelled): it is in the log, and the next start decides.
         Transactions that are open are rolled back.
         """
+        if self._instance is not None and not self._is_stopping:
+            self._is_stopping = True
+            try:
+                await self._declarations.shut_down()
+            finally:
+                self._is_stopping = False
         instance, self._instance = self._instance, None
         contexts, self._contexts = self._contexts, None
         self._codecs = {}
+        self._declarations.release()
+        for watcher in list(self.watchers):
+            watcher.close()
         if contexts is not None:
             contexts.stop()
         if instance is not None:
@@ -73,6 +98,44 @@ class Node(Embedding):
     def transaction(self) -> TransactionBlock:
         """`async with node.transaction() as tx`: see `TransactionBlock`."""
         return TransactionBlock(self)
+
+    # -- functions and triggers, which stay declared when the node stops and starts
+
+    @overload
+    def function(self, function: F) -> F: ...
+
+    @overload
+    def function(self, function: str) -> Callable[[F], F]: ...
+
+    def function(self, function: F | str) -> F | Callable[[F], F]:
+        """Make a Python function a global of Lua: `@node.function`, or `@node.function("module.name")`.
+
+        Lua and, with the privilege, clients call it by name; arguments and results are values as of `eval`, a tuple
+        being several results. It belongs to its caller: its requests are part of the fiber's transaction. A coroutine
+        function may wait. Exceptions are errors in Lua: BoxErrors as they are, others with their type and text.
+        """
+        if isinstance(function, str):
+            name = function
+
+            def declare(function: F) -> F:
+                self._declarations.function(name, function)
+                return function
+
+            return declare
+        self._declarations.function(function.__name__, function)
+        return function
+
+    def on_connect(self, function: PythonFunction) -> NodeTrigger:
+        """Have `function(SessionInfo)` called when a client has connected; an exception refuses it."""
+        return self._declarations.trigger("on_connect", function)
+
+    def on_disconnect(self, function: PythonFunction) -> NodeTrigger:
+        """Have `function(SessionInfo)` called when a client's session is over."""
+        return self._declarations.trigger("on_disconnect", function)
+
+    def on_shutdown(self, function: PythonFunction) -> NodeTrigger:
+        """Have `function()` called when `stop` begins, while the node still works; all together may take 3 s."""
+        return self._declarations.trigger("on_shutdown", function)
 
     @property
     def info(self) -> Mapping[str, Any]:

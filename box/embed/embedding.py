@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from box.data.codec import unpack
 from box.embed.named_rows import RowCodec, encode_values
@@ -17,12 +17,21 @@ if TYPE_CHECKING:
     from box.session import Context
 
 
+class Watcher(Protocol):
+    """Something that watches the node as long as it runs."""
+
+    def close(self) -> None:
+        """Stop watching."""
+
+
 class Embedding:
     """The instance, its contexts and the codecs of its spaces: shared by handles, transactions and functions."""
 
     def __init__(self) -> None:
         self._instance: LuaInstance | None = None
         self._contexts: TaskContexts | None = None
+        self.watchers: set[Watcher] = set()
+        """Streams of changes that are open."""
         self._codecs: dict[Space, RowCodec] = {}
 
     @property

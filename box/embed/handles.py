@@ -9,6 +9,8 @@ from box.embed.space_requests import Requests
 from box.index import IteratorType
 
 if TYPE_CHECKING:
+    from box.embed.callables import PythonFunction, SpaceTrigger
+    from box.embed.change_stream import ChangeStream
     from box.embed.embedding import Embedding
     from box.embed.named_rows import NamedRow
     from box.schema.space import Space
@@ -48,12 +50,12 @@ class SpaceHandle:
         """The indexes by name: `space.index["name"]`."""
         return Indexes(self._requests)
 
-    async def insert(self, row: Row) -> NamedRow:
-        """Add a tuple; TUPLE_FOUND if its key exists."""
+    async def insert(self, row: Row) -> NamedRow | None:
+        """Add a tuple; TUPLE_FOUND if its key exists. What is stored; None if a before_replace trigger prevented it."""
         return await self._requests.insert(row)
 
-    async def replace(self, row: Row) -> NamedRow:
-        """Add a tuple or replace the one with its primary key."""
+    async def replace(self, row: Row) -> NamedRow | None:
+        """Add a tuple or replace the one with its primary key. Result as of `insert`."""
         return await self._requests.replace(row)
 
     async def update(self, key: Any, operations: Sequence[Sequence[Any]], index: str | int = 0) -> NamedRow | None:
@@ -132,6 +134,81 @@ class SpaceHandle:
         """Remove all tuples."""
         await self._requests.truncate()
 
+    # -- the dictionary
+
+    async def create_index(
+        self,
+        name: str,
+        *,
+        type: str | None = None,
+        parts: Sequence[Any] | None = None,
+        unique: bool | None = None,
+        id: int | None = None,
+        sequence: bool | str | None = None,
+        if_not_exists: bool = False,
+        **options: Any,
+    ) -> IndexHandle:
+        """Create an index; the first one of a space is the primary one.
+
+        `type` is "TREE" (the default) or "HASH"; `parts` are names or numbers of fields, or dicts with `field`, `type`,
+        `path`, `is_nullable`, `exclude_null`, `collation`; the first field by default. `sequence` True makes a sequence
+        that fills the first part. INDEX_EXISTS, MODIFY_INDEX, WRONG_INDEX_PARTS, TUPLE_FOUND, FIELD_TYPE, ...
+        """
+        given = {
+            "type": type,
+            "parts": None if parts is None else list(parts),
+            "unique": unique,
+            "id": id,
+            "sequence": sequence,
+            "if_not_exists": if_not_exists or None,
+            **options,
+        }
+        await self._requests.run("create_index(...)", name, {k: v for k, v in given.items() if v is not None})
+        return self.index[name]
+
+    @property
+    def format(self) -> list[dict[str, Any]]:
+        """The fields of the space, each a dict with `name`, `type` and what else was given."""
+        return [dict(field) for field in self._requests.space.definition.format]
+
+    async def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
+        """Give the space another format, which all tuples must fit. FIELD_TYPE, FIELD_MISSING, ..."""
+        await self._requests.run("format(...)", list(fields))
+
+    async def rename(self, name: str) -> None:
+        """Give the space another name; this handle follows."""
+        await self._requests.run("rename(...)", name)
+        self.name = self._requests.name = name
+
+    async def drop(self) -> None:
+        """Drop the space with its tuples and indexes."""
+        await self._requests.run("drop()")
+
+    # -- triggers
+
+    def on_replace(self, function: PythonFunction) -> SpaceTrigger:
+        """Have `function(old, new)` called after each change of a tuple, before the commit; also as a decorator.
+
+        Both are rows, None where there is none. It belongs to the transaction of the change: what it writes commits
+        with it, an exception undoes the statement and is what its caller gets. A coroutine function may wait; without
+        `memtx_use_mvcc_engine` that undoes the transaction (TRANSACTION_YIELD). The newest trigger runs first.
+        `remove()` of the result takes it away.
+        """
+        return self._requests.add_trigger("on_replace", function)
+
+    def before_replace(self, function: PythonFunction) -> SpaceTrigger:
+        """As `on_replace`, before the change is made. What the function returns is stored instead of `new`: `new`
+        itself, another row or dict, `old` (nothing changes), or None (the tuple is removed, or not inserted)."""
+        return self._requests.add_trigger("before_replace", function)
+
+    def changes(self, limit: int = 10_000) -> ChangeStream:
+        """`async for change in space.changes()`: committed changes from now on, as `Change(old, new, lsn, replica_id)`.
+
+        At most `limit` changes wait for a reader that is slow; one more ends the stream with ChangesLost after what is
+        waiting. See `ChangeStream`.
+        """
+        return self._requests.watch(limit)
+
 
 class IndexHandle:
     """One index of a space: `node.space["goods"].index["by_name"]`. The methods are those of `SpaceHandle`."""
@@ -192,6 +269,19 @@ class IndexHandle:
     async def len(self) -> int:
         """The number of tuples in the index."""
         return self._requests.size(self.name)
+
+    async def alter(self, **options: Any) -> None:
+        """Change `parts`, `unique`, `type`, ...: options as of `SpaceHandle.create_index`."""
+        await self._requests.run_index(self.name, "alter(...)", options)
+
+    async def rename(self, name: str) -> None:
+        """Give the index another name; this handle follows."""
+        await self._requests.run_index(self.name, "rename(...)", name)
+        self.name = name
+
+    async def drop(self) -> None:
+        """Drop the index. DROP_PRIMARY_KEY while there are others."""
+        await self._requests.run_index(self.name, "drop()")
 
 
 class Indexes(Mapping[str, IndexHandle]):

@@ -8,6 +8,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from box.embed.callables import SpaceTrigger
+from box.embed.change_stream import ChangeStream
 from box.embed.named_rows import NamedRow, encode_values, explained
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
@@ -15,6 +17,7 @@ from box.txn.pending import Pending
 from box.wire.change import Request
 
 if TYPE_CHECKING:
+    from box.embed.callables import PythonFunction
     from box.embed.embedding import Embedding
     from box.index import Index
     from box.schema.space import Space
@@ -48,15 +51,11 @@ class Requests:
 
     # -- changes
 
-    async def insert(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow:
-        stored = await self._write(lambda space: Request.insert(self._embedding.codec(space).encode(row)), ())
-        assert stored is not None
-        return stored
+    async def insert(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow | None:
+        return await self._write(lambda space: Request.insert(self._embedding.codec(space).encode(row)), ())
 
-    async def replace(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow:
-        stored = await self._write(lambda space: Request.replace(self._embedding.codec(space).encode(row)), ())
-        assert stored is not None
-        return stored
+    async def replace(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow | None:
+        return await self._write(lambda space: Request.replace(self._embedding.codec(space).encode(row)), ())
 
     async def update(self, index: str | int, key: Any, operations: Sequence[Sequence[Any]]) -> NamedRow | None:
         values, ops = key_values(key), [list(operation) for operation in operations]
@@ -72,8 +71,35 @@ class Requests:
         return await self._write(lambda space: Request.delete(values, self.iid(index, space)), values)
 
     async def truncate(self) -> None:
+        await self.run("truncate()")
+
+    async def run(self, method: str, *args: Any) -> None:
+        """Call a method of the space in Lua: its name and arguments, `...` being `args`. NO_SUCH_SPACE."""
+        await self._run("", method, self.space.id, *args)
+
+    async def run_index(self, index: str, method: str, *args: Any) -> None:
+        """As `run`, of an index. NO_SUCH_INDEX_NAME."""
+        space = self.space
+        await self._run(f".index[{self.iid(index, space)}]", method, space.id, *args)
+
+    async def _run(self, place: str, method: str, space_id: int, *args: Any) -> None:
         self._context()
-        await self._embedding.eval("box.space[...]:truncate()", self.name)
+        source = f"local s = box.space[(...)] return (function(...) s{place}:{method} end)(select(2, ...))"
+        await self._embedding.eval(source, space_id, *args)
+
+    # -- triggers
+
+    def add_trigger(self, kind: str, function: PythonFunction) -> SpaceTrigger:
+        """Set a trigger of the space."""
+        self._context()
+        return SpaceTrigger(self._embedding, self.space, kind, function)
+
+    def watch(self, limit: int) -> ChangeStream:
+        """Open a stream of changes."""
+        if limit < 1:
+            raise illegal_params("limit of changes must be positive")
+        self._context()
+        return ChangeStream(self._embedding, self.space, limit)
 
     async def _write(self, make: Callable[[Space], Request], given: Iterable[Any]) -> NamedRow | None:
         ctx, space = self._context(), self.space

@@ -6,10 +6,12 @@ import asyncio
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from box.embed.callables import transaction_hook
 from box.embed.handles import Spaces
 from box.errors import ErrorCode, client_error
 
 if TYPE_CHECKING:
+    from box.embed.callables import PythonFunction
     from box.embed.embedding import Embedding
     from box.embed.task_contexts import TaskTransaction
     from box.session import Context
@@ -128,6 +130,19 @@ class TransactionBlock:
         opened = self._own("rollback()")
         self._end(opened)
         self._embedding.core.txns.rollback(opened.ctx)
+
+    def on_commit(self, function: PythonFunction) -> None:
+        """Have `function(changes)` called once the transaction is committed, before the commit returns.
+
+        `changes` is a list of `Change`s in the order of the statements. Errors are logged: they come too late.
+        """
+        opened = self._own("on_commit()")
+        opened.txn.on_commit.append(transaction_hook(self._embedding, function, "on_commit"))
+
+    def on_rollback(self, function: PythonFunction) -> None:
+        """Have `function(changes)` called once the transaction is rolled back; as `on_commit`."""
+        opened = self._own("on_rollback()")
+        opened.txn.on_rollback.append(transaction_hook(self._embedding, function, "on_rollback"))
 
     def savepoint(self) -> SavepointBlock:
         """Mark this place in the transaction."""

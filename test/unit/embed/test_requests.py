@@ -95,6 +95,7 @@ def test_rows_have_the_names_of_the_format() -> None:
         async with Node() as node:
             space = await fruits(node)
             row = await space.insert({"name": "fig", "id": 1})
+            assert row is not None
             assert (row, row.id, row.name) == ((1, "fig"), 1, "fig")
             assert (row["count"], row["class"], row[1], row[-1], row[:1]) == (None, None, "fig", "fig", (1,))
             assert repr(row) == "fruits(id=1, name='fig')"

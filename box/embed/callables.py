@@ -1,0 +1,200 @@
+"""Python callables that the instance calls: functions for Lua and clients, triggers of spaces, sessions and the end.
+
+```
+called by                                    runs in
+a Lua fiber, CALL of the binary protocol     the fiber's context: its transaction, its user
+a write (on_replace, before_replace)         the write's transaction
+a commit or rollback                         after the outcome is decided
+a session's begin and end, the shutdown      a context of its own, with the rights of admin
+```
+
+A callable is a function or a coroutine function. Requests that it makes through the node belong to whoever called it.
+One that waits gives way as a Lua function would: without `memtx_use_mvcc_engine` that undoes an open transaction.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from box.data.codec import unpack
+from box.embed.change_stream import Change, change_of, place_of
+from box.embed.named_rows import NamedRow, encode_values
+from box.errors import BoxError
+from box.schema.space import NOTHING
+from lua.boundary import encode_error, error_from_exception
+
+if TYPE_CHECKING:
+    from box.embed.embedding import Embedding
+    from box.embed.named_rows import RowCodec
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.transaction import Statement, TransactionHook
+    from lua.runtime import Runtime
+
+_DEFINE = b"""
+    local msgpack, python = require('internal.msgpack'), require('internal.python')
+    local wait = require('internal.wait')
+    local encode, decode, call = msgpack.encode_args, msgpack.decode_args, python.embed_call
+    return function(name, number)
+        local function stub(...)
+            return decode(wait(call(number, encode(...))))
+        end
+        local place, last = _G, name
+        for part, rest in name:gmatch('([^.]+)%.()') do
+            if type(place[part]) ~= 'table' then
+                place[part] = {}
+            end
+            place, last = place[part], name:sub(rest)
+        end
+        place[last] = stub
+    end
+"""
+
+PythonFunction = Callable[..., Any]
+"""A function or a coroutine function."""
+
+
+class SessionInfo(NamedTuple):
+    """The session of which an on_connect or on_disconnect trigger is told: number, kind ("binary", "console"), user and
+    remote address."""
+
+    id: int
+    type: str
+    user: str
+    peer: str | None
+
+
+class FunctionTable:
+    """The Python functions that Lua can call by name, of one instance."""
+
+    def __init__(self, embedding: Embedding, runtime: Runtime) -> None:
+        self._embedding = embedding
+        self._runtime = runtime
+        self._functions: list[PythonFunction] = []
+        runtime.bind("embed_call", self._call)
+        self._define = runtime.compile(_DEFINE, "=embed")
+
+    def define(self, name: str, function: PythonFunction) -> None:
+        """Make the function the global `name` of Lua; `a.b` goes into the table `a`."""
+        self._functions.append(function)
+        self._runtime.invoke_now(self._define, name.encode(), len(self._functions) - 1)
+
+    def _call(self, number: float, args: bytes) -> Any:
+        """From Lua: MessagePack arrays in and out; the token of a wait; (False, error)."""
+        contexts, ctx = self._embedding.contexts, self._runtime.ctx
+        function = self._functions[int(number)]
+        try:
+            result = contexts.run_inside(ctx, lambda: function(*unpack(args)))
+            if inspect.iscoroutine(result):
+                return self._runtime.drive(self._finish(ctx, result))
+            return _packed(result)
+        except Exception as error:
+            return False, encode_error(as_box_error(error))
+
+    async def _finish(self, ctx: Context, work: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            return _packed(await self._embedding.contexts.drive_inside(ctx, work))
+        except Exception as error:
+            raise as_box_error(error) from error
+
+
+def _packed(result: Any) -> bytes:
+    """The results of a function: a tuple that is no row is several values, as in Python."""
+    if isinstance(result, tuple) and not isinstance(result, NamedRow):
+        return encode_values(list(result))
+    return encode_values([] if result is None else [result])
+
+
+def as_box_error(error: Exception) -> BoxError:
+    """An error of the program as the instance passes it on: PROC_LUA with type and text, unless it is a BoxError."""
+    return error_from_exception(error)
+
+
+def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) -> TransactionHook:
+    """A hook of a transaction's end that calls `function(changes)`; it may wait. An error comes too late: it is
+    logged."""
+    core, contexts = embedding.core, embedding.contexts
+    codec = embedding.codec
+
+    def changes_of(statements: list[Statement]) -> list[Change]:
+        return [
+            change_of(codec(item.space).decode, item.old, item.new, *place_of(item))
+            for item in statements
+            if item.space is not None and not (item.old is None and item.new is None)
+        ]
+
+    async def finish(work: Coroutine[Any, Any, Any], ctx: Context) -> None:
+        try:
+            await contexts.drive_inside(ctx, work)
+        except Exception as error:
+            failed(error)
+
+    def failed(error: Exception) -> None:
+        core.log.error(f"{kind} trigger in Python failed: {type(error).__name__}: {error}")
+
+    def hook(statements: list[Statement]) -> Awaitable[None] | None:
+        ctx = contexts.new()
+        try:
+            result = contexts.run_inside(ctx, function, changes_of(statements))
+        except Exception as error:
+            failed(error)
+            return None
+        return finish(result, ctx) if inspect.iscoroutine(result) else None
+
+    return hook
+
+
+class SpaceTrigger:
+    """A trigger of one space, in Python: `function(old, new)`, rows or None."""
+
+    def __init__(self, embedding: Embedding, space: Space, kind: str, function: PythonFunction) -> None:
+        self._embedding = embedding
+        self._space = space
+        self._codec: RowCodec = embedding.codec(space)
+        self._function = function
+        self._list = space.before_replace if kind == "before_replace" else space.on_replace
+        self._may_change = kind == "before_replace"
+        self._list.insert(0, self)
+
+    def remove(self) -> None:
+        """Take the trigger away; again does nothing."""
+        if self in self._list:
+            self._list.remove(self)
+
+    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
+        """Run for one change: the tuple to store, for before_replace."""
+        contexts, decode = self._embedding.contexts, self._codec.decode
+        before = None if old is None else decode(old)
+        after = None if new is None else decode(new)
+        try:
+            result = contexts.run_inside(ctx, self._function, before, after)
+            if inspect.iscoroutine(result):
+                result = await contexts.drive_inside(ctx, result)
+        except Exception as error:
+            raise as_box_error(error) from error
+        if not self._may_change or result is NOTHING:
+            return NOTHING
+        if result is after:
+            return new
+        if result is before:
+            return old
+        return self._codec.encode(result)
+
+
+def session_hook(embedding: Embedding, function: PythonFunction) -> Any:
+    """A hook of sessions that calls `function(SessionInfo)`; an error refuses a client."""
+
+    async def hook(ctx: Context) -> None:
+        session = ctx.session
+        info = SessionInfo(session.id, session.type, session.user, session.peer)
+        try:
+            own = embedding.contexts.new()
+            result = embedding.contexts.run_inside(own, function, info)
+            if inspect.iscoroutine(result):
+                await embedding.contexts.drive_inside(own, result)
+        except Exception as error:
+            raise as_box_error(error) from error
+
+    return hook

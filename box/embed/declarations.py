@@ -1,0 +1,98 @@
+"""Functions and triggers that a program declares on a node: they are in force each time that the node runs.
+
+```
+function               a global of Lua, by name
+on_connect             a client has connected; an error refuses it
+on_disconnect          a session is over
+on_shutdown            the node is about to stop, and still works
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from box.embed.callables import FunctionTable, session_hook
+
+if TYPE_CHECKING:
+    from box.embed.callables import PythonFunction
+    from box.embed.embedding import Embedding
+    from box.embed.lua_instance import LuaInstance
+
+SHUTDOWN_SECONDS = 3.0
+"""The time that the on_shutdown triggers may take together, as in the peer."""
+
+
+class NodeTrigger:
+    """A trigger of a node; `remove()` takes it away."""
+
+    def __init__(self, declarations: Declarations, kind: str, function: PythonFunction) -> None:
+        self._declarations = declarations
+        self.kind = kind
+        self.function = function
+
+    def remove(self) -> None:
+        """Take the trigger away; again does nothing."""
+        self._declarations.remove(self)
+
+
+class Declarations:
+    """See the module's text. One of a node."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self._embedding = embedding
+        self._functions: dict[str, PythonFunction] = {}
+        self._triggers: list[NodeTrigger] = []
+        self._table: FunctionTable | None = None
+
+    def function(self, name: str, function: PythonFunction) -> None:
+        """Declare a function; one of the same name is replaced."""
+        self._functions[name] = function
+        if self._table is not None:
+            self._table.define(name, function)
+
+    def trigger(self, kind: str, function: PythonFunction) -> NodeTrigger:
+        """Declare a trigger: `on_connect`, `on_disconnect` or `on_shutdown`. The newest runs first."""
+        trigger = NodeTrigger(self, kind, function)
+        self._triggers.insert(0, trigger)
+        return trigger
+
+    def remove(self, trigger: NodeTrigger) -> None:
+        """Take a trigger away."""
+        if trigger in self._triggers:
+            self._triggers.remove(trigger)
+
+    def apply(self, instance: LuaInstance) -> None:
+        """Put everything in force on a new instance."""
+        self._table = FunctionTable(self._embedding, instance.runtime)
+        for name, function in self._functions.items():
+            self._table.define(name, function)
+        sessions = instance.node.sessions
+        sessions.on_connect.append(session_hook(self._embedding, self._of_kind("on_connect")))
+        sessions.on_disconnect.append(session_hook(self._embedding, self._of_kind("on_disconnect")))
+
+    def _of_kind(self, kind: str) -> PythonFunction:
+        async def run_all(*args: Any) -> None:
+            for trigger in [trigger for trigger in self._triggers if trigger.kind == kind]:
+                result = trigger.function(*args)
+                if inspect.iscoroutine(result):
+                    await result
+
+        return run_all
+
+    def release(self) -> None:
+        """The instance is gone."""
+        self._table = None
+
+    async def shut_down(self) -> None:
+        """Run the on_shutdown triggers, for as long as they may take; their errors are logged."""
+        contexts, log = self._embedding.contexts, self._embedding.core.log
+        try:
+            async with asyncio.timeout(SHUTDOWN_SECONDS):
+                await contexts.drive_inside(contexts.new(), self._of_kind("on_shutdown")())
+        except TimeoutError:
+            log.error("on_shutdown triggers in Python did not finish in time")
+        except Exception as error:
+            log.error(f"on_shutdown trigger in Python failed: {type(error).__name__}: {error}")

@@ -1,0 +1,211 @@
+"""The dictionary from Python: `node.schema` makes and lists spaces, users, roles, grants and functions.
+
+Everything goes through the functions of `box.schema`, so checks, errors and defaults are those of Lua. A change of the
+dictionary is a request like any other: it is part of the transaction that its task has open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from box.embed.handles import SpaceHandle, Spaces
+
+if TYPE_CHECKING:
+    from box.embed.embedding import Embedding
+    from box.session import Context
+
+Format = Sequence[str | Sequence[Any] | Mapping[str, Any]]
+"""Fields of a space: `("name", "string")`, `"name"` for a field of any type, or `{"name": ..., "type": ...,
+"is_nullable": ..., "collation": ...}`."""
+
+_LIST_FUNCTIONS = """
+    local found = {}
+    for _, t in box.space._func:pairs() do
+        if t.language == 'LUA' then table.insert(found, t.name) end
+    end
+    return {found}
+"""
+_LIST_USERS = """
+    local kind, found = ..., {}
+    for _, t in box.space._user:pairs() do
+        if t.type == kind then table.insert(found, t.name) end
+    end
+    return {found}
+"""
+
+
+class GrantedPrivilege(NamedTuple):
+    """A privilege of a user or a role: `("read,write", "space", "goods")`."""
+
+    privileges: str
+    object_type: str
+    object_name: str | None
+
+
+class SchemaRequests:
+    """`node.schema`. All methods raise what their functions in `box.schema` raise."""
+
+    def __init__(self, embedding: Embedding, context: Callable[[str], Context] | None = None) -> None:
+        self._embedding = embedding
+        self._spaces = Spaces(embedding, context)
+
+    def __repr__(self) -> str:
+        return f"<schema: {self._spaces!r}>"
+
+    async def _call(self, name: str, *args: Any) -> Any:
+        return await self._embedding.eval(f"return (box.schema.{name}(...))", *args)
+
+    # -- spaces
+
+    async def create_space(
+        self,
+        name: str,
+        *,
+        format: Format | None = None,
+        if_not_exists: bool = False,
+        engine: str | None = None,
+        id: int | None = None,
+        user: str | None = None,
+        field_count: int | None = None,
+        temporary: bool | None = None,
+        is_local: bool | None = None,
+        is_sync: bool | None = None,
+    ) -> SpaceHandle:
+        """Create a space; it needs an index (`SpaceHandle.create_index`) before it takes tuples.
+
+        `id` and the owner `user` are chosen if they are not given. SPACE_EXISTS, CREATE_SPACE, WRONG_SPACE_OPTIONS,
+        UNSUPPORTED (the vinyl engine).
+        """
+        options = _given(
+            format=None if format is None else list(format),
+            if_not_exists=if_not_exists or None,
+            engine=engine,
+            id=id,
+            user=user,
+            field_count=field_count,
+            temporary=temporary,
+            is_local=is_local,
+            is_sync=is_sync,
+        )
+        await self._embedding.eval("box.schema.space.create(...)", name, options)
+        return self._spaces[name]
+
+    # -- users and roles
+
+    async def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
+        """Create a user. USER_EXISTS."""
+        await self._embedding.eval(
+            "box.schema.user.create(...)", name, _given(password=password, if_not_exists=if_not_exists or None)
+        )
+
+    async def drop_user(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a user and what it owns. NO_SUCH_USER, DROP_USER."""
+        await self._embedding.eval("box.schema.user.drop(...)", name, _given(if_exists=if_exists or None))
+
+    async def set_password(self, name: str, password: str) -> None:
+        """Set the password of a user. NO_SUCH_USER."""
+        await self._embedding.eval("box.schema.user.passwd(...)", name, password)
+
+    async def users(self) -> list[str]:
+        """The names of all users."""
+        return list(await self._listed(_LIST_USERS, "user"))
+
+    async def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
+        """Create a role. ROLE_EXISTS."""
+        await self._embedding.eval("box.schema.role.create(...)", name, _given(if_not_exists=if_not_exists or None))
+
+    async def drop_role(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a role. NO_SUCH_ROLE."""
+        await self._embedding.eval("box.schema.role.drop(...)", name, _given(if_exists=if_exists or None))
+
+    async def roles(self) -> list[str]:
+        """The names of all roles."""
+        return list(await self._listed(_LIST_USERS, "role"))
+
+    # -- privileges
+
+    async def grant(
+        self,
+        grantee: str,
+        privileges: str,
+        object_type: str | None = None,
+        object_name: str | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> None:
+        """Grant privileges to a user or a role: `grant("alice", "read,write", "space", "goods")`.
+
+        `grant("alice", "accountant")` grants a role, `object_type` "universe" has no name. NO_SUCH_USER, PRIV_GRANTED,
+        ROLE_GRANTED, NO_SUCH_SPACE, ...
+        """
+        options = _given(if_not_exists=if_not_exists or None)
+        await self._privilege("grant", grantee, privileges, object_type, object_name, options)
+
+    async def revoke(
+        self,
+        grantee: str,
+        privileges: str,
+        object_type: str | None = None,
+        object_name: str | None = None,
+        *,
+        if_exists: bool = False,
+    ) -> None:
+        """Take privileges or a role away again; arguments as of `grant`. PRIV_NOT_GRANTED, ROLE_NOT_GRANTED."""
+        options = _given(if_exists=if_exists or None)
+        await self._privilege("revoke", grantee, privileges, object_type, object_name, options)
+
+    async def _privilege(self, verb: str, grantee: str, *args: Any) -> None:
+        kind = "role" if grantee in await self.roles() else "user"
+        await self._embedding.eval(f"box.schema.{kind}.{verb}(...)", grantee, *args)
+
+    async def grants(self, grantee: str) -> list[GrantedPrivilege]:
+        """The privileges of a user or a role. NO_SUCH_USER."""
+        kind = "role" if grantee in await self.roles() else "user"
+        rows = await self._listed(f"return {{box.schema.{kind}.info(...)}}", grantee)
+        return [GrantedPrivilege(row[0], row[1], row[2] if len(row) > 2 else None) for row in rows]
+
+    # -- functions
+
+    async def create_function(
+        self,
+        name: str,
+        *,
+        body: str | None = None,
+        if_not_exists: bool = False,
+        setuid: bool | None = None,
+        is_deterministic: bool | None = None,
+        is_sandboxed: bool | None = None,
+        is_multikey: bool | None = None,
+        comment: str | None = None,
+    ) -> None:
+        """Register a function in Lua: a stored one with `body` (`"function(x) return x end"`), else the global of this
+        name, which may be one of Python (`Node.function`). FUNCTION_EXISTS, LOAD_FUNCTION, CREATE_FUNCTION."""
+        options = _given(
+            body=body,
+            if_not_exists=if_not_exists or None,
+            setuid=setuid,
+            is_deterministic=is_deterministic,
+            is_sandboxed=is_sandboxed,
+            opts=None if is_multikey is None else {"is_multikey": is_multikey},
+            comment=comment,
+        )
+        await self._embedding.eval("box.schema.func.create(...)", name, options)
+
+    async def drop_function(self, name: str, *, if_exists: bool = False) -> None:
+        """Drop a function. NO_SUCH_FUNCTION."""
+        await self._embedding.eval("box.schema.func.drop(...)", name, _given(if_exists=if_exists or None))
+
+    async def functions(self) -> list[str]:
+        """The names of the functions in Lua that are registered."""
+        return list(await self._listed(_LIST_FUNCTIONS))
+
+    async def _listed(self, source: str, *args: Any) -> list[Any]:
+        """The list in the first place of what a source returns; an empty table of Lua is an empty list."""
+        (found,) = await self._embedding.eval(source, *args)
+        return list(found)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
