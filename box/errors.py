@@ -1,4 +1,19 @@
-"""Errors of the node: one table of codes and texts, one exception class whose `type` names the family.
+"""Errors of the node: one table of codes and texts, one exception class for each family, whose name is in `type`.
+
+```
+type                     class                             raised for
+ClientError              ClientError                       requests that are wrong or cannot be done: see `code`
+  AccessDeniedError        AccessDeniedError               a privilege that is missing
+SystemError              BoxSystemError                    a call of the operating system that failed: see `errno`
+  SocketError, TimedOut,   SocketError, TimedOut,          connections, waits with a deadline, memory
+  OutOfMemory              OutOfMemory
+LuajitError              LuajitError                       errors of Lua code
+FiberIsCancelled         FiberIsCancelled                  calls that ended before their outcome was known
+IllegalParams            IllegalParams                     wrong arguments of Lua modules
+CryptoError              CryptoError                       the library of ciphers and digests
+XlogError, XlogGapError  box.journal.xlog_errors           files that are damaged or missing
+CustomError, others      CustomError, BoxError             `box.error` of the user, types of other versions
+```
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
 client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in the peer.
@@ -13,8 +28,19 @@ from typing import Any
 from box.error_codes import ErrorCode
 
 __all__ = [
+    "AccessDeniedError",
     "BoxError",
+    "BoxSystemError",
+    "ClientError",
+    "CryptoError",
+    "CustomError",
     "ErrorCode",
+    "FiberIsCancelled",
+    "IllegalParams",
+    "LuajitError",
+    "OutOfMemory",
+    "SocketError",
+    "TimedOut",
     "access_denied",
     "client_error",
     "fiber_is_cancelled",
@@ -25,7 +51,7 @@ __all__ = [
 ]
 
 _MESSAGE_SIZE = 511
-_CODES = frozenset(int(code) for code in ErrorCode)
+_CODES = {int(code): code for code in ErrorCode}
 _CLIENT_ERRORS = frozenset({"ClientError", "AccessDeniedError"})
 _SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemory"})
 
@@ -34,8 +60,10 @@ class BoxError(Exception):
     """An error with the peer's code and text.
 
     `type` is the class name that the peer shows (`ClientError`, `AccessDeniedError`, `XlogError`,
-    `SystemError`, `CustomError`, `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...).
-    `fields` holds extra attributes of the object (AccessDeniedError: object_type, object_name, access_type).
+    `SystemError`, `CustomError`, `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...), and decides of
+    which class below `BoxError(...)` makes an object. `code` is an ErrorCode, a plain number where the table has none.
+    `errno` is the operating system's number or 0, `file` and `line` are the place, `prev` is the cause. Errors can be
+    pickled; `fields` holds extra attributes of the object (AccessDeniedError: object_type, object_name, access_type).
     """
 
     __slots__ = ("code", "custom_type", "errno", "fields", "file", "line", "message", "prev", "type")
@@ -57,7 +85,9 @@ class BoxError(Exception):
         if len(message) > _MESSAGE_SIZE // 4:
             message = message.encode("utf-8", "surrogateescape")[:_MESSAGE_SIZE].decode("utf-8", "surrogateescape")
         super().__init__(message)
-        self.code = int(code)
+        if self.__class__ is BoxError and type in _FAMILIES:
+            self.__class__ = _FAMILIES[type]  # cheaper than a __new__, which would take all arguments apart as well
+        self.code: int = _CODES.get(code, code)
         self.message = message
         self.type = type
         self.file = file
@@ -70,7 +100,8 @@ class BoxError(Exception):
     @property
     def name(self) -> str:
         """The code's name with the peer's prefix: `ER_TUPLE_FOUND`."""
-        return f"ER_{ErrorCode(self.code).name}" if self.code in _CODES else "ER_UNKNOWN"
+        code = _CODES.get(self.code)
+        return "ER_UNKNOWN" if code is None else f"ER_{code.name}"
 
     @property
     def log_text(self) -> str:
@@ -83,6 +114,104 @@ class BoxError(Exception):
 
     def __repr__(self) -> str:
         return f"<{self.type} {self.name}: {self.message}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), {name: getattr(self, name) for name in BoxError.__slots__})
+
+
+class ClientError(BoxError):
+    """A request that is wrong or cannot be done; `code` says why."""
+
+    __slots__ = ()
+
+
+class AccessDeniedError(ClientError):
+    """A privilege is missing. `fields` has `object_type`, `object_name` and `access_type`."""
+
+    __slots__ = ()
+
+
+class BoxSystemError(BoxError):
+    """A call of the operating system failed; `errno` says why. Its `type` is `SystemError`."""
+
+    __slots__ = ()
+
+
+class SocketError(BoxSystemError):
+    """A connection failed."""
+
+    __slots__ = ()
+
+
+class TimedOut(BoxSystemError):
+    """A wait with a deadline was too long."""
+
+    __slots__ = ()
+
+
+class OutOfMemory(BoxSystemError):
+    """There is no memory for a tuple."""
+
+    __slots__ = ()
+
+
+class LuajitError(BoxError):
+    """Lua code has failed; the text is Lua's."""
+
+    __slots__ = ()
+
+
+class FiberIsCancelled(BoxError):
+    """A call ended before its outcome was known."""
+
+    __slots__ = ()
+
+
+class IllegalParams(BoxError):
+    """A function of a Lua module was called with wrong arguments."""
+
+    __slots__ = ()
+
+
+class CryptoError(BoxError):
+    """The library of ciphers and digests has failed."""
+
+    __slots__ = ()
+
+
+class CustomError(BoxError):
+    """An error of the user's own type; `custom_type` is its name."""
+
+    __slots__ = ()
+
+
+_FAMILIES: dict[str, type[BoxError]] = {
+    "SystemError": BoxSystemError,
+    **{
+        family.__name__: family
+        for family in (
+            ClientError,
+            AccessDeniedError,
+            SocketError,
+            TimedOut,
+            OutOfMemory,
+            LuajitError,
+            FiberIsCancelled,
+            IllegalParams,
+            CryptoError,
+            CustomError,
+        )
+    },
+}
+
+
+def _restored(family: type[BoxError], state: dict[str, Any]) -> BoxError:
+    """An error that was pickled."""
+    error = family.__new__(family)
+    for name, value in state.items():
+        setattr(error, name, value)
+    error.args = (error.message,)
+    return error
 
 
 def client_error(code: int, *args: object) -> BoxError:
@@ -98,10 +227,9 @@ def illegal_params(message: str) -> BoxError:
 
 def access_denied(access_type: str, object_type: str, object_name: str, user: str) -> BoxError:
     """`Read access to space 'x' is denied for user 'guest'`."""
-    error = client_error(ErrorCode.ACCESS_DENIED, access_type, object_type, object_name, user)
-    error.type = "AccessDeniedError"
-    error.fields = {"access_type": access_type, "object_type": object_type, "object_name": object_name}
-    return error
+    text = ErrorCode.ACCESS_DENIED.template % (access_type, object_type, object_name, user)
+    fields = {"access_type": access_type, "object_type": object_type, "object_name": object_name}
+    return BoxError(ErrorCode.ACCESS_DENIED, text, type="AccessDeniedError", fields=fields)
 
 
 def unsupported(what: str, feature: str) -> BoxError:
@@ -116,9 +244,8 @@ def system_error(message: str, errno: int = 0) -> BoxError:
 
 def out_of_memory(size: int, allocator: str, what: str) -> BoxError:
     """`Failed to allocate <size> bytes in <allocator> for <what>`."""
-    error = client_error(ErrorCode.MEMORY_ISSUE, size, allocator, what)
-    error.type = "OutOfMemory"
-    return error
+    text = ErrorCode.MEMORY_ISSUE.template % (size, allocator, what)
+    return BoxError(ErrorCode.MEMORY_ISSUE, text, type="OutOfMemory")
 
 
 def timed_out() -> BoxError:

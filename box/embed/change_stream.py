@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import ClientError, ErrorCode, client_error
 from box.schema.space import NOTHING
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Change(NamedTuple):
     replica_id: int | None
 
 
-class ChangesLost(BoxError):
+class ChangesLost(ClientError):
     """The reader of `changes()` was too slow: `limit` changes were waiting when another one came.
 
     Everything before it was given. Open a new watcher, then read the space anew to go on. Type ClientError, code

@@ -22,5 +22,5 @@ class XlogGapError(XlogError):
 
     def __init__(self, before: VClock, after: VClock) -> None:
         super().__init__(f"Missing .xlog file between LSN {before.signature} {before} and {after.signature} {after}")
-        self.code = int(ErrorCode.XLOG_GAP)
+        self.code = ErrorCode.XLOG_GAP
         self.type = "XlogGapError"

@@ -1,0 +1,85 @@
+"""Errors as programs see them: a class for each family, codes by name, pickled and copied."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+
+import pytest
+
+from box import BoxError, Node
+from box.embed import ChangesLost
+from box.errors import (
+    AccessDeniedError,
+    BoxSystemError,
+    ClientError,
+    ErrorCode,
+    FiberIsCancelled,
+    LuajitError,
+    OutOfMemory,
+    TimedOut,
+    access_denied,
+    client_error,
+    fiber_is_cancelled,
+    out_of_memory,
+    system_error,
+    timed_out,
+)
+from box.journal.xlog_errors import XlogError, XlogGapError
+from box.wire.vclock import VClock
+
+
+@pytest.mark.parametrize(
+    ("error", "family", "base", "kind"),
+    [
+        (client_error(ErrorCode.NO_SUCH_SPACE, "s"), ClientError, BoxError, "ClientError"),
+        (access_denied("Read", "space", "s", "guest"), AccessDeniedError, ClientError, "AccessDeniedError"),
+        (system_error("no", 5), BoxSystemError, BoxError, "SystemError"),
+        (timed_out(), TimedOut, BoxSystemError, "TimedOut"),
+        (out_of_memory(1, "slab", "tuple"), OutOfMemory, BoxSystemError, "OutOfMemory"),
+        (fiber_is_cancelled(), FiberIsCancelled, BoxError, "FiberIsCancelled"),
+        (BoxError(32, "no", type="Unheard"), BoxError, BoxError, "Unheard"),
+        (XlogError("damaged"), XlogError, BoxError, "XlogError"),
+        (XlogGapError(VClock({1: 1}), VClock({1: 5})), XlogGapError, XlogError, "XlogGapError"),
+        (ChangesLost(ErrorCode.ILLEGAL_PARAMS, "slow"), ChangesLost, ClientError, "ClientError"),
+    ],
+)
+def test_an_error_has_the_class_of_its_family_and_survives_a_pickle(
+    error: BoxError, family: type[BoxError], base: type[BoxError], kind: str
+) -> None:
+    assert type(error) is family
+    assert isinstance(error, base)
+    assert error.type == kind
+    error.prev = client_error(ErrorCode.READONLY)
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(twin) is family
+        assert [getattr(twin, name) for name in ("code", "message", "type", "errno", "fields", "args")] == [
+            getattr(error, name) for name in ("code", "message", "type", "errno", "fields", "args")
+        ]
+        assert (str(twin), repr(twin), twin.prev.code) == (str(error), repr(error), ErrorCode.READONLY)
+
+
+def test_codes_have_names() -> None:
+    """A number that the table does not have stays a number."""
+    assert client_error(ErrorCode.NO_SUCH_SPACE, "s").code is ErrorCode.NO_SUCH_SPACE
+    assert BoxError(36, "").code is ErrorCode.NO_SUCH_SPACE
+    assert BoxError(0, "").code is ErrorCode.UNKNOWN
+    assert (BoxError(123456, "").code, BoxError(123456, "").name) == (123456, "ER_UNKNOWN")
+
+
+def test_errors_of_lua_have_the_classes() -> None:
+    async def run() -> None:
+        async with Node() as node:
+            for source, family, code in (
+                ("error('plain')", LuajitError, ErrorCode.PROC_LUA),
+                ("box.space._space:insert{1}", ClientError, ErrorCode.FIELD_MISSING),
+                ("box.session.su('guest', function() box.space._user:select() end)", AccessDeniedError, 42),
+                ("require('fiber').self():cancel() require('fiber').testcancel()", FiberIsCancelled, 0),
+            ):
+                with pytest.raises(BoxError) as caught:
+                    await node.eval(source)
+                assert type(caught.value) is family, source
+                assert caught.value.code is ErrorCode(code)
+
+    asyncio.run(run())
