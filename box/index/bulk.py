@@ -13,6 +13,7 @@ from typing import Any, Final
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
+from box.index.untracked import untracked_list
 
 SLICE: Final = 1024
 """Entries that are handled in one turn: one or two milliseconds."""
@@ -33,7 +34,7 @@ def fill(index: OrderedIndex, pairs: list[Pair], repeated: Callable[[Entry, Entr
     stride = max(1, count // (bucket_count * _SAMPLES))
     sample = sorted(key for key, _ in pairs[::stride])
     cuts = sample[_SAMPLES::_SAMPLES]
-    buckets: list[list[Pair]] = [[] for _ in range(len(cuts) + 1)]
+    buckets: list[list[Pair]] = [untracked_list() for _ in range(len(cuts) + 1)]
     yield
     while pairs:
         part = pairs[-SLICE:]

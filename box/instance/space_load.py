@@ -11,7 +11,7 @@ from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.index.bulk import SLICE, fill
 from box.index.ordered import OrderedIndex
-from box.index.untracked import untrack_index
+from box.index.untracked import untrack_index, untracked_list
 from box.log import Log
 from box.schema.space import Space
 from box.txn.storage import duplicate
@@ -52,7 +52,7 @@ class SpaceLoad:
         for index in secondary:
             log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
             assert isinstance(index, OrderedIndex)
-            pairs: list[tuple[Any, bytes]] = []
+            pairs: list[tuple[Any, bytes]] = untracked_list()
             for part in self._slices():
                 keyed = ((index.key_of(unpack(raw)), raw) for raw in part)
                 pairs += [pair for pair in keyed if pair[0] is not None]  # None: it does not belong to the index

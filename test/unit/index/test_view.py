@@ -15,7 +15,7 @@ from box.data.types import FieldType as T
 from box.index import Index, IndexDef, IteratorType, create_index
 from box.index.ordered import OrderedIndex, children
 from box.index.release import LEAVES_A_TURN, Releaser
-from box.index.untracked import untrack_index, watch
+from box.index.untracked import untrack_index, untracked_list, watch
 from box.index.view import TupleView, open_view
 
 DEADLINE = 20
@@ -194,3 +194,11 @@ def test_an_index_is_taken_from_the_garbage_collector() -> None:
     assert steps == len(nodes) // 1024
     assert len(nodes) > 2000
     assert not seen.intersection(nodes)
+
+
+def test_a_list_that_the_garbage_collector_does_not_see() -> None:
+    """It is a list all the same, and is freed by its last owner."""
+    made = untracked_list()
+    made += range(10)
+    assert made == list(range(10))
+    assert not gc.is_tracked(made)
