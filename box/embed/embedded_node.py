@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from os import PathLike
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 from box.embed.declarations import Declarations
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
+from box.embed.log_forwarding import forward_to
 from box.embed.lua_instance import LuaInstance
 from box.embed.schema_requests import SchemaRequests
 from box.embed.task_contexts import TaskContexts
@@ -26,13 +28,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Node(Embedding):
     """A node for a Python program: `async with Node(directory, **options) as node`.
 
-    `directory` None keeps everything in memory. `options` are those of `box.cfg`. Raises BoxError where `box.cfg`
-    would.
+    `directory` None keeps everything in memory. `options` are those of `box.cfg`. Without `log` the node logs to
+    `logger`, the one called `box` by default. Raises BoxError where `box.cfg` would.
     """
 
-    def __init__(self, directory: str | PathLike[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self, directory: str | PathLike[str] | None = None, *, logger: logging.Logger | None = None, **options: Any
+    ) -> None:
         super().__init__()
         self._directory = directory
+        self._logger = logger or logging.getLogger("box")
         self._is_stopping = False
         self._options = options
         self._declarations = Declarations(self)
@@ -47,6 +52,8 @@ class Node(Embedding):
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
         instance = LuaInstance(self._directory)
         try:
+            if not self._options.get("log"):
+                instance.node.log.forward = forward_to(self._logger)
             self._declarations.apply(instance)
             self._contexts = TaskContexts(instance.node)
             await instance.configure(self._options)

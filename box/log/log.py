@@ -12,6 +12,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 from box.errors import BoxError
@@ -68,6 +69,8 @@ class Log(_Speaker):
         self.fiber = fiber
         self.level = int(Level.INFO)
         self.format = "plain"
+        self.forward: Callable[[Level, str], None] | None = None
+        """Takes messages in place of standard error; set by whoever embeds the instance."""
         self._nonblock: bool | None = None
 
     # --- destinations -------------------------------------------------------------------------------------------------
@@ -137,6 +140,10 @@ class Log(_Speaker):
         """
         if level > self.level:
             return
+        if self.forward is not None and isinstance(self._sink, StderrSink):
+            with suppress(Exception):
+                self.forward(level, text)
+                return
         line = self._line(level, text, where, cord, fiber)
         with self._lock:
             sink = self._sink

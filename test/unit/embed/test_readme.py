@@ -9,6 +9,8 @@ import sys
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
 from box.errinj import ErrorInjections
 from box.instance.config import OPTIONS
 
@@ -30,9 +32,10 @@ def product(*without: str) -> str:
     return "".join(path.read_text() for path in files if str(path.relative_to(ROOT)) not in without)
 
 
-def test_the_example(tmp_path: Path) -> None:
-    """It runs in an empty directory, twice, and prints what its comments say."""
-    source = shown(r"```python\n(import asyncio\n.*?)```").replace("listen=3301", "listen='unix/:./socket'")
+@pytest.mark.parametrize("beginning", ["import asyncio\n", "from box.sync import Node\n"])
+def test_the_examples(tmp_path: Path, beginning: str) -> None:
+    """They run in an empty directory, twice, and print what their comments say."""
+    source = shown(rf"```python\n({beginning}.*?)```").replace("listen=3301", "listen='unix/:./socket'")
     said = re.findall(r"print\(.*\)  # (.*)", source)
     for _ in range(2):
         outcome = subprocess.run(

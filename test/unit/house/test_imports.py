@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Set
 from test.unit.house.source import Import, imports, modules
 
 FLOORS = (
-    ("console", "box"),  # the commands and the suite runner; `from box import Node`
+    ("console", "box", "box.sync"),  # the commands and the suite runner; `from box import Node`; the same for threads
     ("box.embed",),  # an instance and its Lua runtime
     ("lua",),  # LuaJIT, fibers, the Lua modules and their Python halves
     ("box.instance",),  # one instance put together

@@ -1,0 +1,179 @@
+"""`from box.sync import Node`: the same node for programs without a loop, from any thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box import BoxError
+from box.errors import ErrorCode, FiberIsCancelled
+from box.sync import BlockingSpace, Node
+
+
+def space_of(node: Node) -> BlockingSpace:
+    space = node.schema.create_space("s", format=["id", {"name": "value", "is_nullable": True}])
+    space.create_index("pk", parts=[[1, "unsigned"]])
+    return space
+
+
+def test_a_script_stores_and_reads(tmp_path: Path) -> None:
+    with Node(tmp_path) as node:
+        space = space_of(node)
+        by_value = space.create_index("value", parts=[[2, "string"]], unique=False)
+        assert space.insert({"id": 1, "value": "one"}) == [1, "one"]
+        assert space.replace([2, "two"]) == [2, "two"]
+        assert space.update(2, [["=", "value", "deux"]]) == [2, "deux"]
+        space.upsert([3, "three"], [])
+        assert (space.get(3), space.delete(3), space.get(3)) == ([3, "three"], [3, "three"], None)
+        assert (space.select(1, iterator="gt"), space.count(), space.len()) == ([[2, "deux"]], 2, 2)
+        assert (space.min(), space.max(), space.random(1) in space.select()) == ([1, "one"], [2, "deux"], True)
+        assert [row.id for row in by_value] == [2, 1]
+        assert (by_value.select("one"), by_value.count("one")) == ([[1, "one"]], 1)
+        assert space.index["value"].min() == [2, "deux"]
+        assert (list(node.space), "s" in node.space, len(node.space), node.space.get("t")) == (["s"], True, 1, None)
+        assert repr(node.space) == "<spaces: s>"
+        assert node.eval("return box.space.s:len(), ...", "x") == [2, "x"]
+        assert node.call("tostring", 5) == "5"
+        node.schema.create_user("alice")
+        node.schema.grant("alice", "read", "space", "s")
+        assert "alice" in node.schema.users()
+        assert node.info["status"] == "running"
+        node.configure(read_only=True)
+        with pytest.raises(BoxError) as caught:
+            space.insert([9])
+        assert caught.value.code == ErrorCode.READONLY
+    with pytest.raises(BoxError) as caught:
+        node.eval("return 1")
+    assert caught.value.code == ErrorCode.LOADING
+    with pytest.raises(BoxError) as caught:
+        space.len()
+    assert caught.value.code == ErrorCode.LOADING
+    with node:
+        assert node.space["s"].select() == [[1, "one"], [2, "deux"]]
+
+
+def test_long_iterations_come_in_pieces() -> None:
+    with Node() as node:
+        space = space_of(node)
+        node.eval("for i = 1, 1000 do box.space.s:insert{i} end")
+        assert [row.id for row in space.pairs(500, iterator="lt")] == list(range(499, 0, -1))
+        assert sum(1 for _ in space) == 1000
+
+
+def test_a_transaction_belongs_to_its_thread() -> None:
+    with Node() as node, ThreadPoolExecutor(1) as pool:
+        space = space_of(node)
+        with node.transaction() as tx:
+            space.insert([1])
+            with pytest.raises(ValueError, match="undo"), tx.savepoint():  # noqa: PT012
+                space.insert([2])
+                raise ValueError("undo")
+            assert node.eval("return box.is_in_txn(), box.space.s:len()") == [True, 1]
+            assert pool.submit(space.select).result(10) == []
+            pool.submit(space.insert, [3]).result(10)
+            with pytest.raises(BoxError) as caught, node.transaction():
+                pass
+            assert caught.value.code == ErrorCode.ACTIVE_TRANSACTION
+        assert space.select() == [[1], [3]]
+        with pytest.raises(ValueError, match="no"), node.transaction():  # noqa: PT012
+            space.delete(1)
+            raise ValueError("no")
+        with node.transaction() as tx:
+            space.delete(1)
+            tx.rollback()
+            space.insert([4])
+        assert space.select() == [[1], [3], [4]]
+    refusal = pytest.raises(BoxError, match="does not support transactions without memtx_use_mvcc_engine")
+    with Node(memtx_use_mvcc_engine=False) as node, refusal:
+        node.transaction()
+
+
+def test_many_threads_write_at_once() -> None:
+    with Node() as node, ThreadPoolExecutor(8) as pool:
+        space = space_of(node)
+
+        def work(first: int) -> None:
+            for number in range(first, first + 20):
+                space.insert([number])
+                with node.transaction():
+                    space.insert([number + 10_000])
+                    space.insert([number + 20_000])
+
+        for outcome in [pool.submit(work, number * 100) for number in range(8)]:
+            outcome.result(60)
+        assert space.len() == 8 * 60
+
+
+def test_what_waits_ends_when_the_node_stops() -> None:
+    before = threading.active_count()
+    with ThreadPoolExecutor(3) as pool:
+        node = Node()
+        node.start()
+        space = space_of(node)
+        started = threading.Barrier(3)
+
+        def wait_in_lua() -> Any:
+            started.wait(10)
+            return node.eval("waits = (waits or 0) + 1 require('fiber').sleep(100)")
+
+        def wait_in_transaction() -> Any:
+            with node.transaction():
+                return wait_in_lua()
+
+        waiting = [pool.submit(wait_in_lua), pool.submit(wait_in_transaction)]
+        changes = space.changes()
+        started.wait(10)
+        end = pool.submit(next, changes, None)
+        deadline = time.monotonic() + 10
+        while node.eval("return waits") != 2 or changes.asynchronous._reader is None:
+            assert time.monotonic() < deadline
+        node.stop()
+        node.stop()
+        for outcome in waiting:
+            with pytest.raises(FiberIsCancelled):
+                outcome.result(10)
+        assert end.result(10) is None
+    assert threading.active_count() == before
+
+
+def test_triggers_and_changes() -> None:
+    with Node() as node:
+        space = space_of(node)
+        seen: list[Any] = []
+
+        def blocking(old: Any, new: Any) -> None:
+            space.insert([7])
+
+        trigger = space.on_replace(lambda old, new: seen.append((old, new)))
+        with space.changes() as changes:
+            space.insert([1])
+            assert next(changes).new == [1]
+        assert list(changes) == []
+        trigger.remove()
+        trigger = space.before_replace(blocking)
+        with pytest.raises(BoxError, match="a blocking call in the thread of its node"):
+            space.insert([2])
+        trigger.remove()
+        assert seen == [(None, [1])]
+
+        @node.function
+        async def double(value: int) -> int:
+            rows = await node.asynchronous.space["s"].select()
+            return value * 2 + len(rows)
+
+        assert node.call("double", 4) == 9
+
+
+def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
+    before = threading.active_count()
+    with pytest.raises(BoxError, match="wal_mode"):
+        Node(tmp_path, wal_mode="never").start()
+    assert threading.active_count() == before
+    with Node(tmp_path) as node, pytest.raises(BoxError) as caught:
+        node.start()
+    assert caught.value.code == ErrorCode.ALREADY_RUNNING
