@@ -25,7 +25,7 @@ A pure state machine: no clock, no files, no waiting. Events are methods; what i
 `take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
 give a second one in the same term.
 
-Source: the relay's document (seed 001) for the messages; the peer's behaviour as of 2.8.1 for the transitions.
+Source: the peer's behaviour as of 2.8.1.
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ An acknowledgement is the lsn of the owner's rows that an instance has in its WA
 owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
 
 Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
-Source: the replication documents of the 2.8 line, seed 002 and the peer's behaviour.
+ARCHITECTURE.md follows a CONFIRM through all parts. Source: the peer's behaviour as of 2.8.1, and the public patch
+"applier: process synchro rows after WAL write" (April 2021) for the order of log and decision.
 """
 
 from __future__ import annotations
