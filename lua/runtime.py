@@ -1,7 +1,8 @@
 """A LuaJIT state on an asyncio loop: the boundary between Python and Lua.
 
-Rules (ARCHITECTURE.md, "Rules of the Lua boundary"): Python holds Lua functions by integer handles; calls go through dispatcher
-functions made once on the main Lua state; errors cross as values; only bytes, numbers, booleans and nil cross.
+Rules (ARCHITECTURE.md, "Rules of the Lua boundary"): Python holds Lua functions by integer handles; calls go through
+dispatcher functions made once on the main Lua state; errors cross as values; only bytes, numbers, booleans and nil
+cross.
 
 How a bound function ends (see `bind`): it returns bytes, None, True or a number >= 0 as its result; `(False, error
 bytes)` for an error that Lua raises; a negative integer, a token from `new_token` or `drive`, to let the fiber wait.
