@@ -8,6 +8,8 @@ Layout, one MessagePack array, the same in `lua/modules/internal/error.lua`:
 
 from __future__ import annotations
 
+import os
+from types import TracebackType
 from typing import Any
 
 import msgpack
@@ -29,11 +31,49 @@ def decode_error(raw: bytes) -> BoxError:
 
 
 def error_from_exception(error: BaseException) -> BoxError:
-    """A BoxError as it is; any other exception as a LuajitError with its text."""
+    """A BoxError as it is; any other exception as a LuajitError with the text that users are told."""
+    if isinstance(error, BoxError):
+        return error
+    return BoxError(ErrorCode.PROC_LUA, text_of_exception(error), type="LuajitError")
+
+
+def error_of_program(error: BaseException) -> BoxError:
+    """A BoxError as it is; an exception of a program's own function that Lua has called with its type and text."""
     if isinstance(error, BoxError):
         return error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     return BoxError(ErrorCode.PROC_LUA, text, type="LuajitError")
+
+
+class NoAccess(AttributeError):
+    """Raised for an attribute of a bound function; its text is for users."""
+
+
+def text_of_exception(error: BaseException) -> str:
+    """The text for users of Lua of an exception that is no BoxError: nothing that only makes sense in Python."""
+    if isinstance(error, NoAccess):
+        return str(error)
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, RecursionError):
+        return "stack overflow"
+    name = _bound_function(error)
+    return f"internal error in {name}, see the log" if name else "internal error, see the log"
+
+
+def _bound_function(error: BaseException) -> str | None:
+    """The name of the bound function that an exception comes from: the innermost."""
+    trace, name = error.__traceback__, None
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_name if _is_bound(trace) else name
+        trace = trace.tb_next
+    return name
+
+
+def _is_bound(trace: TracebackType) -> bool:
+    return f"lua{os.sep}bindings{os.sep}" in trace.tb_frame.f_code.co_filename
 
 
 def _to_list(error: BoxError) -> list[Any]:

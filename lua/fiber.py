@@ -53,6 +53,7 @@ class Waits:
         self._woken = woken
         self._round = fiber_round
         self._is_running = False
+        self.on_unexpected: Callable[[BaseException], None] | None = None
         self._lua: Scheduler | None = None
         self._last_token = 0
         self._tokens: dict[int, Callable[[], None] | None] = {}
@@ -181,8 +182,14 @@ class Waits:
         except asyncio.CancelledError:
             return False, encode_error(fiber_is_cancelled())
         except Exception as error:
-            return False, encode_error(error_from_exception(error))
+            return False, encode_error(self._error_of(error))
         return result if task is None else self._token_of(task, is_cancellable)
+
+    def _error_of(self, error: BaseException) -> BoxError:
+        """The error for Lua of an exception; one that is no BoxError is a mistake of ours, for the log."""
+        if not isinstance(error, BoxError) and self.on_unexpected is not None:
+            self.on_unexpected(error)
+        return error_from_exception(error)
 
     def begin(self, coro: Coroutine[Any, Any, Any]) -> asyncio.Task[Any] | None:
         """Run a coroutine to its first suspension: the task of the rest, None if it has ended. Raises its error."""
@@ -200,7 +207,7 @@ class Waits:
                 return
             error = task.exception()
             if error is not None:
-                self.fail(token, error_from_exception(error))
+                self.fail(token, self._error_of(error))
                 return
             result = task.result()
             self._wake_with(token, result)

@@ -25,7 +25,7 @@ from typing import Any, cast
 from box.errors import BoxError, ErrorCode
 from box.journal.round import Round
 from lua.bindings.fiber import FiberBinding
-from lua.boundary import decode_error, encode_error, error_from_exception
+from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import WOKEN_MAX, Scheduler, Value, Waits
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
@@ -126,13 +126,17 @@ class Runtime:
         self.waits.attach(cast(Scheduler, _Dispatchers(run, deliver, deliver_error, fire)))
 
     def _read_module(self, name: bytes) -> bytes | None:
-        path = _module_path(name.decode())
+        path = _module_path(os.fsdecode(name))
         return path.read_bytes() if path is not None and path.is_file() else None
 
-    def bind(self, name: str, function: Callable[..., Any]) -> None:
+    def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`. Bind once, at start-up: a bound callable
-        lives as long as the state. Arguments arrive as bytes, int, float, bool or None."""
-        self._bind(name.encode(), function)
+        lives as long as the state. Arguments arrive as bytes, int, float, bool or None.
+
+        Other arguments and exceptions are errors of Lua; not of a function that is called directly, which saves a tenth
+        of a microsecond a call.
+        """
+        self._bind(name.encode(), function, is_direct)
 
     # ---- contexts ----
 
@@ -312,7 +316,7 @@ class Runtime:
 
     def entry(self, name: bytes, handle: int) -> None:
         """From Lua: the handle of a function that Python starts by name."""
-        self._entries[name.decode()] = handle
+        self._entries[os.fsdecode(name)] = handle
 
     def handle_of(self, name: str) -> int:
         """Handle of a function that a Lua module gave with `internal.python.entry(name, handle)`."""
@@ -395,7 +399,7 @@ def _module_path(name: str) -> Path | None:
 
 
 def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:
-    raise AttributeError(f"no access to {name!r}: Lua may call bound functions and nothing else")
+    raise NoAccess(f"no access to {name!r}: Lua may call bound functions and nothing else")
 
 
 def _log_to_stderr(level: str, text: str) -> None:

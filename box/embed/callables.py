@@ -23,7 +23,7 @@ from box.embed.change_stream import Change, change_of, place_of
 from box.embed.named_rows import NamedRow, encode_values
 from box.errors import BoxError
 from box.schema.space import NOTHING
-from lua.boundary import encode_error, error_from_exception
+from lua.boundary import encode_error, error_of_program
 
 if TYPE_CHECKING:
     from box.embed.embedding import Embedding
@@ -109,7 +109,7 @@ def _packed(result: Any) -> bytes:
 
 def as_box_error(error: Exception) -> BoxError:
     """An error of the program as the instance passes it on: PROC_LUA with type and text, unless it is a BoxError."""
-    return error_from_exception(error)
+    return error_of_program(error)
 
 
 def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) -> TransactionHook:

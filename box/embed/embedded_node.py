@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -25,11 +26,22 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def _leave_soon(code: int) -> None:
+    """`os.exit` of an embedded node: SystemExit out of the loop, which `asyncio.run` passes on once it has cancelled
+    the program's tasks and with that has stopped the node."""
+    asyncio.get_running_loop().call_soon(_leave, code)
+
+
+def _leave(code: int) -> None:
+    raise SystemExit(code)
+
+
 class Node(Embedding):
     """A node for a Python program: `async with Node(directory, **options) as node`.
 
     `directory` None keeps everything in memory. `options` are those of `box.cfg`. Without `log` the node logs to
-    `logger`, the one called `box` by default. Raises BoxError where `box.cfg` would.
+    `logger`, the one called `box` by default. Raises BoxError where `box.cfg` would. `os.exit(code)` in Lua
+    raises SystemExit out of the program's loop.
     """
 
     def __init__(
@@ -50,7 +62,7 @@ class Node(Embedding):
         """Start the node; `async with` does it."""
         if self._instance is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
-        instance = LuaInstance(self._directory)
+        instance = LuaInstance(self._directory, on_exit=_leave_soon)
         try:
             if not self._options.get("log"):
                 instance.node.log.forward = forward_to(self._logger)

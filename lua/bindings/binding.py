@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from box.errors import BoxError
 from box.txn.pending import Pending
@@ -77,6 +77,8 @@ def waiting(
 class Binding:
     """The Python half of a Lua module. Subclasses mark the methods that Lua calls."""
 
+    is_direct: ClassVar[bool] = False
+    """Whether Lua calls the methods directly: see `Runtime.bind`."""
     on_access_denied: Callable[[Context, BoxError], None] | None = None
     """Runs the triggers of `box.session.on_access_denied`; the same for all bindings of a runtime."""
 
@@ -86,7 +88,7 @@ class Binding:
         for attribute in dir(type(self)):
             name = getattr(getattr(type(self), attribute), _EXPORT, None)
             if name is not None:
-                runtime.bind(name, getattr(self, attribute))
+                runtime.bind(name, getattr(self, attribute), is_direct=self.is_direct)
 
     @property
     def ctx(self) -> Context:

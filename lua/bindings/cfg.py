@@ -96,7 +96,7 @@ class CfgBinding(Binding):
         node = self.node
         if node.mode.is_read_only == is_read_only:
             return
-        if timeout is not None and timeout <= 0:
+        if timeout is not None and not timeout > 0:
             raise timed_out()
         try:
             async with asyncio.timeout(timeout):

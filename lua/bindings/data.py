@@ -106,6 +106,8 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
 class DataBinding(Binding):
     """Data manipulation for Lua."""
 
+    is_direct = True
+
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._cursors: dict[int, ReadAhead | OneByOne] = {}

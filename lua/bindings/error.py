@@ -40,7 +40,7 @@ class ErrorBinding(Binding):
     @guarded("errinj_set")
     def set_injection(self, name: bytes, value: bytes) -> Outcome:
         """'ok', or the text that there is none."""
-        return self.node.errinj.set(text(name), codec.unpack(value)).encode()
+        return self.node.errinj.set(text(name), codec.unpack(value)).encode("utf-8", "surrogateescape")
 
     @exported("errinj_info")
     def injections(self) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import traceback
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from lua.boundary import decode_error
+from lua.boundary import decode_error, text_of_exception
 from lua.standard_output import OUTPUT
 
 if TYPE_CHECKING:
@@ -60,9 +61,11 @@ class FiberBinding:
             "version": self._version_text,
             "errno_constants": _errno_constants,
             "unexpected": self._unexpected,
+            "library_problem": _library_problem,
         }
+        waits.on_unexpected = self._report
         for name, function in functions.items():
-            runtime.bind(name, function)
+            runtime.bind(name, function, is_direct=True)
 
     def _exit(self, code: float) -> None:
         self._on_exit(int(code))
@@ -78,14 +81,36 @@ class FiberBinding:
         """The text of an exception that a bound function raised against the rules; None for anything else."""
         if not isinstance(raised, BaseException):
             return None
+        self._report(raised)
+        return text_of_exception(raised).encode("utf-8", "replace")
+
+    def _report(self, raised: BaseException) -> None:
+        if isinstance(raised, MemoryError | RecursionError):
+            return  # what was asked for was too much
         self._runtime.log("crit", "".join(traceback.format_exception(raised)).rstrip())
-        return f"{type(raised).__name__}: {raised}".encode("utf-8", "replace")
 
     def _current_directory(self) -> bytes:
         return os.fsencode(self._getcwd())
 
     def _version_text(self) -> bytes:
         return self._version.encode()
+
+
+def _library_problem(name: bytes) -> bytes | None:
+    """The reason why a library that is there cannot be used: it lacks symbols. None if it can, or is not there.
+
+    Names without a slash are completed as LuaJIT does it.
+    """
+    path = os.fsdecode(name)
+    if "/" not in path:
+        path = path if "." in path else f"{path}.so"
+        path = path if path.startswith("lib") else f"lib{path}"
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_NOW)
+    except (OSError, ValueError) as error:
+        text = str(error)
+        return text.encode("utf-8", "surrogateescape") if "undefined symbol" in text else None
+    return None
 
 
 def _errno_constants() -> bytes:

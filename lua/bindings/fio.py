@@ -7,6 +7,7 @@ SystemErrors with the peer's text, `fio: <text of errno>`, and the errno.
 from __future__ import annotations
 
 import asyncio
+import errno
 import glob
 import grp
 import os
@@ -51,8 +52,12 @@ _STAT_FIELDS: Final = {
 }
 
 
-def _failure_of(error: OSError) -> BoxError:
-    number = error.errno or 0
+def _failure_of(error: Exception) -> BoxError:
+    """No file has a name with a null byte, which is a ValueError; a number out of the system's range is no argument."""
+    if isinstance(error, OSError):
+        number = error.errno or 0
+    else:
+        number = errno.ENOENT if isinstance(error, ValueError) else errno.EINVAL
     return system_error(f"fio: {os.strerror(number)}", number)
 
 
@@ -64,7 +69,7 @@ def _direct(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
         def call(self: FioBinding, *args: Any) -> Any:
             try:
                 return method(self, *args)
-            except OSError as error:
+            except (OSError, ValueError, OverflowError) as error:
                 raise _failure_of(error) from error
 
         return guarded(name)(call)
@@ -80,7 +85,7 @@ def _threaded(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[.
         async def call(self: FioBinding, *args: Any) -> Any:
             try:
                 return await method(self, *args)
-            except OSError as error:
+            except (OSError, ValueError, OverflowError) as error:
                 raise _failure_of(error) from error
 
         return waiting(name, is_cancellable=False)(call)
@@ -317,7 +322,7 @@ class FioBinding(Binding):
         """A map of an account by name or number; None without it."""
         try:
             entry = pwd.getpwnam(os.fsdecode(key)) if isinstance(key, bytes) else pwd.getpwuid(int(key))
-        except KeyError:
+        except (KeyError, ValueError, OverflowError):
             return None
         return codec.pack(_account(entry))
 
@@ -326,7 +331,7 @@ class FioBinding(Binding):
         """A map of a group by name or number; None without it."""
         try:
             entry = grp.getgrnam(os.fsdecode(key)) if isinstance(key, bytes) else grp.getgrgid(int(key))
-        except KeyError:
+        except (KeyError, ValueError, OverflowError):
             return None
         return codec.pack(_group(entry))
 

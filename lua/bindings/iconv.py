@@ -36,6 +36,6 @@ def _codec_name(name: bytes) -> str | None:
     )
     try:
         found = codecs.lookup(plain)
-    except LookupError:
+    except (LookupError, ValueError):
         return None
     return found.name if found._is_text_encoding else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from box.data import codec
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 
 _SETTINGS = SessionSettings()
+_NOBODY = -1
+
+
+def _user_number(value: float | None) -> int:
+    """The id that a number means, of nobody for what is no id."""
+    return int(value) if value is not None and isfinite(value) else _NOBODY
 
 
 class SessionBinding(Binding):
@@ -38,7 +45,7 @@ class SessionBinding(Binding):
         current = self.ctx.session
         if session_id is None or current.id == session_id:
             return current
-        return self.node.sessions.by_id.get(int(session_id))
+        return self.node.sessions.by_id.get(int(session_id)) if isfinite(session_id) else None
 
     @exported("session_id")
     def session_id(self) -> int:
@@ -96,7 +103,7 @@ class SessionBinding(Binding):
 
     def _credentials(self, user: bytes | float) -> Credentials:
         schema = self.node.schema
-        found = schema.user_by_name(text(user)) if isinstance(user, bytes) else schema.user(int(user))
+        found = schema.user_by_name(text(user)) if isinstance(user, bytes) else schema.user(_user_number(user))
         check_session(found)
         return found.credentials
 

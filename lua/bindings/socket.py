@@ -52,6 +52,10 @@ def _option_table(prefix: str) -> dict[str, dict[str, Any]]:
     }
 
 
+_LONGEST_LINGER: Final = 2**31 - 1
+"""Seconds."""
+
+
 def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
     """The errno of a failure in place of an exception."""
 
@@ -61,7 +65,11 @@ def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args)
         except socket.gaierror:
             return None, errno.EINVAL
-        except (OSError, OverflowError) as error:
+        except TypeError as error:
+            if "hostname" not in str(error):
+                raise
+            return None, errno.EINVAL  # a name that has no form in the domain name system
+        except (OSError, OverflowError, ValueError, struct.error) as error:
             return None, getattr(error, "errno", None) or errno.EINVAL
 
     return call
@@ -299,7 +307,7 @@ class SocketBinding(Binding):
         """Packed [active, seconds]; set before that if `active` is given."""
         sock = self._socket(fd)
         if active is not None:
-            value = struct.pack("ii", int(active), int(seconds or 0))
+            value = struct.pack("ii", int(active), int(min(max(seconds or 0, 0), _LONGEST_LINGER)))
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, value)
         is_on, delay = struct.unpack("ii", sock.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8))
         return codec.pack([bool(is_on), delay])

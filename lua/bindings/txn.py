@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class TxnBinding(Binding):
     """Transactions of the running fiber. Lua refers to a savepoint by its number within the transaction."""
 
+    is_direct = True
+
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
         self._savepoints: dict[int, tuple[Transaction, list[Savepoint]]] = {}

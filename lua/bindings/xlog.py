@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -87,8 +88,9 @@ class XlogBinding(Binding):
         """A number for the file. SystemError, XlogError, UNSUPPORTED."""
         try:
             file = _LogFile(text(path))
-        except OSError as error:
-            raise system_error(f"failed to open '{text(path)}' file", error.errno or 0) from error
+        except (OSError, ValueError) as error:  # a null byte in the name
+            number = getattr(error, "errno", None) or errno.ENOENT
+            raise system_error(f"failed to open '{text(path)}' file", number) from error
         try:
             file.read_meta()
         except BaseException:

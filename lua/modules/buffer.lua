@@ -7,6 +7,7 @@ local error, tonumber, type = error, tonumber, type
 local READAHEAD = 16320
 -- A buffer grows to a power of two less what an allocator needs for itself.
 local OVERHEAD = 48
+local LARGEST = 2 ^ 46
 
 ffi.cdef([[
     struct ibuf {
@@ -27,6 +28,18 @@ local function check(buffer, method)
     if type(buffer) ~= 'cdata' or not ffi.istype(ibuf_type, buffer) then
         error(('Attempt to call method without object, use ibuf:%s()'):format(method))
     end
+end
+
+-- A number of bytes as a size_t has it: whole, and huge where it is negative.
+local function bytes(size)
+    local number = type(size) == 'number' and size
+        or type(size) == 'cdata' and (ffi.istype('int64_t', size) or ffi.istype('uint64_t', size)) and tonumber(size)
+    if not number then
+        error(("bad argument #2 to '?' (cannot convert '%s' to 'size_t')"):format(type(size)), 3)
+    elseif number ~= number then
+        return 0
+    end
+    return number >= 0 and math.floor(number) or number + 2 ^ 64
 end
 
 function methods.size(buffer)
@@ -69,6 +82,9 @@ end
 
 local function grow(buffer, size)
     local used, read = tonumber(buffer.wpos - buffer.buf), tonumber(buffer.rpos - buffer.buf)
+    if size > LARGEST then
+        error(('Failed to allocate %.0f bytes in ibuf'):format(size))
+    end
     local capacity = 16384
     while capacity - OVERHEAD < used + size do
         capacity = capacity * 2
@@ -76,7 +92,7 @@ local function grow(buffer, size)
     capacity = capacity - OVERHEAD
     local memory = ffi.cast(char_pointer, ffi.C.realloc(buffer.buf, capacity))
     if memory == nil then
-        error(('Failed to allocate %d bytes in ibuf'):format(size))
+        error(('Failed to allocate %.0f bytes in ibuf'):format(size))
     end
     buffer.buf, buffer.rpos, buffer.wpos, buffer.epos = memory, memory + read, memory + used, memory + capacity
 end
@@ -84,6 +100,7 @@ end
 -- Make room for `size` more bytes; where they go.
 function methods.reserve(buffer, size)
     check(buffer, 'reserve')
+    size = bytes(size)
     if buffer.epos - buffer.wpos < size then
         grow(buffer, size)
     end
@@ -93,6 +110,7 @@ end
 -- The same, and count them as written.
 function methods.alloc(buffer, size)
     check(buffer, 'alloc')
+    size = bytes(size)
     if buffer.epos - buffer.wpos < size then
         grow(buffer, size)
     end
@@ -104,20 +122,21 @@ end
 local function check_size(buffer, size)
     local have = tonumber(buffer.wpos - buffer.rpos)
     if size > have then
-        error(('Attempt to read out of range bytes: needed=%d size=%d'):format(tonumber(size), have))
+        error(('Attempt to read out of range bytes: needed=%.0f size=%d'):format(size, have))
     end
 end
 
 -- The read position, if there are as many bytes.
 function methods.checksize(buffer, size)
     check(buffer, 'checksize')
-    check_size(buffer, size)
+    check_size(buffer, bytes(size))
     return buffer.rpos
 end
 
 -- The same, and count them as read.
 function methods.read(buffer, size)
     check(buffer, 'read')
+    size = bytes(size)
     check_size(buffer, size)
     local position = buffer.rpos
     buffer.rpos = position + size

@@ -140,7 +140,7 @@ local function parse_output(value)
     if not value then
         return 'Specify output format: lua or yaml.'
     end
-    local fmt, opts = value:match('([^,]+),([^,]+)')
+    local fmt, opts = value:match('^([^,]+),([^,]+)')
     fmt = fmt or value
     if not formats[fmt] then
         return ('Invalid format "%s", supported languages: lua and yaml.'):format(value)
@@ -273,6 +273,11 @@ end
 
 -- ---- evaluation -----------------------------------------------------------------------------
 
+-- Before box.cfg the name itself is an error.
+local function execute(line)
+    return box.execute(line)
+end
+
 -- A line is an expression if it compiles behind `return `, else a statement; the chunk's name is
 -- the source itself. The answer is text; none (nil) ends the session.
 local function eval(line)
@@ -281,7 +286,7 @@ local function eval(line)
     elseif line:sub(1, 1) == '\\' then
         return run_command(line:sub(2))
     elseif current_settings().language == 'sql' then
-        return format_output(pcall(box.execute, line))
+        return format_output(pcall(execute, line))
     end
     local chunk, reason = loadstring('return ' .. line)
     if not chunk then

@@ -27,9 +27,17 @@ end
 -- ---- checksums that may be computed bit by bit -----------------------------------------------
 
 local CRC_BEGIN = 4294967295
+-- Bytes of a Lua string, about.
+local LARGEST = 2 ^ 30
 
 local function crc32_update(state, data)
-    return python.digest_crc32(tonumber(state), data)
+    if type(data) ~= 'string' then
+        error(("bad argument #2 to '?' (cannot convert '%s' to 'const char *')"):format(type(data)), 2)
+    elseif tonumber(state) == nil then
+        error(("bad argument #1 to '?' (cannot convert '%s' to 'unsigned int')"):format(type(state)), 2)
+    end
+    local number = tonumber(state)
+    return python.digest_crc32(number - number == 0 and math.floor(number) % 2 ^ 32 or 0, data)
 end
 
 local crc_methods = {}
@@ -139,8 +147,17 @@ function digest.urandom(size)
     local count = tonumber(size)
     if count == nil or not (count >= 0 and count < math.huge) then
         error('Usage: digest.urandom(len)')
+    elseif count > LARGEST then
+        error('not enough memory', 0)
     end
     return python.digest_urandom(count)
+end
+
+local function as_int(value, name)
+    if type(value) ~= 'number' then
+        error(name .. ' must be a number', 3)
+    end
+    return value == value and math.max(-2 ^ 31, math.min(value, 2 ^ 31 - 1)) or 0
 end
 
 local function pbkdf2(password, salt, iterations, size)
@@ -148,7 +165,10 @@ local function pbkdf2(password, salt, iterations, size)
         error('Usage: digest.pbkdf2(pass, salt[,iters][,digest_len])')
     end
     iterations, size = iterations or PBKDF2_ITERATIONS, size or PBKDF2_SIZE
-    if size > PBKDF2_SIZE then
+    iterations, size = as_int(iterations, 'iters'), as_int(size, 'digest_len')
+    if size <= 0 then
+        return ''
+    elseif size > PBKDF2_SIZE then
         error('too big digest size')
     end
     return wait(python.digest_pbkdf2(password, salt, iterations, size))

@@ -175,8 +175,11 @@ function methods.join(...)
     while not record.finished do
         record.joiners = record.joiners or wait_queue.new()
         local place = record.joiners:push(strand)
-        scheduler.park()
+        local ok, problem = pcall(scheduler.park)
         record.joiners:remove(place, strand)
+        if not ok then
+            error(problem, 0)
+        end
     end
     fibers[record.id] = nil
     if not record.ok then

@@ -1,6 +1,7 @@
 -- require('fio'): files, directories and paths. A call that fails returns nil or false and an error object, and sets
 -- errno; calls that have a reason of several parts return it as a text.
 local ffi = require('ffi')
+local arguments = require('internal.arguments')
 local errno = require('errno')
 local decode = require('box.finish').decode
 local errors = require('internal.error')
@@ -16,6 +17,20 @@ local NEW_FILE_MODE, NEW_DIRECTORY_MODE = tonumber('666', 8), tonumber('777', 8)
 local constants = decode(python.fio_constants())
 
 local fio = {c = constants}
+
+-- ---- arguments -------------------------------------------------------------------------------
+
+local LARGEST = 2 ^ 53
+
+-- A number as C takes it: whole, and 0 for what is none.
+local function whole(value)
+    local number = arguments.number(value) or 0
+    if number ~= number then
+        return 0
+    end
+    number = math.max(-LARGEST, math.min(number, LARGEST))
+    return number < 0 and math.ceil(number) or math.floor(number)
+end
 
 -- ---- outcomes --------------------------------------------------------------------------------
 
@@ -85,36 +100,36 @@ function methods.pwrite(self, data, size, offset)
     if type(data) == 'string' then
         size, offset = nil, size
     end
-    return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), offset or 0))
+    return outcome(false, python.fio_pwrite(self.fh, bytes_of(data, size), whole(offset)))
 end
 
 -- read(): all the rest; read(size); read(buffer, size): the number of bytes that are in the buffer now.
 function methods.read(self, buffer, size)
     if type(buffer) == 'cdata' then
-        local data, problem = outcome(nil, python.fio_read(self.fh, size or 0))
+        local data, problem = outcome(nil, python.fio_read(self.fh, whole(size)))
         if data == nil then
             return nil, problem
         end
         ffi.copy(buffer, data, #data)
         return #data
     end
-    return outcome(nil, python.fio_read(self.fh, buffer or -1))
+    return outcome(nil, python.fio_read(self.fh, whole(buffer or -1)))
 end
 
 function methods.pread(self, buffer, size, offset)
     if type(buffer) == 'cdata' then
-        local data, problem = outcome(nil, python.fio_pread(self.fh, size or 0, offset or 0))
+        local data, problem = outcome(nil, python.fio_pread(self.fh, whole(size), whole(offset)))
         if data == nil then
             return nil, problem
         end
         ffi.copy(buffer, data, #data)
         return #data
     end
-    return outcome(nil, python.fio_pread(self.fh, buffer or 0, size or 0))
+    return outcome(nil, python.fio_pread(self.fh, whole(buffer), whole(size)))
 end
 
 function methods.truncate(self, size)
-    return outcome(false, python.fio_ftruncate(self.fh, size or 0))
+    return outcome(false, python.fio_ftruncate(self.fh, whole(size)))
 end
 
 function methods.seek(self, offset, whence)
@@ -126,7 +141,7 @@ function methods.seek(self, offset, whence)
         end
         whence = number
     end
-    return outcome(nil, python.fio_lseek(self.fh, tonumber(offset) or 0, tonumber(whence)))
+    return outcome(nil, python.fio_lseek(self.fh, whole(offset), whole(whence)))
 end
 
 function methods.close(self)
@@ -295,7 +310,7 @@ end
 
 function fio.mkdir(path, mode)
     check_paths('fio.mkdir(pathname[, mode])', path)
-    return outcome(false, python.fio_mkdir(tostring(path), mode or NEW_DIRECTORY_MODE))
+    return outcome(false, python.fio_mkdir(tostring(path), whole(mode or NEW_DIRECTORY_MODE)))
 end
 
 function fio.rmdir(path)
@@ -330,21 +345,29 @@ end
 
 function fio.chmod(path, mode)
     check_paths('fio.chmod(pathname, mode)', path)
-    return outcome(false, python.fio_chmod(tostring(path), tonumber(mode)))
+    return outcome(false, python.fio_chmod(tostring(path), whole(mode)))
+end
+
+-- The name or the number of an account; nil: it stays.
+local function account(value)
+    if type(value) == 'string' or value == nil then
+        return value
+    end
+    return whole(value)
 end
 
 function fio.chown(path, owner, group)
     check_paths('fio.chown(pathname, owner, group)', path)
-    return outcome(false, python.fio_chown(tostring(path), owner, group))
+    return outcome(false, python.fio_chown(tostring(path), account(owner), account(group)))
 end
 
 function fio.truncate(path, size)
     check_paths('fio.truncate(pathname[, newlen])', path)
-    return outcome(false, python.fio_truncate(tostring(path), size or 0))
+    return outcome(false, python.fio_truncate(tostring(path), whole(size)))
 end
 
 local function check_time(name, value)
-    if value ~= nil and type(value) ~= 'number' then
+    if type(value) ~= 'nil' and type(value) ~= 'number' then
         error('fio.utime: ' .. name .. ' should be a number', 3)
     end
 end
@@ -354,13 +377,13 @@ function fio.utime(path, atime, mtime)
     check_time('atime', atime)
     check_time('mtime', mtime)
     atime = atime or require('fiber').time()
-    return outcome(false, python.fio_utime(path, atime, mtime or atime))
+    return outcome(false, python.fio_utime(tostring(path), atime, mtime or atime))
 end
 
 -- The names below, for the globs' sake a list without a metatable.
 function fio.glob(pattern)
     check_paths('fio.glob(pattern)', pattern)
-    return decoded(outcome(nil, python.fio_glob(pattern)))
+    return decoded(outcome(nil, python.fio_glob(tostring(pattern))))
 end
 
 function fio.listdir(path)
@@ -395,6 +418,9 @@ function fio.umask(mask)
 end
 
 function fio.tempdir(base)
+    if type(base) ~= 'nil' and type(base) ~= 'string' then
+        error('Usage: fio.tempdir([base])')
+    end
     return outcome(nil, python.fio_tempdir(base))
 end
 

@@ -12,6 +12,9 @@ local PROBLEMS = {
 local methods = {}
 
 function methods.convert(converter, text)
+    if type(converter) ~= 'table' or type(text) ~= 'string' then
+        error(("attempt to index local 'data' (a %s value)"):format(type(text)), 2)
+    end
     local result = python.iconv_convert(converter._to, converter._from, text)
     if type(result) == 'number' then
         local number, problem = PROBLEMS[result]()

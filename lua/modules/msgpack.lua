@@ -36,7 +36,7 @@ local function decode_string(cfg, name, text, offset, checked)
         error("bad argument #2 to '?' (number expected, got " .. type(offset) .. ')', 2)
     end
     local start = (offset or 1) - 1
-    if start < 0 or start > #text or (start == #text and #text > 0) then
+    if not (start >= 0 and start <= #text) or (start == #text and #text > 0) then
         error(name .. ': offset is out of bounds', 2)
     end
     local p = ffi.cast(byte_pointer, text)
@@ -67,7 +67,7 @@ local function new_decode(cfg, name, checked)
     return function(data, position)
         if type(data) == 'string' then
             return decode_string(cfg, name, data, position, checked)
-        elseif is_pointer(data) then
+        elseif is_pointer(data) and data ~= nil then
             return decode_memory(cfg, name, data, position, checked)
         end
         error(EXPECTED_TEXT:format(name), 2)
@@ -98,7 +98,7 @@ local function new_header(name, read, narrow, wide)
     return function(pointer, size)
         if pointer == nil or size == nil then
             error(('Usage: %s(ptr, size)'):format(name), 2)
-        elseif not is_pointer(pointer) then
+        elseif not is_pointer(pointer) or pointer == nil then
             error(name .. ": 'char *' expected", 2)
         elseif type(size) ~= 'number' or size <= 0 then
             error(name .. ': non-positive size', 2)
@@ -120,7 +120,7 @@ end
 -- Decode from a buffer's read position; returns the new one and the value.
 local function new_ibuf_decode(cfg)
     return function(rpos)
-        if not is_pointer(rpos) then
+        if not is_pointer(rpos) or rpos == nil then
             error('expected cdata as 1 argument', 2)
         end
         local value, pos = decoder.get(cfg, ffi.cast(byte_pointer, rpos), 0)

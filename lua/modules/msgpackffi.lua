@@ -1,14 +1,12 @@
 -- require('msgpackffi'): the same encoder under the names of the peer's FFI module.
+local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
 local decoder = require('internal.msgpack_decode')
 local msgpack = require('msgpack')
-local internal = require('internal.msgpack')
 
 -- A handler for cdata of `ctype`: it returns a plain value that is encoded in its place.
 local function on_encode(ctype, handler)
-    internal.register(ctype, function(value)
-        return internal.encode(handler(value))
-    end)
+    encoder.converters[tonumber(ffi.typeof(ctype))] = handler
 end
 
 -- What keys of reads must not be.

@@ -64,9 +64,9 @@ end
 M.backup = {}
 
 function M.backup.start(checkpoint)
-    if checkpoint ~= nil and type(checkpoint) ~= 'number' then
+    if type(checkpoint) ~= 'nil' and type(checkpoint) ~= 'number' then
         arguments.bad(1, arguments.expected('number', checkpoint), 2)
-    elseif checkpoint ~= nil and checkpoint < 0 then
+    elseif checkpoint ~= nil and not (checkpoint >= 0 and checkpoint < 2 ^ 31) then
         error('invalid checkpoint index', 2)
     end
     return finish.value(python.backup_start(checkpoint or 0))

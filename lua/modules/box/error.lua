@@ -45,6 +45,11 @@ local function where(level)
     return info.short_src ~= '' and info.short_src or 'eval', info.currentline
 end
 
+-- A number as a C int has it: whole, its 32 lower bits.
+local function as_int(number)
+    return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
+end
+
 -- Code and reason by the code's template: string.format fills it only when there is something to fill in.
 local function by_code(code, ...)
     local template = templates[code] or 'Unknown error'
@@ -63,7 +68,7 @@ local function by_type(custom_type, template, ...)
 end
 
 local function by_table(given)
-    local facts = {code = tonumber(given.code) or 0, message = given.reason ~= nil and tostring(given.reason) or ''}
+    local facts = {code = as_int(tonumber(given.code) or 0), message = given.reason ~= nil and tostring(given.reason) or ''}
     if given.type ~= nil then
         facts.type, facts.custom_type = 'CustomError', tostring(given.type)
     end
@@ -75,7 +80,7 @@ local function create(level, first, ...)
     local facts
     local kind = type(first)
     if kind == 'number' then
-        facts = by_code(first - math.fmod(first, 1), ...)
+        facts = by_code(as_int(first), ...)
     elseif kind == 'string' then
         facts = by_type(first, ...)
     elseif kind == 'table' and select('#', ...) == 0 then

@@ -1,5 +1,5 @@
 -- The first chunk of a Lua state. It hides what the embedding library offers to Lua, opens the built-in modules
--- and hands back the two functions that Python needs to go on: `bind(name, function)` and `start()`.
+-- and hands back the two functions that Python needs to go on: `bind(name, function, is_direct)` and `start()`.
 --
 -- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python and of the tokens
 -- that have ended without a value.
@@ -48,8 +48,34 @@ table.insert(package.loaders, 2, function(name)
     return load_builtin(name) or ''
 end)
 
-local function bind(name, callable)
-    bound[name] = callable
+local raw_pcall, error, select, type = pcall, error, select, type
+
+-- What a bound function gave. One that raises hands over an object of Python's, which no user should see.
+local function converted(ok, ...)
+    if ok then
+        return ...
+    end
+    error(require('internal.error').from_value((...)), 0)
+end
+
+local CROSSES = {['nil'] = true, boolean = true, number = true, string = true}
+
+-- Python keeps no Lua object: with one in its hands, if only in the frame of an error, it cannot close the state.
+local function check_arguments(name, ...)
+    for i = 1, select('#', ...) do
+        local kind = type((select(i, ...)))
+        if not CROSSES[kind] then
+            error(("bad argument #%d to '%s' (string or number expected, got %s)"):format(i, name, kind), 3)
+        end
+    end
+end
+
+-- `is_direct`: its arguments have been checked, and it is called too often for more.
+local function bind(name, callable, is_direct)
+    bound[name] = is_direct and callable or function(...)
+        check_arguments(name, ...)
+        return converted(raw_pcall(callable, ...))
+    end
 end
 
 local function start()

@@ -80,8 +80,11 @@ local function wait(channel, role, value, timeout, attempt)
         local waiter = {strand = scheduler.current_strand(), role = role, value = value}
         local waiters = channel.waiters
         local place = again and waiters:push_front(waiter) or waiters:push(waiter)
-        scheduler.suspend(timeout)
+        local ok, problem = pcall(scheduler.suspend, timeout)
         waiters:remove(place, waiter)
+        if not ok then
+            error(problem, 0)
+        end
         if waiter.role == DONE then
             return true, waiter
         elseif waiter.role == CLOSED then

@@ -30,8 +30,11 @@ function methods.wait(object, timeout)
     end
     local strand = scheduler.current_strand()
     local place = waiters:push(strand)
-    local timed_out = scheduler.suspend(seconds)
+    local ok, timed_out = pcall(scheduler.suspend, seconds)
     waiters:remove(place, strand)
+    if not ok then
+        error(timed_out, 0)
+    end
     scheduler.test_cancel()
     return not timed_out
 end

@@ -22,6 +22,18 @@ function _G.print(...)
     python.print(concat(parts, '\t') .. '\n')
 end
 
+local raw_load = ffi.load
+
+-- A library that lacks symbols is opened as others are, and ends the process when one of them is called: not here.
+function ffi.load(...)
+    local name = ...
+    local problem = type(name) == 'string' and python.library_problem(name)
+    if problem then
+        error(problem, 2)
+    end
+    return raw_load(...)
+end
+
 -- Python ends the process or the node; this fiber does not go on. As in the peer, true and false are no codes: 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31

@@ -27,6 +27,8 @@ local put
 -- ctype id -> function(value, pos, buffer) -> next position; for decimal, uuid, tuple and other modules' cdata. There is
 -- room for MARGIN bytes at `pos`; `put_bytes` and `put_string` make more. It neither raises nor calls code of the user.
 local by_ctype = {}
+-- ctype id -> function(value) -> what is encoded in its place; of the user.
+local converters = {}
 
 -- Errors that the peer raises as objects of type LuajitError.
 local function raise(value)
@@ -271,6 +273,8 @@ local function put_other_cdata(cfg, value, pos)
     local encode = by_ctype[ctype]
     if encode then
         return encode(value, pos, buffer)
+    elseif converters[ctype] then
+        return put(cfg, call_out(converters[ctype], value), pos, 0)
     elseif small_integers[ctype] then
         local number = tonumber(value)
         return number >= 0 and put_unsigned(number, pos) or put_negative(number, pos)
@@ -454,7 +458,9 @@ function put(cfg, value, pos, level)
     return put_rest(cfg, value, pos, level)
 end
 
-local encoder = {by_ctype = by_ctype, NULL = NULL, is_null = is_null, put_bytes = put_bytes, put_string = put_string}
+local encoder = {
+    by_ctype = by_ctype, converters = converters, NULL = NULL, is_null = is_null, put_bytes = put_bytes, put_string = put_string,
+}
 
 -- Call what may have interrupted this module, and which raises nothing, with another buffer.
 function encoder.call_aside(run, argument)

@@ -293,13 +293,31 @@ local function waiting_strand()
 end
 scheduler.current_strand = waiting_strand
 
+-- The strand cannot wait where it is: in a hook, or in a function that C code has called. Nothing wakes it for that.
+local function stay(strand, problem)
+    local timer, token = strand.timer, strand.token
+    strand.yielding, strand.timer, strand.token = false, nil, nil
+    if timer then
+        timers[timer] = nil
+        python.timer_stop(timer)
+    end
+    if token then
+        waiting[token] = NOBODY
+        python.cancel_wait(token)
+    end
+    error(problem, 0)
+end
+
 local function park()
     local strand = waiting_strand()
     local hook = strand.fiber.on_yield
     if hook then
         hook()
     end
-    raw_yield(PARK)
+    local ok, problem = pcall(raw_yield, PARK)
+    if not ok then
+        stay(strand, problem)
+    end
 end
 scheduler.park = park
 

@@ -467,7 +467,7 @@ local function protocol_number(protocol)
     if protocol == nil or type(protocol) == 'number' then
         return protocol or 0
     end
-    return python.socket_protocol(protocol)
+    return python.socket_protocol(tostring(protocol))
 end
 
 local function open(domain, kind, protocol)

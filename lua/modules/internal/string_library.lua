@@ -2,7 +2,16 @@
 local byte, char, find, format, rep, sub = string.byte, string.char, string.find, string.format, string.rep, string.sub
 local error, floor, max, min, tonumber, type = error, math.floor, math.max, math.min, tonumber, type
 
-local WHITESPACE = ' \t\n\v\f\r'
+-- byte -> true, of those in a text. Not a class of a pattern, which is looked through for each byte.
+local function set_of(chars)
+    local set = {}
+    for i = 1, #chars do
+        set[byte(chars, i)] = true
+    end
+    return set
+end
+
+local BLANKS = set_of(' \t\n\v\f\r')
 
 -- `level` counts the functions between this one and the caller to blame.
 local function bad_argument(position, name, expected, got, level)
@@ -13,11 +22,6 @@ local function check_string(value, position, name, level)
     if type(value) ~= 'string' then
         bad_argument(position, name, 'string', type(value), level + 1)
     end
-end
-
--- A class of a pattern that matches any of `chars`.
-local function class_of(chars)
-    return '[' .. chars:gsub('%W', '%%%0') .. ']'
 end
 
 -- Position of the separator's first and last byte from `from` on. Separators of whitespace are as long as they can.
@@ -161,20 +165,20 @@ local function check_strip(name, text, chars)
     if chars ~= nil then
         check_string(chars, 2, name, 3)
     end
-    return chars ~= '' and class_of(chars or WHITESPACE) or nil
+    return chars and set_of(chars) or BLANKS
 end
 
-local function strip_left(text, class)
-    return class and sub(text, find(text, '[^' .. sub(class, 2)) or #text + 1) or text
-end
-
--- Walks from the end: a pattern anchored there would take quadratic time.
-local function strip_right(text, class)
-    if class == nil then
-        return text
+local function strip_left(text, set)
+    local first = 1
+    while first <= #text and set[byte(text, first)] do
+        first = first + 1
     end
+    return sub(text, first)
+end
+
+local function strip_right(text, set)
     local last = #text
-    while last > 0 and find(sub(text, last, last), class) do
+    while last > 0 and set[byte(text, last)] do
         last = last - 1
     end
     return sub(text, 1, last)

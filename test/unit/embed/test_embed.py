@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -473,3 +475,31 @@ def test_a_handle_is_refused_in_another_thread(tmp_path: Path) -> None:
             assert await space.select() == [[2]]
 
     asyncio.run(run())
+
+
+EXITING = """
+import asyncio, sys
+from box import Node
+
+async def main():
+    async with Node(sys.argv[1], wal_mode="write", log_level=1) as node:
+        await node.eval("box.schema.space.create('s'):create_index('pk') box.space.s:replace{1}")
+        try:
+            await node.eval("os.exit(3)")
+        finally:
+            print("leaving", flush=True)
+    print("never", flush=True)
+
+try:
+    asyncio.run(main())
+finally:
+    print("end", flush=True)
+"""
+
+
+def test_os_exit_raises_system_exit_in_the_program_and_stops_the_node_in_order(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EXITING, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "leaving\nend\n"), done.stderr
+    assert "Traceback" not in done.stderr

@@ -283,3 +283,19 @@ def test_a_json_path_finds_false(lua: Lua) -> None:
         local tuple = box.tuple.new{1, false, {a = false, b = true}}
         return tuple['[2]'], tuple['[3].a'], tuple['[3].b'], tuple['[3].c']"""
     ) == [False, False, True, None]
+
+
+def test_a_handler_of_the_user_gives_what_is_encoded_in_the_place_of_its_cdata(lua: Lua) -> None:
+    """It may encode itself, and its error is that of the call."""
+    assert lua(
+        """
+        local ffi, msgpack = require('ffi'), require('msgpack')
+        ffi.cdef('struct handled { int x; };')
+        require('msgpackffi').on_encode(ffi.typeof('struct handled'), function(value)
+            if value.x < 0 then error('negative', 0) end
+            return {x = value.x, size = #msgpack.encode({value.x, 'text'})}
+        end)
+        local decoded = msgpack.decode(msgpack.encode({1, ffi.new('struct handled', {5}), 2}))
+        local ok, problem = pcall(msgpack.encode, {ffi.new('struct handled', {-1})})
+        return decoded, ok, tostring(problem)"""
+    ) == [[1, {"x": 5, "size": 7}, 2], False, "negative"]

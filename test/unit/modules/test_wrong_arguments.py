@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -165,3 +168,86 @@ def test_the_file_of_a_chunk(lua: Lua) -> None:
 
 def test_log_levels_without_bounds(lua: Lua) -> None:
     assert lua("local log = require('log') log.level(1/0) local high = log.cfg.level log.level(-5) return high") == [7]
+
+
+def test_a_library_that_lacks_symbols_is_refused(lua: Lua, tmp_path: Path) -> None:
+    """It would be opened, and end the process when one of them is called."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    source, library = tmp_path / "lacks.c", tmp_path / "liblacks.so"
+    source.write_text("int not_there(int); int call(int x) { return not_there(x); }")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    ok, text, cosine = lua(
+        """
+        local ffi = require('ffi')
+        ffi.cdef('double cos(double);')
+        local ok, text = pcall(ffi.load, (...))
+        return ok, text, ffi.load('libm.so.6').cos(0)""",
+        str(library),
+    )
+    assert (ok, "undefined symbol: not_there" in text, cosine) == (False, True, 1)
+
+
+UNYIELDABLE = {
+    "sleep": "fiber.sleep(0.01)",
+    "yield": "fiber.yield()",
+    "condition": "condition:wait(0.01)",
+    "channel": "channel:get(0.01)",
+    "join": "other:join()",
+    "file": "fio.listdir('.')",
+}
+
+
+@pytest.mark.parametrize("wait", UNYIELDABLE.values(), ids=UNYIELDABLE.keys())
+def test_a_wait_where_none_is_possible_leaves_nothing(lua: Lua, wait: str) -> None:
+    """In a function that C code has called, and in a debug hook: an error, and no later wait is ended by it."""
+    ok, text, hook_ok, slept, woken, sent = lua(
+        f"""
+        local fiber, fio = require('fiber'), require('fio')
+        local condition, channel = fiber.cond(), fiber.channel(0)
+        local other = fiber.new(function() fiber.sleep(0.02) end)
+        other:set_joinable(true)
+        local ok, text = pcall(string.gsub, 'x', 'x', function() {wait} end)
+        local hook_ok = pcall(function()
+            debug.sethook(function() debug.sethook() {wait} end, '', 1)
+            for _ = 1, 100 do end
+        end)
+        local start = fiber.clock()
+        fiber.sleep(0.05)
+        local slept, woken = fiber.clock() - start, false
+        fiber.create(function() condition:wait() woken = true end)
+        condition:signal()
+        fiber.sleep(0.01)
+        return ok, text, hook_ok, slept >= 0.045, woken, channel:put(1, 0.01)"""
+    )
+    assert (ok, hook_ok, slept, woken, sent) == (False, False, True, True, False)
+    assert text.endswith("attempt to yield across C-call boundary")
+
+
+def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
+    assert lua(
+        """
+        local texts = {}
+        local function text_of(...)
+            local ok, problem = pcall(...)
+            texts[#texts + 1] = ok and 'ok' or (tostring(problem):gsub('(%.lua):%d+:', '%1:'))
+        end
+        text_of(box.session.su, {})
+        text_of(box.session.su, 0/0)
+        texts[#texts + 1] = {box.error.new(0/0).code, box.error.new(2^32).code, box.error.new{code = 1/0}.code}
+        text_of(require('iconv').new('UTF-16', 'UTF-8'), nil)
+        text_of(require('msgpack').decode_unchecked, 'x', 0/0)
+        text_of(function() return require('buffer').ibuf():alloc(-1) end)
+        return texts""",
+        configure={"wal_mode": "none"},
+    ) == [
+        [
+            "builtin/box/session.lua: bad argument #1 to 'session_su' (string or number expected, got table)",
+            "User '-1' is not found",
+            [0, 0, 0],
+            "attempt to index local 'data' (a nil value)",
+            "msgpack.decode: offset is out of bounds",
+            "builtin/buffer.lua: Failed to allocate 18446744073709551616 bytes in ibuf",
+        ]
+    ]

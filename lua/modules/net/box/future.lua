@@ -138,7 +138,7 @@ function methods.result(self)
 end
 
 local function check_timeout(timeout, usage)
-    if timeout ~= nil and (type(timeout) ~= 'number' or timeout < 0) then
+    if timeout ~= nil and (type(timeout) ~= 'number' or not (timeout >= 0)) then
         error('Usage: ' .. usage)
     end
 end
