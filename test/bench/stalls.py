@@ -216,8 +216,8 @@ def _measure_join(executable: list[str], root: Path, master: Server, found: dict
 
 def _measure_signal(executable: list[str], directory: Path) -> Stall:
     """SIGTERM when the recovery has begun: the seconds until the process ends."""
+    before = (directory / "stalls.log").read_text(errors="replace").count("recovering from")
     server = Server(executable, directory)
-    before = server.log_lines("recovering from")
     deadline = time.monotonic() + _START_TIMEOUT
     while server.log_lines("recovering from") == before and time.monotonic() < deadline:
         time.sleep(0.001)
