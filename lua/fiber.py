@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from time import perf_counter
 from typing import Any, Final, Protocol
 
 from box.eager import first_step
@@ -46,9 +45,15 @@ class Waits:
     """Tokens, timers and ticks of one runtime. All methods run in the thread of the loop."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, cells: memoryview[int], woken: memoryview[float], fiber_round: Round
+        self,
+        loop: asyncio.AbstractEventLoop,
+        cells: memoryview[int],
+        woken: memoryview[float],
+        fiber_round: Round,
+        monotonic: Callable[[], float],
     ) -> None:
         self.loop = loop
+        self._monotonic = monotonic
         self._cells = cells
         self._woken = woken
         self._round = fiber_round
@@ -78,7 +83,7 @@ class Waits:
         self._tick = None
         fiber_round = self._round
         self._is_running = True
-        end = perf_counter() + _LONG_TICK
+        end = self._monotonic() + _LONG_TICK
         more = True  # also if this tick fails: the error of a finalizer may end it with fibers that are ready
         try:
             for _ in range(_ROUNDS):
@@ -91,7 +96,7 @@ class Waits:
                 if more or journal is None:
                     break
                 fiber_round.journal = None
-                if not journal.flush() or perf_counter() > end:
+                if not journal.flush() or self._monotonic() > end:
                     break
         finally:
             self._is_running = fiber_round.is_held = False

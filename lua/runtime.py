@@ -67,6 +67,7 @@ class Runtime:
         write: Callable[[bytes], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.perf_counter,
         getcwd: Callable[[], str] = os.getcwd,
         version: str = "2.8.1",
         fiber_round: Round | None = None,
@@ -87,10 +88,12 @@ class Runtime:
         self._cells = memoryview(self._cells_memory).cast("B").cast("i")
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
         woken = memoryview(self._woken_memory).cast("B").cast("d")
-        self.waits = Waits(self.loop, self._cells, woken, fiber_round or Round())
+        self.waits = Waits(self.loop, self._cells, woken, fiber_round or Round(), monotonic)
         self.closed = False
         self._open()
-        binding = FiberBinding(self, write=write, on_exit=on_exit, clock=clock, getcwd=getcwd, version=version)
+        binding = FiberBinding(
+            self, write=write, on_exit=on_exit, clock=clock, monotonic=monotonic, getcwd=getcwd, version=version
+        )
         binding.install()
         self._boot()
 

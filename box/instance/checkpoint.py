@@ -53,6 +53,7 @@ class Checkpoints:
         self._loop = resources.loop
         self._random = resources.random
         self._disk = resources.disk
+        self._threads = resources.threads
         self._paths = resources.paths
         self._config = resources.config
         self._log = resources.log
@@ -160,6 +161,7 @@ class Checkpoints:
             rate_limit=(self._config["snap_io_rate_limit"] or 0) * 1024 * 1024,
             errinj=self._errinj,
             log=self._log.of_cord("snapshot/101/main"),
+            sleep=self._threads.sleep,
         )
         try:
             await self._journal.in_thread(writer.write, spaces, self._trailer())

@@ -63,6 +63,7 @@ class JournalOpening:
         self._journal = journal = Journal(
             resources.loop,
             resources.disk,
+            threads=resources.threads,
             wal_dir=resources.paths.wal_dir,
             wal_mode=resources.config["wal_mode"],
             wal_max_size=int(resources.config["wal_max_size"]),

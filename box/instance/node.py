@@ -15,8 +15,9 @@ stopped and all made anew, so that the next attempt finds nothing of the last on
 constructor was given, and so never one of another start. Whoever lives longer than a start (Lua, a console) holds the
 instance and takes a part from it each time.
 
-An instance takes its loop, clock, random source and disk as arguments and keeps no module-level state, so that a
-process may hold many and a test may replace each. Everything here runs on the loop's thread (the tx thread).
+An instance takes its loop, clock, random source, disk, network and threads as arguments and keeps no module-level
+state, so that a process may hold many and a test may replace each. Everything here runs on the loop's thread (the tx
+thread).
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ from box.iproto.stats import Stats
 from box.journal.journal import Journal
 from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
+from box.journal.threads import SystemThreads, Threads
 from box.log import BARE, Level, Log
+from box.net.network import Network
+from box.net.sockets import SocketNetwork
 from box.replication.setup import Replication
 from box.schema.schema import Schema
 from box.schema.system import initial_schema
@@ -81,19 +85,34 @@ class Instance:
         clock: Callable[[], float] = time.time,
         random: random_module.Random | None = None,
         disk: Storage | None = None,
+        network: Network | None = None,
+        threads: Threads | None = None,
     ) -> None:
         path = None if directory is None else Path(fspath(directory)).absolute()
         self.loop = loop or asyncio.get_running_loop()
         self.clock = clock
         self.random = random or random_module.SystemRandom()
-        self.disk: Storage = disk or (MemoryStorage() if path is None else FileStorage(str(path)))
+        self.disk: Storage = disk or (MemoryStorage(clock) if path is None else FileStorage(str(path)))
+        self.network: Network = network or SocketNetwork(self.loop)
+        threads = threads or SystemThreads()
+        self.monotonic: Callable[[], float] = threads.clock
+        """A clock that never jumps, finer than the loop's."""
         self.config = Config()
         self.paths = Paths(path, self.config)
         self.log = Log(clock)
         self.log.format = BARE
         self.errinj = ErrorInjections()
         self.resources = Resources(
-            self.loop, clock, self.random, self.disk, self.paths, self.config, self.log, self.errinj
+            self.loop,
+            clock,
+            self.random,
+            self.disk,
+            self.network,
+            threads,
+            self.paths,
+            self.config,
+            self.log,
+            self.errinj,
         )
         self.sessions = Sessions()
         self.stats = Stats()
@@ -155,6 +174,7 @@ class Instance:
             sessions=self.sessions,
             collector=self.checkpoints.collector,
             view_of=self.checkpoints.view_of,
+            network=self.network,
             clock=self.clock,
             random=self.random,
             log=self.log,
@@ -163,7 +183,7 @@ class Instance:
         self.elections = self.replication.elections
         self.checkpoints.election_state = self.elections.raft.local_state
         self.membership = Membership(resources, state, self.replication, self.synchro)
-        self.iproto = IprotoServer(self, salt_source=self.random.randbytes)
+        self.iproto = IprotoServer(self)
         self._reconfiguration = Reconfiguration(
             resources,
             make_setters(

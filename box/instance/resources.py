@@ -12,7 +12,9 @@ from uuid import UUID
 from box.errinj import ErrorInjections
 from box.instance.config import Config
 from box.journal.storage import Storage
+from box.journal.threads import Threads
 from box.log import Log
+from box.net.network import Network
 
 
 class Paths:
@@ -57,6 +59,8 @@ class Resources:
     clock: Callable[[], float]
     random: Random
     disk: Storage
+    network: Network
+    threads: Threads
     paths: Paths
     config: Config
     log: Log

@@ -117,7 +117,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Whether the transport does not read."""
         self._is_ended = False
         """Whether the client has ended its side, with input left to serve."""
-        self._pace = Pace()
+        self._pace = Pace(server.turns.clock)
         self._flush_scheduled = False
         self._is_detached = False
         self.salt = b""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from box.index.long_read import LongRead
     from box.iproto.connection import ServerConnection
     from box.iproto.stats import Stats
+    from box.net.network import Network
     from box.schema.access import Credentials, User
     from box.session import Context, Sessions
     from box.txn.pending import Outcome
@@ -176,6 +177,13 @@ class NodeLike(Protocol):
 
     @property
     def random(self) -> Random: ...
+
+    @property
+    def network(self) -> Network: ...
+
+    @property
+    def monotonic(self) -> Callable[[], float]:
+        """A clock that never jumps, finer than the loop's."""
 
     @property
     def replication(self) -> ReplicationLike: ...

@@ -8,7 +8,7 @@ on connections with a high rate the pauses are tried for some milliseconds each,
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -42,11 +42,12 @@ _PREFERENCE: Final = 1.03
 
 
 class Pace:
-    """Watches the reads of one connection and says what to do before the next."""
+    """Watches the reads of one connection and says what to do before the next. `clock` knows microseconds."""
 
-    __slots__ = ("_few", "_is_trial", "_left", "_pause", "_rates", "_requests", "_since")
+    __slots__ = ("_clock", "_few", "_is_trial", "_left", "_pause", "_rates", "_requests", "_since")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._rates = [0.0, 0.0, 0.0]
         """Requests a second with each pause in the trials that are under way."""
         self._begin(Pause.NONE, is_trial=True)
@@ -57,7 +58,7 @@ class Pace:
         self._left = (_TRIAL if is_trial else _KEPT)[pause]
         self._requests = 0
         self._few = 0
-        self._since = time.monotonic()
+        self._since = self._clock()
         return pause
 
     def after_read(self, requests: int) -> Pause:
@@ -72,7 +73,7 @@ class Pace:
 
     def _next(self) -> Pause:
         """A period has ended: choose what comes then."""
-        rate = self._requests / max(time.monotonic() - self._since, 1e-9)
+        rate = self._requests / max(self._clock() - self._since, 1e-9)
         if not self._is_trial:  # compare anew, as the client may have changed
             return self._begin(Pause.NONE, is_trial=True)
         if self._pause is Pause.NONE and (rate < _BUSY or self._requests >= _TRIAL[Pause.NONE] * _MANY):

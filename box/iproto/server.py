@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
-import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -18,11 +16,11 @@ from box.iproto.rate import RateLimit
 from box.iproto.stats import Net
 from box.iproto.turns import Turns
 from box.net import uri as uris
-from box.net.sockets import address_text, bind, bind_first, host_of, remove_socket_file
 from box.wire.greeting import SALT_SIZE
 
 if TYPE_CHECKING:
     from box.iproto.interface import NodeLike
+    from box.net.network import Listener
     from box.session import Session
 
 
@@ -34,10 +32,9 @@ class IprotoServer:
     """Serves clients of one node on one address.
 
     `in_flight` counts requests that wait for something; above `limit` (`net_msg_max`) nobody is read from.
-    `salt_source` gives random bytes for greetings.
     """
 
-    def __init__(self, node: NodeLike, *, salt_source: Callable[[int], bytes] = secrets.token_bytes) -> None:
+    def __init__(self, node: NodeLike) -> None:
         self.node = node
         self.loop = node.loop
         self.dml = node.dml
@@ -49,18 +46,15 @@ class IprotoServer:
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
         self.input = InputBuffer(int(node.config["readahead"]))
-        self.turns = Turns(node.loop)
+        self.turns = Turns(node.loop, node.monotonic)
         self.is_delayed = False
         """ERRINJ_IPROTO_TX_DELAY: some data requests wait a millisecond, and none takes the shortcut."""
         self._forget_injection: Callable[[], None] = node.errinj.on_change("ERRINJ_IPROTO_TX_DELAY", self._set_delayed)
-        self._salt_source = salt_source
         self._waiting: deque[ServerConnection] = deque()
         self._warnings = RateLimit()
         self._admission_scheduled = False
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._listener: asyncio.Server | None = None
-        self._address: Any = None
-        self._path: str | None = None
+        self._listener: Listener | None = None
 
     def _set_delayed(self, value: object) -> None:
         self.is_delayed = bool(value)
@@ -76,32 +70,8 @@ class IprotoServer:
         await self.stop_listening()
         if uri is None:
             return
-        if uri.unix is not None:
-            sock = bind(socket.AF_UNIX, uri.unix)
-            self._path = uri.unix
-            self._listener = await self.loop.create_unix_server(self._accept, sock=sock)
-        else:
-            sock = bind_first(await self._resolve(uri))
-            self._listener = await self.loop.create_server(self._accept, sock=sock)
-        self._address = sock.getsockname()
+        self._listener = await self.node.network.listen(uri, self._accept)
         self.node.log.info(f"binary: bound to {self.bound_address}")
-
-    async def _resolve(self, uri: uris.Uri) -> list[tuple[int, Any]]:
-        flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
-        host = host_of(uri)
-        try:
-            # An address in digits needs no look-up, and so no thread.
-            numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-            found = socket.getaddrinfo(host, uri.service, type=socket.SOCK_STREAM, flags=numeric)
-        except OSError:
-            found = await self._look_up(host, uri.service, flags)
-        return [(family, address) for family, _, _, _, address in found]
-
-    async def _look_up(self, host: str | None, service: str | None, flags: int) -> list[Any]:
-        try:
-            return list(await self.loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags))
-        except OSError as error:
-            raise uris.socket_error("can't resolve uri for bind", "fd -1") from error
 
     def _accept(self) -> ServerConnection:
         return ServerConnection(self)
@@ -112,15 +82,12 @@ class IprotoServer:
             return
         self._listener.close()
         self._listener = None
-        if self._path is not None:
-            remove_socket_file(self._path)
-        self._path = self._address = None
         self.node.log.info("binary: stopped")
 
     @property
     def bound_address(self) -> str | None:
         """The address that the server listens on, as `box.info.listen` shows it; None if nowhere."""
-        return None if self._listener is None else address_text(self._address)
+        return None if self._listener is None else self._listener.address
 
     def abort(self) -> None:
         """Break every connection off: nobody gets another answer."""
@@ -147,7 +114,7 @@ class IprotoServer:
 
     def make_salt(self) -> bytes:
         """Random bytes for a greeting."""
-        return self._salt_source(SALT_SIZE)
+        return self.node.random.randbytes(SALT_SIZE)
 
     def remember(self, connection: ServerConnection) -> None:
         """A connection is there."""

@@ -13,7 +13,6 @@ each round, however much it sends. A turn ends by time, looked at every few requ
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -37,7 +36,7 @@ class TakesTurns(Protocol):
 class Turns:
     """The queue of one server."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float]) -> None:
         self.clock = clock
         self.is_alone = True
         """Whether the server has one connection at most, which then gets long turns."""

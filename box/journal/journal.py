@@ -26,13 +26,9 @@ flight (0.3 us an entry). With `inline_limit` the tx thread writes a small batch
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
-from time import perf_counter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -44,6 +40,7 @@ from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
+from box.journal.threads import MessageQueue, SystemThreads, Threads, Worker
 from box.journal.wal import CheckpointStart, WalBroken, WalFailure, WalWriter, Written
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
@@ -91,6 +88,7 @@ class Journal:
         loop: asyncio.AbstractEventLoop,
         storage: Storage,
         *,
+        threads: Threads | None = None,
         wal_dir: str = ".",
         wal_mode: str = "write",
         wal_max_size: int = 256 << 20,
@@ -125,7 +123,9 @@ class Journal:
         self._instance_uuid: UUID | None = None
         self._instance_id = 0
         self._tail = Tail()
-        self._executor = ThreadPoolExecutor(_READERS, "journal")
+        self._threads = threads or SystemThreads()
+        self._clock = self._threads.clock
+        self._executor = self._threads.pool(_READERS, "journal")
         self._writer = WalWriter(
             LogDirectory(storage, wal_dir, LogKind.XLOG, force_recovery=True, log=self._log),
             errinj=self._errinj,
@@ -149,11 +149,11 @@ class Journal:
         self._threshold_reached = False
         self._space_waiters = Waiters()
         # wal thread, except where said
-        self._queue: SimpleQueue[_Message] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._queue: MessageQueue[_Message] = self._threads.queue()
+        self._thread: Worker | None = None
         self._in_rollback = False
         self._is_over = False
-        self._delay_over = threading.Event()
+        self._delay_over = self._threads.signal()
         self._stopping = False
         self._ended = loop.create_future()
 
@@ -182,8 +182,7 @@ class Journal:
             self._writer.open(vclock)
             errinj, resume = self._errinj, self._delay_over.set
             self._forget_delays = [errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]
-            self._thread = threading.Thread(target=self._run, name="wal", daemon=True)
-            self._thread.start()
+            self._thread = self._threads.start(self._queue, self._step, "wal")
         else:
             self.is_void = True
         self._started = True
@@ -271,7 +270,7 @@ class Journal:
         if not batch:
             return False
         self._pending = []
-        start = perf_counter()
+        start = self._clock()
         is_delayed = self._errinj.is_armed and self._delay_armed()
         if self._busy or len(batch) > self.inline_limit or start < self._inline_after or is_delayed:
             self._busy += 1
@@ -279,7 +278,7 @@ class Journal:
             return False
         self._busy = 1
         result = self._write(batch, 1)
-        end = perf_counter()
+        end = self._clock()
         self._inline_cost += (end - start - len(batch) * _ENCODING - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
@@ -355,23 +354,25 @@ class Journal:
 
     # --- writing, wal thread ------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        following: _Message | None = None
-        while not self._is_over:
-            message = self._queue.get() if following is None else following
-            following = None
-            try:
-                if isinstance(message, list):
-                    following = self._write_message(message)
-                else:
-                    message()
-            except Exception as error:  # nothing is known to come here; the thread has to live all the same
-                self._log_failure(error)
-        try:
-            self._writer.close()
-        except Exception as error:
-            self._log_failure(error)
+    def _step(self) -> bool:
+        """Handle the next message, and what was found behind it; False after the last."""
+        message: _Message | None = self._queue.get()
+        while message is not None:
+            message = self._handle(message)
+        if not self._is_over:
+            return True
+        self._handle(self._writer.close)
         self._tell(self._ended.set_result, None)
+        return False
+
+    def _handle(self, message: _Message) -> _Message | None:
+        try:
+            if isinstance(message, list):
+                return self._write_message(message)
+            message()
+        except Exception as error:  # nothing is known to come here; the thread has to live all the same
+            self._log_failure(error)
+        return None
 
     def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
         """Run a call in the tx thread. With its loop closed there is nobody to tell."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import struct
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
@@ -24,6 +23,7 @@ from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.reader import BlockReader
 from box.journal.rows import TupleRun, decode_rows, decode_tuples, encode_header, insert_body_prefix
 from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish, remove_quietly, write_all
+from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.row import Row, encode_uint
@@ -71,7 +71,7 @@ class SnapshotWriter:
         rate_limit: float = 0,
         errinj: ErrorInjections | None = None,
         log: Logger | None = None,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], object] = SystemThreads.sleep,
     ) -> None:
         self.path = LogDirectory(storage, directory, LogKind.SNAP).filename(vclock.signature)
         self._meta = Meta(LogKind.SNAP.name, instance_uuid, vclock.copy())

@@ -288,14 +288,12 @@ def _plain(path: str) -> str:
 
 
 class MemoryStorage:
-    """Files that live as long as this object; every directory exists."""
+    """Files that live as long as this object; every directory exists. `now` gives seconds since the epoch."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self.now = now
         self._files: dict[str, bytearray] = {}
         self._locked: set[str] = set()
-
-    def now(self) -> float:
-        return time.time()
 
     def _entries(self, directory: str) -> Iterator[str]:
         parent = PurePosixPath(directory)

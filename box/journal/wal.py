@@ -221,6 +221,8 @@ class WalWriter:
             raise failed(f"failed to create file '{temporary}'", error) from error
         try:
             write_all(file, meta)
+            if self._fsync:  # or a power failure leaves the name with half of the meta, and nothing starts from there
+                file.sync()
             self._storage.rename(temporary, path)
             if self._fsync:
                 self._storage.sync_directory(self.directory.path)

@@ -84,6 +84,10 @@ class Log(_Speaker):
         sink.set_nonblock(self._nonblock)
         self._replace(sink)
 
+    def send_to(self, sink: Sink) -> None:
+        """Send further lines to a sink of the caller's."""
+        self._replace(sink)
+
     @property
     def nonblock(self) -> bool | None:
         """`log_nonblock`: drop at once what a command or syslog does not read. None is True there.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import socket
-from typing import cast
 
-from box.errors import BoxError, ErrorCode, client_error, system_error, timed_out
+from box.errors import BoxError, ErrorCode, client_error, timed_out
+from box.net.network import Network
 from box.net.peer_connection import PeerConnection
 from box.net.uri import Uri, parse, socket_error
 from box.wire.greeting import Greeting
@@ -30,7 +29,12 @@ def address_of(source: str) -> str:
 
 
 async def open_connection(
-    loop: asyncio.AbstractEventLoop, address: str, timeout: float | None = None, *, keeps_rows: bool
+    loop: asyncio.AbstractEventLoop,
+    network: Network,
+    address: str,
+    timeout: float | None = None,
+    *,
+    keeps_rows: bool,
 ) -> PeerConnection:
     """A connection whose greeting has come. Raises a SocketError, a SystemError
     for a name that nobody knows, PROTOCOL for what is no server, `timed out` after
@@ -39,14 +43,11 @@ async def open_connection(
     connection = PeerConnection(loop, keeps_rows=keeps_rows)
     try:
         async with asyncio.timeout(timeout):
-            await _open_socket(loop, uri, connection)
+            await network.connect(uri, lambda: connection)
             await connection.wait_greeting()
     except TimeoutError:
         connection.close()
         raise timed_out() from None
-    except socket.gaierror as error:
-        connection.close()
-        raise system_error(f"getaddrinfo: {error.strerror}", errno.EIO) from error
     except OSError as error:
         connection.close()
         number = error.errno if error.errno and error.errno > 0 else errno.ECONNREFUSED
@@ -57,14 +58,6 @@ async def open_connection(
     return connection
 
 
-async def _open_socket(loop: asyncio.AbstractEventLoop, uri: Uri, connection: PeerConnection) -> None:
-    if uri.unix is not None:
-        await loop.create_unix_connection(lambda: connection, uri.unix)
-    else:
-        port = cast(int, uri.service)  # a service's name does as well
-        await loop.create_connection(lambda: connection, uri.host or "localhost", port)
-
-
 def require_binary(greeting: Greeting, refusal: str) -> None:
     """Raise PROTOCOL with the text unless the server speaks the binary protocol."""
     if greeting.protocol != "Binary":
@@ -73,6 +66,7 @@ def require_binary(greeting: Greeting, refusal: str) -> None:
 
 async def connect(
     loop: asyncio.AbstractEventLoop,
+    network: Network,
     address: str,
     *,
     timeout: float | None = None,
@@ -86,7 +80,7 @@ async def connect(
     """
     uri = parse_address(address)
     deadline = None if timeout is None else loop.time() + timeout
-    connection = await open_connection(loop, address, timeout, keeps_rows=keeps_rows)
+    connection = await open_connection(loop, network, address, timeout, keeps_rows=keeps_rows)
     try:
         require_binary(connection.greeting, f"Unsupported protocol: {connection.greeting.protocol}")
         login = user or uri.login

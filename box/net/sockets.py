@@ -1,18 +1,20 @@
-"""Listening sockets and the texts for their addresses and failures.
+"""The operating system's network: listening sockets, connections, names, and the texts for addresses and failures.
 
 The texts are the peer's: `binary: failed to bind, called on fd -1` with errno EADDRINUSE for a taken port.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import stat
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from box.errors import BoxError
+from box.errors import BoxError, system_error
+from box.net.network import ProtocolFactory
 from box.net.uri import Uri, socket_error
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 60))
@@ -108,3 +110,64 @@ def remove_socket_file(path: str) -> None:
     """Remove the file of a unix socket that is closed."""
     with suppress(FileNotFoundError):
         os.unlink(path)
+
+
+class SocketListener:
+    """A listening socket that a loop serves."""
+
+    def __init__(self, server: asyncio.Server, address: Any, path: str | None) -> None:
+        self._server = server
+        self._address = address
+        self._path = path
+
+    @property
+    def address(self) -> str:
+        return address_text(self._address)
+
+    def close(self) -> None:
+        self._server.close()
+        if self._path is not None:
+            remove_socket_file(self._path)
+
+
+class SocketNetwork:
+    """See `box.net.network.Network`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    async def listen(self, uri: Uri, factory: ProtocolFactory) -> SocketListener:
+        if uri.unix is not None:
+            sock = bind(socket.AF_UNIX, uri.unix)
+            server = await self._loop.create_unix_server(factory, sock=sock)
+        else:
+            sock = bind_first(await self._resolve(uri))
+            server = await self._loop.create_server(factory, sock=sock)
+        return SocketListener(server, sock.getsockname(), uri.unix)
+
+    async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
+        if uri.unix is not None:
+            await self._loop.create_unix_connection(factory, uri.unix)
+            return
+        port = cast(int, uri.service)  # a service's name does as well
+        try:
+            await self._loop.create_connection(factory, uri.host or "localhost", port)
+        except socket.gaierror as error:
+            raise system_error(f"getaddrinfo: {error.strerror}", errno.EIO) from error
+
+    async def _resolve(self, uri: Uri) -> list[tuple[int, Any]]:
+        flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
+        host = host_of(uri)
+        try:
+            # An address in digits needs no look-up, and so no thread.
+            numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+            found = socket.getaddrinfo(host, uri.service, type=socket.SOCK_STREAM, flags=numeric)
+        except OSError:
+            found = await self._look_up(host, uri.service, flags)
+        return [(family, address) for family, _, _, _, address in found]
+
+    async def _look_up(self, host: str | None, service: str | None, flags: int) -> list[Any]:
+        try:
+            return list(await self._loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags))
+        except OSError as error:
+            raise socket_error("can't resolve uri for bind", "fd -1") from error

@@ -256,7 +256,7 @@ class Applier:
         self._machine.handle(ApplierEvent.START)
         host = self._host
         check(self.uri, "replication")
-        connection = await open_connection(host.loop, self.uri, patience(host.options), keeps_rows=True)
+        connection = await open_connection(host.loop, host.network, self.uri, patience(host.options), keeps_rows=True)
         self._open = connection
         self.times.touch()
         greeting = connection.greeting

@@ -13,6 +13,7 @@ from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.errinj import ErrorInjections
+    from box.net.network import Network
     from box.session import Context
 
 
@@ -44,6 +45,7 @@ class ApplierHost(Protocol):
     """Everything that the appliers of an instance share."""
 
     loop: asyncio.AbstractEventLoop
+    network: Network
     instance: LocalInstance
     options: ReplicationOptions
     elections: Elections

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from box.index.view import TupleView
     from box.journal.gc import GarbageCollector
     from box.journal.journal import Journal
+    from box.net.network import Network
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.txn.dml import Dml
@@ -61,6 +62,7 @@ class Replication:
         sessions: Sessions,
         collector: GarbageCollector,
         view_of: Callable[[Space], TupleView],
+        network: Network,
         clock: Callable[[], float],
         random: Random,
         log: Log,
@@ -102,6 +104,7 @@ class Replication:
             self.elections,
             schema=schema,
             sessions=sessions,
+            network=network,
             clock=clock,
             log=log,
             errinj=errinj,

@@ -25,6 +25,7 @@ from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
     from box.journal.journal import Journal
+    from box.net.network import Network
     from box.schema.schema import Schema
 
 
@@ -50,6 +51,7 @@ class Sources:
         *,
         schema: Schema,
         sessions: Sessions,
+        network: Network,
         clock: Callable[[], float],
         log: Log,
         errinj: ErrorInjections,
@@ -60,6 +62,7 @@ class Sources:
         self.replicaset = replicaset
         self.sink = sink
         self.elections = elections
+        self.network = network
         self.now = clock
         self.log = log
         self.errinj = errinj

@@ -7,7 +7,6 @@ import errno
 import os
 import traceback
 from collections.abc import Callable
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -29,6 +28,7 @@ class FiberBinding:
         write: Callable[[bytes], None] | None,
         on_exit: Callable[[int], None] | None,
         clock: Callable[[], float],
+        monotonic: Callable[[], float],
         getcwd: Callable[[], str],
         version: str,
     ) -> None:
@@ -36,6 +36,7 @@ class FiberBinding:
         self._write = write or OUTPUT.write
         self._on_exit = on_exit or _exit_process
         self._clock = clock
+        self._monotonic = monotonic
         self._getcwd = getcwd
         self._version = version
 
@@ -51,7 +52,7 @@ class FiberBinding:
             "finish": runtime.finish,
             "entry": runtime.entry,
             "loop_time": runtime.loop.time,
-            "seconds": perf_counter,
+            "seconds": self._monotonic,
             "wall_time": self._clock,
             "print": self._write,
             "exit": self._exit,

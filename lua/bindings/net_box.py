@@ -104,7 +104,7 @@ class NetBoxBinding(Binding):
         if ":" in text(host) and text(host) != UNIX_HOST:
             address = f"[{text(host)}]:{text(port)}"
         try:
-            connection = await connect(self.runtime.loop, address, timeout=timeout)
+            connection = await connect(self.runtime.loop, self.node.network, address, timeout=timeout)
         except BoxError as error:
             raise _no_connection(_reason(error)) from error
         remote_id = self._next_id()

@@ -16,6 +16,7 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.net.dial import connect
 from box.net.peer_connection import PeerConnection
+from box.net.sockets import SocketNetwork
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
 from test.support import until
@@ -73,7 +74,7 @@ class Peer:
         deadline = loop.time() + 20
         while True:
             try:
-                self._client = await connect(loop, self.uri, timeout=5)
+                self._client = await connect(loop, SocketNetwork(loop), self.uri, timeout=5)
                 if await self.eval("return box.info.status, box.info.ro") == ["running", False]:
                     return
             except (BoxError, OSError):

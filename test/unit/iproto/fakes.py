@@ -12,6 +12,8 @@ from box.data.codec import pack, unpack
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.iproto.stats import Stats
+from box.journal.threads import SystemThreads
+from box.net.sockets import SocketNetwork
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, User, decode_hash, password_hash, refresh
 from box.schema.ids import UserId
 from box.session import Sessions
@@ -202,6 +204,8 @@ class FakeState:
 class FakeNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        self.network = SocketNetwork(loop)
+        self.monotonic = SystemThreads.clock
         self.dml = FakeDml()
         self.txns = FakeTransactions()
         self.schema: Any = FakeSchema()

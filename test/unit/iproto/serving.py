@@ -15,6 +15,7 @@ from box.errors import BoxError
 from box.iproto.server import IprotoServer
 from box.net.dial import connect
 from box.net.peer_connection import PeerConnection
+from box.net.sockets import SocketNetwork
 from box.wire.constants import GREETING_SIZE, Key
 from box.wire.error import decode_error_body
 from box.wire.packet import packet_bounds
@@ -66,7 +67,8 @@ async def serving(address: str = "127.0.0.1:0") -> AsyncIterator[tuple[FakeNode,
 @asynccontextmanager
 async def client(address: str, **options: Any) -> AsyncIterator[PeerConnection]:
     """A connected client."""
-    connection = await connect(asyncio.get_running_loop(), address, timeout=5, **options)
+    loop = asyncio.get_running_loop()
+    connection = await connect(loop, SocketNetwork(loop), address, timeout=5, **options)
     try:
         yield connection
     finally:

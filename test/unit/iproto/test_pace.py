@@ -26,10 +26,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(pace, "time", clock)
-    return clock
+def clock() -> Clock:
+    return Clock()
 
 
 Client = Callable[[Pause], tuple[int, float]]
@@ -77,20 +75,20 @@ def in_large_writes(pause: Pause) -> tuple[int, float]:
     ],
 )
 def test_the_best_pause_is_kept(clock: Clock, behaviour: Client, expected: Pause) -> None:
-    share = drive(Pace(), clock, behaviour, 10.0)
+    share = drive(Pace(clock.monotonic), clock, behaviour, 10.0)
     assert share[expected] > 0.85
 
 
 def test_slow_and_large_reads_are_left_alone(clock: Clock) -> None:
     """Neither a client that sends little nor one that writes many requests at once ever sees a pause."""
     for behaviour in (lambda pause: (1, 25e-6), in_large_writes):
-        share = drive(Pace(), clock, behaviour, 3.0)
+        share = drive(Pace(clock.monotonic), clock, behaviour, 3.0)
         assert share[Pause.NONE] == pytest.approx(1.0, abs=1e-3)
 
 
 def test_an_idle_client_ends_the_pauses(clock: Clock) -> None:
     """After a load a client that sends one by one waits for a few pauses at most."""
-    watched = Pace()
+    watched = Pace(clock.monotonic)
     while drive(watched, clock, many_in_flight, 0.1)[Pause.LONG] < 1:
         pass
     share = drive(watched, clock, lambda pause: (1, 100e-6 + pace.SECONDS * (pause is Pause.LONG)), 1.0)
@@ -99,7 +97,7 @@ def test_an_idle_client_ends_the_pauses(clock: Clock) -> None:
 
 def test_another_client_is_noticed(clock: Clock) -> None:
     """The choice is made anew after a second."""
-    watched = Pace()
+    watched = Pace(clock.monotonic)
     assert drive(watched, clock, many_in_flight, 5.0)[Pause.LONG] > 0.8
     drive(watched, clock, fifty_in_flight, 3.0)
     assert drive(watched, clock, fifty_in_flight, 5.0)[Pause.SHORT] > 0.8

@@ -232,7 +232,7 @@ class FakeLua:
 
 def waits_of(lua: FakeLua, fiber_round: Round) -> Waits:
     cells, woken = memoryview(bytearray(16)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
-    waits = Waits(asyncio.get_running_loop(), cells, woken, fiber_round)
+    waits = Waits(asyncio.get_running_loop(), cells, woken, fiber_round, time.perf_counter)
     waits.attach(lua)
     return waits
 

@@ -18,6 +18,7 @@ import pytest
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
 from box.net import dial
+from box.net.sockets import SocketNetwork
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
 from box.wire.error import raise_if_error
@@ -39,7 +40,8 @@ async def answering(handler: Handler) -> tuple[asyncio.Server, str]:
 
 
 def connect(address: str, **options: Any) -> Any:
-    return dial.connect(asyncio.get_running_loop(), address, **options)
+    loop = asyncio.get_running_loop()
+    return dial.connect(loop, SocketNetwork(loop), address, **options)
 
 
 def test_no_server() -> None:

@@ -1,0 +1,85 @@
+"""The threads of an instance, and the clock that is fine enough to find a write quick or slow.
+
+`SystemThreads` has those of the operating system; `box.testing.simulation` has some that run on the loop.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+_T = TypeVar("_T")
+
+
+class MessageQueue(Protocol[_T]):
+    """Hands messages over to a thread."""
+
+    def put(self, item: _T, /) -> None: ...
+
+    def get(self) -> _T:
+        """The next message; waits for it."""
+
+    def empty(self) -> bool: ...
+
+
+class Signal(Protocol):
+    """Lets a thread wait for another one."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self) -> Any: ...
+
+
+class Worker(Protocol):
+    """A thread that takes messages from a queue."""
+
+    def join(self) -> None:
+        """Wait until its last step is over."""
+
+
+class Threads(Protocol):
+    """Makes threads and what they need."""
+
+    def clock(self) -> float:
+        """Seconds; never jumps, and knows microseconds."""
+
+    def sleep(self, seconds: float) -> None:
+        """Block the thread that calls."""
+
+    def queue(self) -> MessageQueue[Any]: ...
+
+    def signal(self) -> Signal: ...
+
+    def pool(self, size: int, name: str) -> Executor: ...
+
+    def start(self, queue: MessageQueue[Any], step: Callable[[], bool], name: str) -> Worker:
+        """Call `step` again and again in a thread until it gives False. It takes one message of the queue at least."""
+
+
+class SystemThreads:
+    """Threads of the operating system."""
+
+    clock = staticmethod(time.perf_counter)
+    sleep = staticmethod(time.sleep)
+    signal = staticmethod(threading.Event)
+
+    def queue(self) -> MessageQueue[Any]:
+        return SimpleQueue()
+
+    def pool(self, size: int, name: str) -> Executor:
+        return ThreadPoolExecutor(size, name)
+
+    def start(self, queue: MessageQueue[Any], step: Callable[[], bool], name: str) -> Worker:
+        def run() -> None:
+            while step():
+                pass
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread

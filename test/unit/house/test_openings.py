@@ -1,0 +1,102 @@
+"""The openings of the core: time, threads, sockets and files come from outside.
+
+A simulation replaces them, and so they may be touched in a few modules only: those that hold the real ones. What does
+not belong there stands in `EXCEPTIONS` with its reason; the list may only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from test.unit.house.source import Module, modules
+
+CORE = ("box.data", "box.errors", "box.eager", "box.index", "box.instance", "box.iproto", "box.journal", "box.net")
+CORE += ("box.replication", "box.schema", "box.session", "box.txn", "box.waiters", "box.wire")
+
+REAL = {
+    "box.journal.storage": "files and the time of rows",
+    "box.journal.threads": "threads, and the clock that is fine enough to measure them",
+    "box.net.sockets": "listening sockets, connections, names",
+}
+"""The modules that hold the real ones."""
+
+EXCEPTIONS = {
+    "box.instance.view_in_thread": "a lock and a future between two threads that came from outside",
+    "box.instance.node": "the default of `clock`",
+    "box.instance.pidfile": "a file of the process, only if box.cfg.pid_file says so",
+    "box.instance.privileges": "the user of the process, only if box.cfg.username says so",
+}
+
+FORBIDDEN = frozenset(
+    "concurrent fcntl multiprocessing os pathlib queue secrets select selectors signal socket subprocess tempfile "
+    "threading time".split()
+)
+HARMLESS = frozenset(
+    {"os.strerror", "os.PathLike", "os.fspath", "pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath"}
+)
+"""Texts and names; a path is harmless as long as nobody opens it."""
+LOOP_CALLS = frozenset(
+    "create_connection create_unix_connection create_server create_unix_server getaddrinfo open_connection "
+    "start_server to_thread open read_text write_text write_bytes mkdir unlink".split()
+)
+OWN_OPEN = frozenset(
+    "self storage _storage disk _disk directory _directory sessions _sessions log _log journal _journal _writer "
+    "_opening".split()
+)
+"""Objects with an `open` of their own, which comes from outside."""
+
+
+def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a module uses of another module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+def _calls(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield node.lineno, "open"
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in LOOP_CALLS:
+            owner = ast.unparse(node.func.value).rpartition(".")[2]
+            if not (node.func.attr == "open" and owner in OWN_OPEN):
+                yield node.lineno, ast.unparse(node.func)
+
+
+def _imported_modules(tree: ast.AST) -> set[str]:
+    return {
+        alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    } | {node.module.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+
+
+def _offences(module: Module) -> list[str]:
+    taken = FORBIDDEN & _imported_modules(module.tree)
+    found = [(line, name) for line, name in _names(module.tree) if name.partition(".")[0] in taken]
+    found = [(line, name) for line, name in found if name not in HARMLESS]
+    return [f"{module.path}:{line}: {name}" for line, name in sorted({*found, *_calls(module.tree)})]
+
+
+def _core() -> Iterator[Module]:
+    for module in modules().values():
+        if any(module.name == part or module.name.startswith(f"{part}.") for part in CORE):
+            yield module
+
+
+def test_the_core_takes_time_threads_sockets_and_files_from_outside() -> None:
+    allowed = REAL.keys() | EXCEPTIONS.keys()
+    offences = [text for module in _core() if module.name not in allowed for text in _offences(module)]
+    assert not offences, "\n".join(offences)
+
+
+def test_the_lists_only_shrink() -> None:
+    """A module that needs its exception no more leaves the list."""
+    needless = [module.name for module in _core() if module.name in EXCEPTIONS and not _offences(module)]
+    unknown = (REAL.keys() | EXCEPTIONS.keys()) - modules().keys()
+    assert not needless
+    assert not unknown
+    assert len(EXCEPTIONS) <= 4
