@@ -9,7 +9,7 @@ DEVELOPMENT := $(VENV)/.development
 # The compatible mode puts this directory on the path, where Spark looks for the data source.
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
-.PHONY: run test check soak bench growth clean
+.PHONY: run test check soak bench growth teeth clean
 
 run: $(NODE)
 	@$(VENV)/bin/lunabox
@@ -31,6 +31,10 @@ growth: $(DEVELOPMENT)
 # Campaigns with random seeds: `make soak SOAK='--long kills'`; see `python -m test.soak --help`.
 soak: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.soak $(SOAK)
+
+# The product is broken in ways that have names; the simulation has to notice.
+teeth: $(DEVELOPMENT)
+	@$(VENV)/bin/python -m test.teeth
 
 $(NODE): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)

@@ -62,7 +62,7 @@ class Node(Embedding):
         """Start the node; `async with` does it."""
         if self._instance is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
-        instance = LuaInstance(self._directory, on_exit=_leave_soon)
+        instance = self._make_instance()
         try:
             if not self._options.get("log"):
                 instance.node.log.forward = forward_to(self._logger)
@@ -75,6 +75,10 @@ class Node(Embedding):
             await instance.stop()
             raise
         self._instance = instance
+
+    def _make_instance(self) -> LuaInstance:
+        """An instance that is not configured: a simulation makes others."""
+        return LuaInstance(self._directory, on_exit=_leave_soon)
 
     async def stop(self) -> None:
         """Stop the node; safe to call again.

@@ -61,6 +61,7 @@ class LuaInstance:
             write=write,
             on_exit=on_exit,
             clock=self.node.clock,
+            monotonic=self.node.monotonic,
             fiber_round=self.node.round,
         )
         bind_modules(self.runtime, self.node)

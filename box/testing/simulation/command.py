@@ -1,0 +1,160 @@
+"""`lunabox-sim`: runs of a simulated replica set, from the command line.
+
+    lunabox-sim --seed 7 --nodes 5 --workload bank --faults all --time 600
+    lunabox-sim --seed 1-1000 --jobs 2 --save failures
+    lunabox-sim --replay failures/bank-17.json --diagram bank-17.svg
+
+A run that fails is made shorter by leaving faults out; the file and the diagram show the shorter one. Exit status: 0
+all went well, 1 something failed, 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from box.testing.simulation.diagram import as_svg, as_text
+from box.testing.simulation.faults import kinds_of
+from box.testing.simulation.run import Outcome, Scenario, play, shorten
+from box.testing.simulation.workloads import WORKLOADS
+
+_NODES: Final = range(1, 32)
+_SHOWN: Final = 10
+"""Violations of one run that are printed."""
+_LAST: Final = 2.0
+"""Simulated seconds of the text diagram."""
+
+
+def _seeds(text: str) -> range:
+    first, dash, last = text.partition("-")
+    try:
+        found = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        found = range(0)
+    if not found:
+        raise argparse.ArgumentTypeError(f"a number or a range such as 1-100 is expected, not {text!r}")
+    return found
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    try:
+        return kinds_of(text.split(","))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _node_count(text: str) -> int:
+    if not text.isdigit() or int(text) not in _NODES:
+        raise argparse.ArgumentTypeError(f"1 to {_NODES[-1]} nodes are possible, not {text!r}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 1e9:
+        raise argparse.ArgumentTypeError(f"a number of seconds is expected, not {text!r}")
+    return found
+
+
+def _replay(text: str) -> Scenario:
+    try:
+        return Scenario.from_json(Path(text).read_text())
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lunabox-sim", description="Run a simulated replica set.")
+    parser.add_argument("--seed", type=_seeds, default=range(1, 2), metavar="N[-M]", help="a seed or a range of seeds")
+    parser.add_argument("--nodes", type=_node_count, default=3, metavar="N", help="nodes of the replica set")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="bank", help="what clients do")
+    parser.add_argument("--faults", type=_kinds, default="all", metavar="LIST", help="kinds or groups: all, none, ...")
+    parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
+    parser.add_argument("--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="real seconds of one run")
+    parser.add_argument("--jobs", type=_node_count, default=1, metavar="N", help="runs at the same time")
+    parser.add_argument("--replay", type=_replay, metavar="FILE", help="run exactly what the file says")
+    parser.add_argument("--save", type=Path, metavar="DIRECTORY", help="where files of failed runs go")
+    parser.add_argument("--diagram", type=Path, metavar="FILE.svg", help="a space-time diagram of the last run")
+    parser.add_argument("--no-shrink", action="store_true", help="leave all faults in a run that fails")
+    return parser
+
+
+def _outcomes(scenarios: Sequence[Scenario], jobs: int, deadline: float, keeps_messages: bool) -> Iterator[Outcome]:
+    run = partial(play, deadline=deadline, keeps_messages=keeps_messages)
+    if jobs == 1 or len(scenarios) == 1:
+        yield from map(run, scenarios)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(run, scenarios)
+
+
+def _print_failure(outcome: Outcome) -> None:
+    for violation in outcome.violations[:_SHOWN]:
+        print(f"  {violation}")
+    if len(outcome.violations) > _SHOWN:
+        print(f"  and {len(outcome.violations) - _SHOWN} more")
+    print("  faults:")
+    for fault in outcome.scenario.faults or ():
+        print(f"    {fault}")
+    events = outcome.trace.events
+    if events:
+        print(as_text(outcome.trace, events[-1].time - _LAST))
+
+
+def _save(directory: Path, outcome: Outcome) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{outcome.scenario.workload}-{outcome.scenario.seed}.json"
+    path.write_text(outcome.scenario.to_json())
+    print(f"  saved: {path}")
+
+
+def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> int:
+    failures = 0
+    last: Outcome | None = None
+    for outcome in outcomes:
+        last = outcome
+        print(outcome.summary, flush=True)
+        if not outcome.violations:
+            continue
+        failures += 1
+        if not options.no_shrink:
+            last = shorten(outcome, deadline=options.deadline, tell=lambda text: print(f"  {text}", flush=True))
+        _print_failure(last)
+        if options.save is not None:
+            _save(options.save, last)
+    if options.diagram is not None and last is not None:
+        options.diagram.write_text(as_svg(play(last.scenario, keeps_messages=True).trace))
+    return failures
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.replay is not None:
+        scenarios = [options.replay]
+    else:
+        scenarios = [
+            Scenario(seed, options.nodes, options.workload, options.time, options.faults) for seed in options.seed
+        ]
+    try:
+        failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
+    except OSError as error:
+        parser.error(f"{error.filename}: {error.strerror}")
+    if len(scenarios) > 1:
+        print(f"{len(scenarios)} runs, {failures} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

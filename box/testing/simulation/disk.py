@@ -1,0 +1,283 @@
+"""A simulated disk: files that remember what is durable, and fail when they are told to.
+
+```
+operation                    at once                     durable after
+write, truncate              in the file                 sync of the file
+create, rename, remove       in the directory            sync_directory
+```
+
+A process that is killed loses nothing that it wrote: the operating system has it. When the power goes, each file keeps
+what was synced and, of the rest, a part that chance decides, maybe cut within a write; directory operations that were
+not synced are undone from the newest back, as many as chance decides.
+
+Faults are set by name in `faults` and count for every call until they are taken out; `capacity` bounds the bytes of all
+files together; `latency` is the range of seconds that a write or sync takes. A sync counts as over when its time is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from random import Random
+from typing import Final
+
+from box.journal.storage import AppendFile, DirectoryLock, ReadFile
+
+WRITE_FAILS: Final = "write fails"
+TRUNCATE_FAILS: Final = "truncate fails"
+SYNC_FAILS: Final = "sync fails"
+SHORT_WRITES: Final = "short writes"
+READ_FAILS: Final = "read fails"
+FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
+
+
+def _error(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
+
+
+def _plain(path: str) -> str:
+    return str(PurePosixPath(path))
+
+
+@dataclass(eq=False, slots=True)
+class _Content:
+    """The bytes of one file; the first `durable` of them survive a power failure for certain, `syncing` of them from
+    the time `synced_at` on."""
+
+    data: bytearray = field(default_factory=bytearray)
+    durable: int = 0
+    syncing: int = 0
+    synced_at: float = 0.0
+
+    def settle(self, now: float) -> None:
+        """The last sync may be over."""
+        if self.synced_at <= now:
+            self.durable = max(self.durable, self.syncing)
+
+    def cut(self, size: int) -> None:
+        """Forget what is behind."""
+        del self.data[size:]
+        self.durable, self.syncing = min(self.durable, size), min(self.syncing, size)
+
+
+@dataclass(eq=False, slots=True)
+class _Lock:
+    locked: set[str]
+    directory: str
+
+    def release(self) -> None:
+        self.locked.discard(self.directory)
+
+
+class _File:
+    """An open file. It stays usable when it is renamed or removed."""
+
+    __slots__ = ("_content", "_disk", "path")
+
+    def __init__(self, disk: SimulatedDisk, path: str, content: _Content) -> None:
+        self.path = path
+        self._disk = disk
+        self._content = content
+
+    def write(self, data: bytes) -> int:
+        size = self._disk.room_for(len(data), self.path)
+        self._content.data += data[:size]
+        self._disk.grow(size)
+        return size
+
+    def truncate(self, size: int) -> None:
+        self._disk.check(TRUNCATE_FAILS, self.path)
+        self._disk.grow(min(size - len(self._content.data), 0))
+        self._content.cut(size)
+
+    def sync(self) -> None:
+        self._disk.check(SYNC_FAILS, self.path)
+        self._content.settle(self._disk.time())
+        self._content.syncing, self._content.synced_at = len(self._content.data), self._disk.spend()
+
+    def read(self, offset: int, size: int) -> bytes:
+        self._disk.check(READ_FAILS, self.path)
+        return bytes(self._content.data[offset : offset + size])
+
+    def close(self) -> None:
+        """The content belongs to the disk."""
+
+
+class SimulatedDisk:
+    """The disk of one simulated process: a `Storage`. `now` is the clock of the process, `time` that of the simulation;
+    `spent` counts the seconds that its calls have taken at this moment. After the end of the process every call fails
+    (`successor`)."""
+
+    def __init__(self, now: Callable[[], float], time: Callable[[], float], random: Random) -> None:
+        self.now = now
+        self.spent = 0.0
+        self.latency = (0.0, 0.0)
+        self.faults: set[str] = set()
+        self._time = time
+        self._is_gone = False
+        self._used = 0
+        self._metered_at = 0.0
+        self.capacity: int | None = None
+        """Bytes of all files together; None for no bound."""
+        self._random = random
+        self._files: dict[str, _Content] = {}
+        self._undo: list[tuple[str, Callable[[], None]]] = []
+        """Calls that take the directory operations back that are not durable, oldest first."""
+        self._locked: set[str] = set()
+
+    # -- what happens to the machine
+
+    def successor(self) -> SimulatedDisk:
+        """The same files for the next process. Whatever is left of this one has no disk any more."""
+        self._is_gone = True
+        disk = SimulatedDisk(self.now, self._time, self._random)
+        disk.latency, disk.faults, disk.capacity = self.latency, self.faults, self.capacity
+        disk._files, disk._undo, disk._used = self._files, self._undo, self._used
+        return disk
+
+    def lose_power(self) -> None:
+        """See the module's text."""
+        for _ in range(self._random.randint(0, len(self._undo))):
+            self._undo.pop()[1]()
+        self._undo.clear()
+        for content in self._files.values():
+            content.settle(self._time())
+            content.cut(self._random.randint(content.durable, len(content.data)))
+            content.durable = len(content.data)
+        self._used = sum(len(content.data) for content in self._files.values())
+
+    def corrupt(self, path: str, offset: int) -> None:
+        """Change one byte of a file."""
+        data = self._content(path).data
+        data[offset] ^= self._random.randint(1, 255)
+
+    # -- faults
+
+    @property
+    def used(self) -> int:
+        """Bytes of all files together."""
+        return self._used
+
+    def check(self, fault: str, path: str) -> None:
+        """OSError if the fault is set."""
+        if self._is_gone or fault in self.faults:
+            raise _error(errno.EIO, path)
+
+    def room_for(self, size: int, path: str) -> int:
+        """Bytes that a write of so many takes. OSError if there is no room or writes fail."""
+        self.check(WRITE_FAILS, path)
+        self.spend()
+        if self.capacity is not None:
+            free = self.capacity - self._used
+            if free <= 0:
+                raise _error(errno.ENOSPC, path)
+            size = min(size, free)
+        if SHORT_WRITES in self.faults and size > 1:
+            size = self._random.randint(1, size)
+        return size
+
+    def grow(self, size: int) -> None:
+        """The files have so many bytes more."""
+        self._used += size
+
+    def time(self) -> float:
+        """Simulated time, and what calls have taken since the callback began."""
+        now = self._time()
+        if now != self._metered_at:
+            self._metered_at, self.spent = now, 0.0
+        return now + self.spent
+
+    def spend(self) -> float:
+        """The time after one more call."""
+        low, high = self.latency
+        if high:
+            self.time()
+            self.spent += self._random.uniform(low, high)
+        return self.time()
+
+    def restart_meter(self) -> float:
+        """Seconds that calls have taken since the last time."""
+        spent, self.spent = self.spent, 0.0
+        return spent
+
+    # -- Storage
+
+    def _content(self, path: str) -> _Content:
+        try:
+            return self._files[_plain(path)]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+
+    def names(self, directory: str) -> list[str]:
+        parent = PurePosixPath(directory)
+        return sorted(path.name for path in map(PurePosixPath, self._files) if path.parent == parent)
+
+    def create(self, path: str) -> AppendFile:
+        name = _plain(path)
+        if name in self._files:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+        self.room_for(1, path)
+        content = self._files[name] = _Content()
+        self._remember(name, lambda: self._forget(name, content))
+        return _File(self, path, content)
+
+    def append(self, path: str) -> AppendFile:
+        return _File(self, path, self._content(path))
+
+    def open(self, path: str) -> ReadFile:
+        return _File(self, path, self._content(path))
+
+    def size(self, path: str) -> int:
+        return len(self._content(path).data)
+
+    def exists(self, path: str) -> bool:
+        return _plain(path) in self._files
+
+    def rename(self, old: str, new: str) -> None:
+        self.check(WRITE_FAILS, old)
+        source, target = _plain(old), _plain(new)
+        content, replaced = self._content(old), self._files.get(target)
+        del self._files[source]
+        self._files[target] = content
+
+        def take_back() -> None:
+            self._forget(target, content)
+            self._files[source] = content
+            if replaced is not None:
+                self._files[target] = replaced
+
+        if replaced is not None:
+            self.grow(-len(replaced.data))
+        self._remember(target, take_back)
+
+    def remove(self, path: str) -> None:
+        self.check(WRITE_FAILS, path)
+        name, content = _plain(path), self._content(path)
+        del self._files[name]
+        self.grow(-len(content.data))
+        self._remember(name, lambda: self._files.__setitem__(name, content))
+
+    def _remember(self, name: str, take_back: Callable[[], None]) -> None:
+        self._undo.append((str(PurePosixPath(name).parent), take_back))
+
+    def _forget(self, name: str, content: _Content) -> None:
+        if self._files.get(name) is content:
+            del self._files[name]
+
+    def touch(self, path: str) -> None:
+        self._content(path)
+
+    def sync_directory(self, directory: str) -> None:
+        self.check(SYNC_FAILS, directory)
+        self.spend()
+        synced = _plain(directory)
+        self._undo[:] = [change for change in self._undo if change[0] != synced]
+
+    def lock(self, directory: str) -> DirectoryLock | None:
+        if directory in self._locked:
+            return None
+        self._locked.add(directory)
+        return _Lock(self._locked, directory)

@@ -1,0 +1,350 @@
+"""A simulated node: one instance after the other, on one disk, with everything that can happen to a process.
+
+```
+start, stop        as an administrator does
+kill               SIGKILL: the operating system keeps what was written
+lose_power         besides, what was not synced may be gone
+halt, go_on        SIGSTOP and SIGCONT
+clock              jumps and drifts
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Protocol, TypeVar
+
+from box.data.codec import pack, unpack
+from box.embed import LuaInstance, Node
+from box.instance.node import Instance
+from box.log.sinks import Sink
+from box.session import Context
+from box.testing.simulation.disk import SimulatedDisk
+from box.testing.simulation.loop import EPOCH, Process, SimulatedLoop
+from box.testing.simulation.simulated_network import SimulatedNetwork
+from box.testing.simulation.simulated_threads import SimulatedThreads
+from box.txn.pending import Pending
+from box.wire.change import Request
+
+_T = TypeVar("_T")
+
+PORT = 3301
+"""All nodes listen on this port, each of its own host."""
+_KEPT_LINES = 300
+
+
+class NodeDied(Exception):
+    """The process ended before the call did: nobody knows what became of it."""
+
+
+class World(Protocol):
+    """The surroundings of a node: a `Simulation`."""
+
+    loop: SimulatedLoop
+    network: SimulatedNetwork
+
+    def random(self, purpose: str) -> Random:
+        """A random source of its own."""
+
+    def note(self, process: str, kind: str, text: str = "") -> None:
+        """Add an event to the trace."""
+
+
+class WallClock:
+    """Seconds since the epoch, as one node believes them. `drift` is the share by which it goes too fast."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.drift = 0.0
+        self._offset = EPOCH
+        self._loop = loop
+
+    def now(self) -> float:
+        """The time."""
+        return self._offset + self._loop.time() * (1.0 + self.drift)
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the clock."""
+        self._offset += seconds
+
+    def set_drift(self, drift: float) -> None:
+        """Go faster or slower from now on."""
+        self._offset += self._loop.time() * (self.drift - drift)
+        self.drift = drift
+
+
+class LogLines(Sink):
+    """Keeps the last lines of a node's log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.alarms: list[str] = []
+        """Lines that no fault explains."""
+        self.is_deaf = False
+
+    def send(self, *lines: bytes) -> int:
+        for line in () if self.is_deaf else lines:
+            text = line.decode("utf-8", "replace").rstrip()
+            self.lines.append(text)
+            if "unexpected error" in text:
+                self.alarms.append(text)
+        return len(lines)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class _ApplicationNode(Node):
+    """The face of a simulated node for applications."""
+
+    def __init__(self, make: Callable[[], LuaInstance], options: dict[str, Any]) -> None:
+        super().__init__(None, **options)
+        self._make = make
+
+    def _make_instance(self) -> LuaInstance:
+        return self._make()
+
+
+class SimulatedNode:
+    """One node of a `Simulation`. `options` of `box.cfg` are kept from start to start."""
+
+    def __init__(self, simulation: World, name: str, *, has_lua: bool, **options: Any) -> None:
+        self.name = name
+        self.uri = f"{name}:{PORT}"
+        self.clock = WallClock(simulation.loop)
+        self.log = LogLines()
+        self.options: dict[str, Any] = {"listen": self.uri} | options
+        self.has_lua = has_lua
+        self.process = Process(simulation.loop, name)
+        self.process.die()
+        self._simulation = simulation
+        self._loop = simulation.loop
+        self._starts = 0
+        self._instance: Instance | None = None
+        self._application: _ApplicationNode | None = None
+        self.disk = SimulatedDisk(self.clock.now, self._loop.time, simulation.random(f"disk of {name}"))
+
+    def __repr__(self) -> str:
+        return f"<node {self.name}>"
+
+    # -- life
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a process."""
+        return not self.process.is_dead
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the instance is configured and can be asked."""
+        return self._instance is not None and self.is_up and self._instance.state.is_configured
+
+    @property
+    def instance(self) -> Instance:
+        """The instance of the process. NodeDied if there is none."""
+        if self._instance is None or not self.is_up:
+            raise NodeDied(self.name)
+        return self._instance
+
+    @property
+    def application(self) -> Node:
+        """The node as programs see it (`box.Node`): `space`, `eval`, `call`. For nodes with Lua."""
+        if self._application is None or not self.is_up:
+            raise NodeDied(self.name)
+        return self._application
+
+    async def start(self, **options: Any) -> None:
+        """A new process that configures its instance. Raises what `box.cfg` does; NodeDied if the process ends."""
+        if self.is_up:
+            raise RuntimeError(f"{self.name} runs already")
+        self.options |= options
+        self._starts += 1
+        self.disk = self.disk.successor()
+        self.process = process = Process(self._loop, self.name)
+        self._simulation.note(self.name, "start")
+        try:
+            await self.run(self._configure())
+        except NodeDied:
+            raise
+        except BaseException as error:
+            if self.process is process and not process.is_dead:
+                self._simulation.note(self.name, "failed", str(error))
+                await self.run(self._close())
+                self._end(process)
+            raise
+
+    async def _configure(self) -> None:
+        simulation, loop = self._simulation, self._loop
+        random = simulation.random(f"{self.name} {self._starts}")
+        self._instance = instance = Instance(
+            loop=loop,
+            clock=self.clock.now,
+            random=random,
+            disk=self.disk,
+            network=simulation.network.host(self.name, self.process),
+            threads=SimulatedThreads(loop, self.disk, Random(random.random())),
+        )
+        instance.log.send_to(self.log)
+        instance.on_panic.append(lambda: simulation.note(self.name, "panic"))
+        if not self.has_lua:
+            await instance.configure(self.options)
+            return
+        self._application = application = _ApplicationNode(
+            lambda: LuaInstance(loop=loop, node=instance, write=lambda text: None, on_exit=lambda code: self.kill()),
+            self.options,
+        )
+        await application.start()
+
+    async def stop(self) -> None:
+        """End in order."""
+        if not self.is_up:
+            return
+        process = self.process
+        self._simulation.note(self.name, "stop")
+        await self.run(self._close())
+        self._end(process)
+
+    async def _close(self) -> None:
+        application, self._application = self._application, None
+        if application is not None:
+            await application.stop()
+        if self._instance is not None:
+            await self._instance.close()
+
+    def _end(self, process: Process) -> None:
+        """The disk and the network first: what coroutines do when they are closed reaches neither."""
+        self._instance = None
+        self._application = None
+        self.disk = self.disk.successor()
+        self._simulation.network.process_died(self.name)
+        self.log.is_deaf = True  # last words of coroutines that are closed
+        process.die()
+        self.log.is_deaf = False
+
+    def kill(self) -> None:
+        """End at once, at whatever `await` the process is."""
+        if self.is_up:
+            self._simulation.note(self.name, "kill")
+            self._end(self.process)
+
+    def lose_power(self) -> None:
+        """End at once, and lose what was not synced."""
+        self._simulation.note(self.name, "power")
+        if self.is_up:
+            self._end(self.process)
+        self.disk.lose_power()
+
+    def halt(self) -> None:
+        """Stop for a while: other nodes see silence."""
+        if self.is_up and not self.process.is_halted:
+            self._simulation.note(self.name, "halt")
+            self.process.halt()
+
+    def go_on(self) -> None:
+        """Run again after `halt`."""
+        if self.process.is_halted:
+            self._simulation.note(self.name, "go on")
+            self.process.go_on()
+
+    # -- work
+
+    async def run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine in the process and wait for its end. NodeDied if the process ends first."""
+        process = self.process
+        if process.is_dead:
+            coroutine.close()
+            raise NodeDied(self.name)
+        task = process.run(self._loop.create_task, coroutine)
+        over: asyncio.Future[None] = self._loop.create_future()
+
+        def settle(_: object) -> None:
+            if task.done() and not task.cancelled():
+                task.exception()  # whoever has asked may have gone
+            if not over.done():
+                over.set_result(None)
+
+        task.add_done_callback(settle)
+        process.ended.add_done_callback(settle)
+        try:
+            await over
+        finally:
+            process.ended.remove_done_callback(settle)
+        if not task.done():
+            raise NodeDied(self.name)
+        return task.result()  # type: ignore[no-any-return]
+
+    async def transaction(self, body: Callable[[Changes], _T]) -> _T:
+        """Call `body` with what it may do, as one transaction, and wait for its commit. Raises what the commit does."""
+        return await self.run(self._transact(body))
+
+    async def _transact(self, body: Callable[[Changes], _T]) -> _T:
+        instance = self.instance
+        ctx = instance.new_context()
+        instance.txns.begin(ctx)
+        try:
+            result = body(Changes(instance, ctx))
+        except BaseException:
+            instance.txns.rollback(ctx)
+            raise
+        outcome = instance.txns.commit(ctx)
+        if isinstance(outcome, Pending):
+            await outcome.wait()
+        return result
+
+    async def configure(self, **options: Any) -> None:
+        """`box.cfg{...}` of a running node."""
+        self.options |= options
+        await self.run(self.instance.configure(options))
+
+    def rows(self, space: int) -> list[Any]:
+        """All tuples of a space, read without a transaction."""
+        instance = self.instance
+        return Changes(instance, instance.new_context()).select(space)
+
+    def has(self, space: int, key: Any) -> bool:
+        """Whether a space has a tuple with a key at this moment."""
+        instance = self.instance
+        return space in instance.schema.spaces and Changes(instance, instance.new_context()).get(space, key) is not None
+
+
+class Changes:
+    """Reads and writes of one transaction, by the number of the space."""
+
+    def __init__(self, instance: Instance, ctx: Context) -> None:
+        self._instance = instance
+        self._ctx = ctx
+
+    def _write(self, space: int, request: Request) -> Any:
+        instance = self._instance
+        raw = instance.dml.write(self._ctx, instance.schema.space(space), request)
+        assert not isinstance(raw, Pending), "inside a transaction nothing has to wait"
+        return None if raw is None else unpack(raw)
+
+    def insert(self, space: int, row: list[Any]) -> Any:
+        return self._write(space, Request.insert(pack(row)))
+
+    def replace(self, space: int, row: list[Any]) -> Any:
+        return self._write(space, Request.replace(pack(row)))
+
+    def update(self, space: int, key: Any, operations: list[list[Any]]) -> Any:
+        return self._write(space, Request.update([key], operations, 0))
+
+    def delete(self, space: int, key: Any) -> Any:
+        return self._write(space, Request.delete([key], 0))
+
+    def get(self, space: int, key: Any) -> Any:
+        """The tuple with a key, or None."""
+        instance = self._instance
+        raw = instance.dml.reads.get(self._ctx, instance.schema.space(space), 0, [key])
+        return None if raw is None else unpack(raw)
+
+    def select(self, space: int) -> list[Any]:
+        """All tuples."""
+        instance = self._instance
+        if space not in instance.schema.spaces:
+            return []
+        found = instance.dml.reads.select(self._ctx, instance.schema.space(space), 0, 2, 0, 0xFFFFFFFF, [])
+        return [unpack(raw) for raw in found]

@@ -1,0 +1,172 @@
+"""Simulated threads: steps on the loop that take the time that their disk takes.
+
+```
+a message is put        the worker wakes after a delay of chance
+a step runs             at one moment; what it tells the tx thread arrives when the disk would have been ready
+the next step           begins then
+```
+
+The process may die in between: what was written is in the file, and nobody was told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from random import Random
+from typing import Any, Final
+
+from box.testing.simulation.disk import SimulatedDisk
+from box.testing.simulation.loop import SimulatedLoop
+
+_WAKE: Final = (0.00002, 0.0005)
+"""Seconds until a thread that waits runs."""
+
+
+class SimulatedQueue:
+    """A queue that wakes its worker."""
+
+    def __init__(self) -> None:
+        self.worker: SimulatedWorker | None = None
+        self._items: deque[Any] = deque()
+
+    def put(self, item: Any, /) -> None:
+        self._items.append(item)
+        if self.worker is not None:
+            self.worker.wake()
+
+    def get(self) -> Any:
+        """The next message: a worker asks only if there is one."""
+        return self._items.popleft()
+
+    def empty(self) -> bool:
+        return not self._items
+
+
+class SimulatedWorker:
+    """A thread that takes messages."""
+
+    def __init__(self, threads: SimulatedThreads, queue: SimulatedQueue, step: Callable[[], bool]) -> None:
+        self._threads = threads
+        self._queue = queue
+        self._step = step
+        self._is_scheduled = False
+        self._is_over = False
+        queue.worker = self
+        if not queue.empty():
+            self.wake()
+
+    def wake(self) -> None:
+        """There is a message."""
+        if not self._is_scheduled and not self._is_over:
+            self._is_scheduled = True
+            self._threads.loop.call_later(self._threads.wake_delay(), self._run)
+
+    def _run(self) -> None:
+        loop, disk = self._threads.loop, self._threads.disk
+        disk.restart_meter()
+        is_alive = False
+        try:
+            with _Blocking(loop, disk):
+                is_alive = self._step()
+        finally:
+            self._is_over = not is_alive
+            loop.call_later(disk.restart_meter(), self._step_is_over)
+
+    def _step_is_over(self) -> None:
+        self._is_scheduled = False
+        if not self._queue.empty():
+            self.wake()
+
+    def join(self) -> None:
+        """It is over when it says so: there is nothing to wait for."""
+
+
+class _Blocking:
+    """While it is entered, what a thread tells the loop comes when its disk is ready."""
+
+    def __init__(self, loop: SimulatedLoop, disk: SimulatedDisk) -> None:
+        self._loop = loop
+        self._disk = disk
+
+    def __enter__(self) -> None:
+        self._loop.blocking = self._disk
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.blocking = None
+
+
+class SimulatedSignal:
+    """A wait of one thread for another: only error injections need one, and they stop the whole process here."""
+
+    def set(self) -> None: ...
+
+    def clear(self) -> None: ...
+
+    def wait(self) -> None:
+        """RuntimeError: there is nobody who could set it."""
+        raise RuntimeError("error injections that delay the log are not supported in a simulation")
+
+
+class SimulatedPool(Executor):
+    """Runs calls one by one, later."""
+
+    def __init__(self, threads: SimulatedThreads) -> None:
+        self._threads = threads
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except Exception as error:
+                future.set_exception(error)
+
+        self._waiting.append(run)
+        self._threads.loop.call_later(self._threads.wake_delay(), self._run_next)
+        return future
+
+    def _run_next(self) -> None:
+        if self._waiting:
+            self._waiting.popleft()()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        while self._waiting:
+            self._run_next()
+
+
+class SimulatedThreads:
+    """The threads of one process: see `box.journal.threads.Threads`."""
+
+    def __init__(self, loop: SimulatedLoop, disk: SimulatedDisk, random: Random) -> None:
+        self.loop = loop
+        self.disk = disk
+        self._random = random
+
+    def wake_delay(self) -> float:
+        """Seconds until a thread runs."""
+        return self._random.uniform(*_WAKE)
+
+    def clock(self) -> float:
+        """Simulated time; a call of the disk in the tx thread shows as time that has passed."""
+        return self.disk.time()
+
+    def sleep(self, seconds: float) -> None:
+        """A thread that sleeps is as one whose disk is slow."""
+        self.disk.time()
+        self.disk.spent += seconds
+
+    def signal(self) -> SimulatedSignal:
+        return SimulatedSignal()
+
+    def queue(self) -> SimulatedQueue:
+        return SimulatedQueue()
+
+    def pool(self, size: int, name: str) -> SimulatedPool:
+        return SimulatedPool(self)
+
+    def start(self, queue: Any, step: Callable[[], bool], name: str) -> SimulatedWorker:
+        return SimulatedWorker(self, queue, step)

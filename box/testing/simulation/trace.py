@@ -1,0 +1,55 @@
+"""The trace of a run: every event with its time and place. Equal seeds give equal traces."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """Something that happened at a process. `time` is in simulated seconds; `kind` is one word."""
+
+    time: float
+    process: str
+    kind: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.time:12.6f}  {self.process:8}  {self.kind:10}  {self.text}".rstrip()
+
+
+class Message(NamedTuple):
+    """Bytes on their way from one process to another. `arrived` is None if they were lost."""
+
+    sent: float
+    source: str
+    arrived: float | None
+    target: str
+    text: str
+
+
+class Trace:
+    """Events and messages, in the order in which they became known. `keeps_messages` costs memory in long runs."""
+
+    def __init__(self, *, keeps_messages: bool = False) -> None:
+        self.events: list[Event] = []
+        self.messages: list[Message] = []
+        self.keeps_messages = keeps_messages
+        self._hash = sha256()
+
+    def add(self, time: float, process: str, kind: str, text: str = "") -> None:
+        """Note an event."""
+        event = Event(time, process, kind, text)
+        self.events.append(event)
+        self._hash.update(repr(event).encode())
+
+    def add_message(self, message: Message) -> None:
+        """Note a message; it counts for the digest in any case."""
+        if self.keeps_messages:
+            self.messages.append(message)
+        self._hash.update(repr(message).encode())
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits that tell one run from another."""
+        return self._hash.hexdigest()[:16]

@@ -1,0 +1,48 @@
+"""Rules of `lunabox-sim`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from box.testing.simulation.command import main
+from box.testing.simulation.run import Scenario
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--workload", "chess"], "invalid choice: 'chess'"),
+        (["--faults", "kill,flood"], "unknown fault 'flood'"),
+        (["--seed", "9-1"], "a number or a range such as 1-100 is expected"),
+        (["--nodes", "0"], "1 to 31 nodes are possible"),
+        (["--time", "soon"], "a number of seconds is expected"),
+        (["--replay", "/nonexistent/file"], "No such file or directory"),
+        (["--replay", __file__], "not a scenario"),
+    ],
+)
+def test_bad_input_is_usage(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_file_is_played_exactly_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = Scenario(4, workload="set", seconds=3)
+    path, drawing = tmp_path / "run.json", tmp_path / "run.svg"
+    path.write_text(scenario.to_json())
+    assert main(["--replay", str(path), "--diagram", str(drawing)]) == 0
+    assert main(["--seed", "4", "--workload", "set", "--time", "3"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.rpartition("trace ")[2] == second.rpartition("trace ")[2]
+    assert drawing.read_text().startswith("<svg")
+
+
+def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its file is there to play it again."""
+    arguments = ["--workload", "set", "--time", "100000", "--deadline", "0.5", "--no-shrink", "--save", str(tmp_path)]
+    assert main(arguments) == 1
+    assert "the real time for this run is over, and these wait" in capsys.readouterr().out
+    assert Scenario.from_json((tmp_path / "set-1.json").read_text()).seconds == 100000

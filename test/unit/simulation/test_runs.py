@@ -1,0 +1,98 @@
+"""Runs of workloads under faults: the product passes, and what is broken on purpose does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box.journal.journal import Journal
+from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
+from box.testing.simulation.run import Scenario, play, shorten
+from box.testing.simulation.simulation import Simulation
+from box.testing.simulation.workloads import WORKLOADS
+from box.txn.limbo import Limbo
+
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
+
+
+@pytest.mark.parametrize("workload", sorted(WORKLOADS))
+def test_all_checks_pass(workload: str) -> None:
+    outcome = play(Scenario(11, workload=workload, seconds=6), deadline=120)
+    assert not outcome.violations
+    assert outcome.calls["ok"] > 20
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_runs_that_failed_once_pass(path: Path) -> None:
+    outcome = play(Scenario.from_json(path.read_text()), deadline=120)
+    assert not outcome.violations
+
+
+def test_a_run_without_faults_refuses_nothing() -> None:
+    outcome = play(Scenario(5, nodes=2, workload="set", seconds=3, kinds=()), deadline=120)
+    assert not outcome.violations
+    assert set(outcome.calls) == {"ok"}
+
+
+def test_a_plan_follows_from_its_seed_and_its_kinds() -> None:
+    def make(seed: int, kinds: tuple[str, ...]) -> list[Fault]:
+        return plan(Simulation.random_of(seed, "faults"), ["a", "b"], kinds, 50)
+
+    assert make(1, KINDS) == make(1, KINDS) != make(2, KINDS)
+    assert {fault.kind for fault in make(1, kinds_of(["clock", "kill"]))} == {"jump", "drift", "kill"}
+    assert make(1, kinds_of(["none"])) == []
+
+
+def test_a_scenario_survives_its_file() -> None:
+    scenario = Scenario(3, nodes=5, workload="list", seconds=9).planned()
+    assert Scenario.from_json(scenario.to_json()) == scenario
+    text = scenario.to_json()
+    for other in ("", "{}", "[1]", text.replace("node", "knot"), text.replace("list", "lost")):
+        with pytest.raises(ValueError, match="not a scenario"):
+            Scenario.from_json(other)
+
+
+def test_an_answer_before_the_write_is_found_and_few_faults_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = range(1, 20)
+    submit = Journal.submit
+
+    def acknowledge_early(journal: Journal, entry: Any) -> None:
+        """Tell the writer before the write; what the journal says later is heard by nobody."""
+        submit(journal, entry)
+        if entry in journal._pending:
+            told, entry.on_complete = entry.on_complete, lambda entry: None
+            journal._loop.call_soon(told, entry)
+
+    monkeypatch.setattr(Journal, "submit", acknowledge_early)
+    kinds = kinds_of(["process", "write"])
+    outcome = next(
+        found
+        for seed in seeds
+        if (found := play(Scenario(seed, nodes=1, workload="async", seconds=8, kinds=kinds), deadline=60)).violations
+    )
+    short = shorten(outcome, runs=12, deadline=60)
+    assert short.violations
+    assert 0 < len(short.scenario.faults or ()) <= len(outcome.scenario.faults or ())
+
+
+def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenarios = [Scenario(seed, workload="set", seconds=6, kinds=kinds_of(["isolate", "slow"])) for seed in range(6)]
+    quorum_lsn = Limbo._quorum_lsn
+
+    def one_too_small(limbo: Limbo) -> int:
+        limbo.quorum -= 1
+        try:
+            return quorum_lsn(limbo)
+        finally:
+            limbo.quorum += 1
+
+    monkeypatch.setattr(Limbo, "_quorum_lsn", one_too_small)
+    violations = (text for scenario in scenarios for text in play(scenario, deadline=60).violations)
+    assert any("acknowledged, while" in text for text in violations)
+
+
+def test_a_run_that_takes_too_long_says_who_waits() -> None:
+    outcome = play(Scenario(1, workload="set", seconds=1000), deadline=0.5)
+    assert any("node1" in text and "the real time for this run is over" in text for text in outcome.violations)

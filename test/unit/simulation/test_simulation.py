@@ -1,0 +1,185 @@
+"""Rules of simulated clusters: one seed, one run; processes that stop, die and come back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError
+from box.testing import SimulatedNode, Simulation
+from box.testing.simulation.disk import WRITE_FAILS
+from box.testing.simulation.simulated_node import NodeDied
+
+SPACE = 512
+
+
+async def make_space(node: SimulatedNode, **options: Any) -> None:
+    def create(changes: Any) -> None:
+        changes.insert(280, [SPACE, 1, "test", "memtx", 0, options, []])
+        changes.insert(288, [SPACE, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])
+
+    await node.transaction(create)
+
+
+async def put(node: SimulatedNode, *keys: int) -> None:
+    for key in keys:
+        await node.transaction(lambda changes, key=key: changes.insert(SPACE, [key]))  # type: ignore[misc]
+
+
+def keys(node: SimulatedNode) -> list[int]:
+    return [row[0] for row in node.rows(SPACE)]
+
+
+async def stormy(simulation: Simulation, *, lua: bool = False) -> list[list[int]]:
+    """A little of everything."""
+    nodes = await simulation.start_cluster(3, lua=lua)
+    one, two, three = nodes
+    await make_space(one, is_sync=True)
+    await put(one, *range(20))
+    two.kill()
+    simulation.network.isolate("node3")
+    simulation.loop.call_later(1, simulation.network.heal)
+    await put(one, 20)
+    await two.start()
+    three.halt()
+    await put(one, *range(21, 30))
+    three.go_on()
+    simulation.network.reset_connections("node1")
+    two.clock.jump(-1000)
+    await put(one, *range(30, 35))
+    await simulation.until(lambda: all(keys(node) == list(range(35)) for node in nodes), 60, "equal rows")
+    return [keys(node) for node in nodes]
+
+
+STORM = """
+import sys
+from box.testing import Simulation
+from test.unit.simulation.test_simulation import stormy
+with Simulation(sys.argv[1], keeps_messages=True) as simulation:
+    simulation.run(stormy(simulation, lua=len(sys.argv) > 2))
+    print(simulation.trace.digest, len(simulation.trace.messages) > 200, simulation.errors)
+"""
+
+
+def digest(seed: int, hash_seed: str, *options: str) -> str:
+    """The trace of a storm in a process of its own."""
+    result = subprocess.run(
+        [sys.executable, "-c", STORM, str(seed), *options],
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    return result.stdout.strip()
+
+
+def test_equal_seeds_give_equal_traces_in_every_process() -> None:
+    """Neither the addresses of objects nor the order of sets has a say."""
+    first = digest(1, "0")
+    assert first.endswith(" True []")
+    assert digest(1, "12345") == first
+    assert digest(2, "0") != first
+
+
+def test_a_lua_runtime_changes_nothing_about_that() -> None:
+    first = digest(3, "0", "lua")
+    assert first.endswith(" True []")
+    assert digest(3, "77", "lua") == first
+
+
+def test_lua_fibers_run_in_simulated_time() -> None:
+    async def scenario(simulation: Simulation) -> Any:
+        (node,) = await simulation.start_cluster(1, lua=True)
+        start = simulation.loop.time()
+        result = await node.run(
+            node.application.eval("local f = require('fiber'); local t = f.time(); f.sleep(3600); return f.time() - t")
+        )
+        assert simulation.loop.time() - start == pytest.approx(3600, abs=0.1)
+        return result
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == pytest.approx(3600, abs=0.1)
+
+
+def test_a_call_in_a_process_that_dies_has_no_outcome() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        nodes = await simulation.start_cluster(2, replication_synchro_quorum=2)
+        await make_space(nodes[0], is_sync=True)
+        nodes[1].kill()
+        simulation.loop.call_later(0.5, nodes[0].kill)
+        with pytest.raises(NodeDied):
+            await put(nodes[0], 1)
+        with pytest.raises(NodeDied):
+            await put(nodes[0], 2)
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
+        assert simulation.errors == []
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_power_failure_takes_nothing_that_was_synced(seed: int) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        (node,) = await simulation.start_cluster(1, wal_mode="fsync", wal_max_size=2000)
+        node.disk.latency = (0.0001, 0.005)
+        await make_space(node)
+        acknowledged: list[int] = []
+
+        async def write() -> None:
+            for key in range(1000):
+                await put(node, key)
+                acknowledged.append(key)
+
+        simulation.loop.call_later(simulation.random("when").uniform(0.01, 2), node.lose_power)
+        with pytest.raises(NodeDied):
+            await write()
+        assert acknowledged
+        await node.start()
+        assert set(acknowledged) <= set(keys(node))
+        assert len(keys(node)) <= len(acknowledged) + 1
+
+    with Simulation(seed) as simulation:
+        simulation.run(scenario(simulation))
+        assert simulation.errors == []
+
+
+def test_a_disk_that_fails_is_an_error_of_the_write_only() -> None:
+    async def scenario(simulation: Simulation) -> None:
+        (node,) = await simulation.start_cluster(1)
+        await make_space(node)
+        await put(node, 1)
+        node.disk.faults.add(WRITE_FAILS)
+        with pytest.raises(BoxError, match="Failed to write to disk"):
+            await put(node, 2)
+        node.disk.faults.clear()
+        await put(node, 3)
+        node.kill()
+        await node.start()
+        assert keys(node) == [1, 3]
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
+
+
+def test_one_direction_can_be_cut() -> None:
+    """What is acknowledged over the way that works arrives; the other way nothing does."""
+
+    async def scenario(simulation: Simulation) -> None:
+        one, two = await simulation.start_cluster(2)
+        await make_space(one)
+        await simulation.until(lambda: SPACE in two.instance.schema.spaces, 5)
+        simulation.network.cut("node1", "node2")
+        await put(one, 1)
+        await put(two, 2)
+        await simulation.sleep(0.2)
+        assert keys(two) == [2]
+        simulation.network.heal()
+        await simulation.until(lambda: keys(one) == keys(two) == [1, 2], 30)
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
