@@ -85,15 +85,6 @@ MUTATIONS: Final = (
         "power",
     ),
     Mutation(
-        "a new file whose meta is not durable",
-        "box/journal/wal.py",
-        "                file.sync()\n            self._storage.rename",
-        "                pass\n            self._storage.rename",
-        "async",
-        "power",
-        1,
-    ),
-    Mutation(
         "a failed write that stays in the file",
         "box/journal/wal.py",
         "            path = self._file.path\n            self._cut_back()\n",
@@ -116,22 +107,6 @@ MUTATIONS: Final = (
         "rollback = self._rollback[:]",
         "bank",
         "write,sync,latency",
-    ),
-    Mutation(
-        "rows that are applied twice",
-        "box/replication/row_sink.py",
-        "        if self._has(rows[-1]):\n            return []\n",
-        "",
-        "async",
-        "network",
-    ),
-    Mutation(
-        "an applied row that is not remembered",
-        "box/replication/row_sink.py",
-        "        self._txns.commit_open(ctx, txn, waits=False)\n        self._advance(rows[-1])\n",
-        "        self._txns.commit_open(ctx, txn, waits=False)\n",
-        "async",
-        "network",
     ),
     Mutation(
         "a confirmation that the replica does not act on",
