@@ -13,6 +13,7 @@ import pytest
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.log import Log
+from box.net.sockets import SocketNetwork
 from box.replication.applier import Applier
 from box.replication.local import ReplicationOptions
 from box.replication.relay import RowFilter
@@ -242,6 +243,10 @@ class Host:
     @property
     def loop(self) -> Any:
         return asyncio.get_running_loop()
+
+    @property
+    def network(self) -> SocketNetwork:
+        return SocketNetwork(self.loop)
 
     @property
     def journal(self) -> Any:
