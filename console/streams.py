@@ -75,9 +75,15 @@ def write(text: str) -> None:
 
 def complain(text: str) -> None:
     """A line to standard error, if it can be written."""
-    with suppress(OSError, ValueError, AttributeError):
+    try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
+    except OSError:
+        # What is left in its buffer would be written again at the end of the process, and change the exit code.
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - it lives as long as the process
+    except (ValueError, AttributeError):
+        # It is closed, or there is none.
+        return
 
 
 class InputLines:

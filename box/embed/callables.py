@@ -187,6 +187,9 @@ def session_hook(embedding: Embedding, function: PythonFunction) -> Any:
     """A hook of sessions that calls `function(SessionInfo)`; an error refuses a client."""
 
     async def hook(ctx: Context) -> None:
+        if not embedding.is_running:
+            # A node that stops closes its own sessions last; nobody is left to be told.
+            return
         session = ctx.session
         info = SessionInfo(session.id, session.type, session.user, session.peer)
         try:

@@ -51,9 +51,10 @@ def _call(name: str, place: int) -> int:
 def test_the_campaign_sees_a_refused_row_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that does not cut its file back after a failed sync is found out, one that does is not.
 
-    The sync is one behind the last checkpoint of the first life: logs before it are not read again.
+    The sync is one behind the last checkpoint of the first life: logs before it are not read again. The first sync of a
+    file is that of its header.
     """
-    number = _call("sync ./00000000000000000015.xlog", 0)
+    number = _call("sync ./00000000000000000015.xlog", 1)
     _run((number, "fail"))
     monkeypatch.setattr(WalWriter, "_cut_back", lambda self: None)
     with pytest.raises(AssertionError):

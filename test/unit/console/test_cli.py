@@ -276,8 +276,16 @@ def test_a_full_standard_output_is_told_once(tmp_path: Path, arguments: list[str
 
 def test_both_outputs_are_full(tmp_path: Path) -> None:
     with open("/dev/full", "wb") as full:
-        outcome = subprocess.run([*COMMAND, "-e", "print(1)"], stdout=full, stderr=full, timeout=60, check=False)
-    assert outcome.returncode == 1
+        for unbuffered in ("", "1"):
+            outcome = subprocess.run(
+                [*COMMAND, "-e", "print(1)"],
+                stdout=full,
+                stderr=full,
+                timeout=60,
+                check=False,
+                env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            )
+            assert outcome.returncode == 1
 
 
 def test_the_exit_code_of_a_script_stays(tmp_path: Path) -> None:
