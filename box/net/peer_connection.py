@@ -184,7 +184,10 @@ class PeerConnection(asyncio.Protocol):
     def _take_greeting(self) -> bool:
         raw = self._input.take_prologue()
         if raw is not None:
-            self._greeting.set_result(decode_greeting(raw))
+            greeting = decode_greeting(raw)
+            # Whoever waited may have given up meanwhile.
+            if not self._greeting.done():
+                self._greeting.set_result(greeting)
             self._is_greeted = True
         return raw is not None
 

@@ -257,3 +257,15 @@ def test_addresses_for_the_log() -> None:
     assert address_of("user:secret@host:3301") == "host:3301"
     assert address_of("3301") == "localhost:3301"
     assert address_of("user:secret@unix/:/tmp/x.sock") == "unix/:/tmp/x.sock"
+
+
+def test_a_greeting_that_nobody_waits_for_any_more() -> None:
+    """The timeout of a connection may pass just before its greeting comes."""
+
+    async def main() -> None:
+        connection = PeerConnection(asyncio.get_running_loop(), keeps_rows=True)
+        connection._greeting.cancel()
+        connection.data_received(encode_greeting(UUID(int=1), bytes(32)))
+        assert connection.error is None
+
+    asyncio.run(main())
