@@ -209,8 +209,7 @@ class Dml:
 
 def _add_statement(txn: Transaction, space: Space, request: Request, old: bytes | None, new: bytes | None) -> None:
     """The indexes were changed in an open transaction."""
-    statement = Statement(space, request.type)
-    statement.old, statement.new, statement.row = old, new, _row(space, request)
+    statement = Statement(space, request.type, old, new, _row(space, request))
     if old is not None or new is not None:
         txn.changes = statement.applied = txn.changes + 1
     txn.statements.append(statement)

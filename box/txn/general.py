@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
     from box.txn.pending import Outcome
     from box.txn.plan import Planner
-    from box.txn.transaction import Statement, Transaction
+    from box.txn.transaction import OpenStatement, Statement, Transaction
 
 
 class GeneralWrite:
@@ -74,7 +74,7 @@ class GeneralWrite:
         commit.result = result
         return commit
 
-    def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> Statement:
+    def _begin(self, ctx: Context, txn: Transaction, space: Space, request: Request) -> OpenStatement:
         space.check_access(ctx.credentials, Privilege.W)
         statement = self._txns.begin_statement(txn, space, request.type)
         statement.requires_old = request.type != REPLACE or space.has_triggers
@@ -89,7 +89,7 @@ class GeneralWrite:
             raise
         return statement
 
-    async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: Statement) -> None:
+    async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: OpenStatement) -> None:
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
         storage = self._storage

@@ -16,7 +16,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.txn.transaction import SUB_STMT_MAX, Savepoint, Statement, Transaction, TransactionHook, TxnState
+from box.txn.transaction import (
+    SUB_STMT_MAX,
+    OpenStatement,
+    Savepoint,
+    Statement,
+    Transaction,
+    TransactionHook,
+    TxnState,
+)
 from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
 from box.wire.row import Row
 
@@ -155,7 +163,7 @@ class TransactionManager:
 
     # -- statements
 
-    def begin_statement(self, txn: Transaction, space: Space | None, request_type: int) -> Statement:
+    def begin_statement(self, txn: Transaction, space: Space | None, request_type: int) -> OpenStatement:
         """Open a statement, possibly inside another one's trigger.
 
         ER_SUB_STMT_MAX, ER_TRANSACTION_CONFLICT, ER_CROSS_ENGINE_TRANSACTION.
@@ -165,7 +173,7 @@ class TransactionManager:
         txn.check_alive()
         if space is not None:
             self.use_engine(txn, space)
-        statement = Statement(space, request_type)
+        statement = OpenStatement(space, request_type)
         txn.nesting.append(len(txn.statements))
         txn.statements.append(statement)
         return statement
@@ -198,8 +206,9 @@ class TransactionManager:
         if statement.applied:
             self.storage.undo(txn, statement)
             statement.applied = 0
-        while statement.on_rollback:
-            statement.on_rollback.pop()()
+        if isinstance(statement, OpenStatement):
+            while statement.on_rollback:
+                statement.on_rollback.pop()()
 
     # -- the way of a commit
 

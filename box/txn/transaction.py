@@ -15,7 +15,7 @@ A transaction is its own journal entry: `rows`, `error` and `on_complete` come f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -65,20 +65,28 @@ class Statement:
     the tuple that was there before.
     """
 
-    __slots__ = ("applied", "new", "old", "on_commit", "on_rollback", "requires_old", "row", "space", "type")
+    __slots__ = ("applied", "new", "old", "requires_old", "row", "space", "type")
 
-    def __init__(self, space: Space | None, request_type: int) -> None:
+    on_commit: Sequence[StatementHook] = ()
+    """Run when the transaction is committed, in the order of the statements."""
+    on_rollback: Sequence[StatementHook] = ()
+    """Run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
+
+    def __init__(
+        self,
+        space: Space | None,
+        request_type: int,
+        old: bytes | None = None,
+        new: bytes | None = None,
+        row: Row | None = None,
+    ) -> None:
         self.space = space
         self.type = request_type
-        self.old: bytes | None = None
-        self.new: bytes | None = None
-        self.row: Row | None = None
+        self.old = old
+        self.new = new
+        self.row = row
         self.applied = 0
         self.requires_old = False
-        self.on_commit: list[StatementHook] = []
-        """Run when the transaction is committed, in the order of the statements."""
-        self.on_rollback: list[StatementHook] = []
-        """Run newest first right after the statement itself is undone, also by a rollback to a savepoint."""
 
     @property
     def first(self) -> bytes:
@@ -97,6 +105,20 @@ class Statement:
     def __repr__(self) -> str:
         where = self.space.name if self.space is not None else "nowhere"
         return f"<statement type {self.type} in {where!r}: {self.old!r} -> {self.new!r}>"
+
+
+class OpenStatement(Statement):
+    """A statement that takes the general way, where a change of the dictionary may add hooks."""
+
+    __slots__ = ("on_commit", "on_rollback")
+
+    on_commit: list[StatementHook]
+    on_rollback: list[StatementHook]
+
+    def __init__(self, space: Space | None, request_type: int) -> None:
+        super().__init__(space, request_type)
+        self.on_commit = []
+        self.on_rollback = []
 
 
 class Savepoint:
