@@ -11,7 +11,7 @@ from box.data import codec
 from box.eager import run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema import Schema, Space, SpaceId, User, bootstrap_rows, initial_schema
-from box.txn.transaction import Statement
+from box.txn.transaction import OpenStatement, Statement
 from box.wire.constants import RequestType
 
 INSTANCE_UUID = "11111111-1111-1111-1111-111111111111"
@@ -112,7 +112,7 @@ class Dictionary:
         return raw
 
     def _run(self, space: Space, request_type: int, old: bytes | None, new: bytes | None) -> None:
-        statement = Statement(space, request_type)
+        statement = OpenStatement(space, request_type)
         statement.old, statement.new = old, new
         self._exchange(space, old, new)
         self.statements.append(statement)

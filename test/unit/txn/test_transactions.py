@@ -190,8 +190,10 @@ def test_hooks() -> None:
         assert len(problems) == 1
         notes.clear()
         txn = world.txns.begin(world.ctx)
+        statement = world.txns.begin_statement(txn, space, RequestType.REPLACE)
+        txn.nesting.pop()
         world.replace(space, 2)
-        txn.statements[0].on_rollback += [lambda: notes.append("undo 1"), lambda: notes.append("undo 2")]
+        statement.on_rollback += [lambda: notes.append("undo 1"), lambda: notes.append("undo 2")]
         txn.on_rollback += [lambda s: notes.append("first"), lambda s: notes.append("second")]
         world.txns.rollback(world.ctx)
         assert notes == ["undo 2", "undo 1", "second", "first"]
