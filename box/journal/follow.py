@@ -2,15 +2,16 @@
 
 ```
             no more rows in the files
-   FILES ------------------------------> TAIL
-     ^                                     |
+   FILES ------------------------------> TAIL          a new follower begins with the tail if that reaches back far
+     ^                                     |           enough, otherwise with the files
      +-------------------------------------+
        the rows it needs next have left the tail
 ```
 
-The tail keeps the rows of recent batches in memory while there is a follower, so that one that keeps up never reads
-a file. A follower changes over without a gap because it notes the tail's end before it reads files (what was written
-before is in the files, what comes later in the tail) and drops rows that it has already by their lsn.
+The tail keeps the rows of recent batches in memory, as the packets that the writer has made of them, so that a follower
+that keeps up, or comes back soon, never reads a file. A follower changes over without a gap because it notes the tail's
+end before it reads files (what was written before is in the files, what comes later in the tail) and drops rows that
+it has already by their lsn.
 """
 
 from __future__ import annotations
@@ -20,71 +21,122 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from box.journal.packet_runs import fresh_runs
 from box.journal.reader import LogPosition, LogReader
+from box.journal.wal import Written
 from box.journal.xlog_errors import XlogGapError
 from box.waiters import Waiters
-from box.wire.entry import JournalEntry
-from box.wire.row import Row
+from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
 
 _TAIL_BYTES: Final = 16 << 20
-_TAIL_BATCHES: Final = 4096
+_TAIL_BATCHES: Final = 65536
+_BYTES_AT_ONCE: Final = 256 * 1024
+KEPT_ALONE: Final = 60.0
+"""Seconds that rows are kept for a follower that may come back, after the last one has gone."""
+
+Runs = list[PacketRun]
 
 
 class _FollowedBatch:
-    __slots__ = ("position", "rows", "size")
+    __slots__ = ("before", "position", "runs", "size")
 
-    def __init__(self, rows: list[Row], size: int, position: LogPosition | None) -> None:
-        self.rows = rows
-        self.size = size
+    def __init__(self, before: VClock, runs: Runs, position: LogPosition) -> None:
+        self.before = before
+        self.runs = runs
+        self.size = sum([len(run.data) for run in runs])
         self.position = position
 
 
 class Tail:
-    """The latest batches, numbered from 0 on; lives in the tx thread.
+    """The latest batches, numbered from 0 on; lives in the tx thread. `clock` gives seconds.
 
-    `end` is the number of the next batch. Only batches added while `followers` is above 0 are kept.
+    `end` is the number of the next batch. Batches are kept from the first follower on, until `KEPT_ALONE` seconds after
+    the last one has gone; `on_use` is told whether they are.
     """
 
-    __slots__ = ("_batches", "_bytes", "_waiters", "closed", "end", "followers")
+    __slots__ = ("_batches", "_bytes", "_clock", "_last_release", "_on_use", "_waiters", "closed", "end", "followers")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float], on_use: Callable[[bool], None]) -> None:
         self.end = 0
         self.followers = 0
         self.closed = False
         self._batches: deque[_FollowedBatch] = deque()
         self._bytes = 0
+        self._clock = clock
+        self._on_use = on_use
+        self._last_release: float | None = None
+        """None while there are followers, and while nothing is kept."""
         self._waiters = Waiters()
 
-    def append(self, entries: list[JournalEntry], size: int, signature: int, offset: int) -> None:
-        """Take over a written batch and wake who waits; it begins at `offset` of the file with this signature."""
+    def append(self, written: Written, before: VClock) -> None:
+        """Take over a written batch and wake who waits; `before` is the journal's vclock without it."""
         self.end += 1
-        if not self.followers:
+        if not self.followers and (self._last_release is None or self._clock() - self._last_release > KEPT_ALONE):
+            self._drop()
             return
-        rows = [row for entry in entries for row in entry.rows]
-        self._batches.append(_FollowedBatch(rows, size, LogPosition(signature, offset)))
-        self._bytes += size
-        while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
-            self._bytes -= self._batches.popleft().size
+        if written.runs is None:  # nobody followed when it was written: it is to be read from its file
+            self._forget()
+        else:
+            position = LogPosition(written.signature, written.offset)
+            batch = _FollowedBatch(before, written.runs, position)
+            self._batches.append(batch)
+            self._bytes += batch.size
+            while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
+                self._bytes -= self._batches.popleft().size
         self._waiters.wake()
 
     def since(self, number: int) -> list[_FollowedBatch] | None:
-        """Batches from `number` on; None if that one is gone."""
-        count = self.end - number
-        if count > len(self._batches):
+        """Batches from `number` on, not all at once if they are many; None if that one is gone."""
+        batches = self._batches
+        place = number - self.end + len(batches)
+        if place < 0:
             return None
-        return list(self._batches)[-count:] if count else []
+        found, size = [], 0
+        while place < len(batches) and size < _BYTES_AT_ONCE:
+            batch = batches[place]
+            found.append(batch)
+            size += batch.size
+            place += 1
+        return found
+
+    def first_after(self, vclock: VClock) -> int | None:
+        """The number of the first batch that somebody with this vclock needs; None if it is gone."""
+        batches = self._batches
+        low, high = 0, len(batches)
+        while low < high:
+            middle = (low + high) // 2
+            if vclock.covers(batches[middle].before, ignore_zero=True):
+                low = middle + 1
+            else:
+                high = middle
+        return self.end - len(batches) + low - 1 if low else None
 
     async def wait(self) -> None:
         """Return after the next batch, or when the journal stops."""
         await self._waiters.next()
 
+    def use(self) -> None:
+        """One follower more."""
+        self.followers += 1
+        self._last_release = None
+        self._on_use(True)
+
     def release(self) -> None:
-        """One follower less; without any the rows go."""
+        """One follower less; without any the rows go after a while."""
         self.followers -= 1
         if not self.followers:
-            self._batches.clear()
-            self._bytes = 0
+            self._last_release = self._clock()
+
+    def _drop(self) -> None:
+        """Nobody has come back."""
+        self._last_release = None
+        self._forget()
+        self._on_use(False)
+
+    def _forget(self) -> None:
+        self._batches.clear()
+        self._bytes = 0
 
     def close(self) -> None:
         """End all followers."""
@@ -92,7 +144,7 @@ class Tail:
         self._waiters.wake()
 
 
-def _finish(job: asyncio.Future[list[Row] | None], reader: LogReader) -> None:
+def _finish(job: asyncio.Future[Runs | None], reader: LogReader) -> None:
     """Close a reader that nobody waits for any more; an error of its last read is of no interest then."""
     if not job.cancelled():
         job.exception()
@@ -100,9 +152,9 @@ def _finish(job: asyncio.Future[list[Row] | None], reader: LogReader) -> None:
 
 
 class Follower:
-    """An asynchronous iterator of lists of rows: every row later than `vclock`, in the order written.
+    """An asynchronous iterator of rows as packets: every row later than `vclock`, in the order written.
 
-    It never ends by itself; it stops when the journal stops or after `close`. Rows are shared with others: read only.
+    It never ends by itself; it stops when the journal stops or after `close`. Transactions come whole.
     Raises XlogError, XlogGapError, SystemError. Rows of local spaces are among them, newer than the call of `follow`.
     """
 
@@ -111,7 +163,7 @@ class Follower:
         tail: Tail,
         vclock: VClock,
         open_reader: Callable[[VClock, LogPosition | None], LogReader],
-        in_thread: Callable[[Callable[[], list[Row] | None]], asyncio.Future[list[Row] | None]],
+        in_thread: Callable[[Callable[[], Runs | None]], asyncio.Future[Runs | None]],
         written: VClock,
     ) -> None:
         self.vclock = vclock
@@ -122,41 +174,44 @@ class Follower:
         self._tail = tail
         self._open_reader = open_reader
         self._in_thread = in_thread
-        self._next = tail.end
         self._closed = False
         self._position: LogPosition | None = None
-        self._job: asyncio.Future[list[Row] | None] | None = None
-        tail.followers += 1
-        self._reader: LogReader | None = open_reader(vclock, None)
+        self._job: asyncio.Future[Runs | None] | None = None
+        self._reader: LogReader | None = None
+        tail.use()
+        first = tail.end if vclock.covers(written, ignore_zero=True) else tail.first_after(vclock)
+        self._next = tail.end if first is None else first
+        if first is None:
+            self._reader = open_reader(vclock, None)
 
     def __aiter__(self) -> Follower:
         return self
 
-    async def __anext__(self) -> list[Row]:
+    async def __anext__(self) -> Runs:
         while not (self._closed or self._tail.closed):
-            rows = await self._from_files() if self._reader is not None else await self._from_tail()
-            if rows:
-                return rows
+            runs = await self._from_files() if self._reader is not None else await self._from_tail()
+            if runs:
+                return runs
         self.close()
         raise StopAsyncIteration
 
-    async def _from_files(self) -> list[Row]:
+    async def _from_files(self) -> Runs:
         reader = self._reader
         assert reader is not None
-        self._job = self._in_thread(reader.next_rows)
+        self._job = self._in_thread(reader.next_runs)
         # A follower that is cancelled here must not take the reader away from the thread that uses it: see `close`.
-        rows = await asyncio.shield(self._job)
+        runs = await asyncio.shield(self._job)
         if self._closed:
             return []
-        if rows is None:
+        if runs is None:
             reader.close()
             self._reader = None
             if not self.vclock.covers(self._in_files, ignore_zero=True):
                 raise XlogGapError(self.vclock, self._in_files)
             return []
-        return rows
+        return runs
 
-    async def _from_tail(self) -> list[Row]:
+    async def _from_tail(self) -> Runs:
         batches = self._tail.since(self._next)
         if batches is None:
             self._next, self._in_files = self._tail.end, self._written.copy()
@@ -167,14 +222,9 @@ class Follower:
             return []
         self._next += len(batches)
         self._position = batches[-1].position
-        vclock = self.vclock
-        fresh = []
-        for batch in batches:
-            for row in batch.rows:
-                if row.lsn > vclock[row.replica_id]:
-                    vclock[row.replica_id] = row.lsn
-                    fresh.append(row)
-        return fresh
+        if len(batches) == 1:
+            return fresh_runs(batches[0].runs, self.vclock)
+        return fresh_runs([run for batch in batches for run in batch.runs], self.vclock)
 
     def close(self) -> None:
         """Stop, and let the tail go; safe to call again."""

@@ -35,16 +35,15 @@ from uuid import UUID
 from box.errinj import JOURNAL_DELAYS, ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
-from box.journal.follow import Follower, Tail
+from box.journal.follow import Follower, Runs, Tail
 from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
 from box.journal.threads import MessageQueue, SystemThreads, Threads, Worker
-from box.journal.wal import CheckpointStart, WalBroken, WalFailure, WalWriter, Written
+from box.journal.wal import CheckpointStart, FinishedBatch, WalBroken, WalFailure, WalWriter, Written
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
-from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _T = TypeVar("_T")
@@ -52,7 +51,9 @@ _Message = list[JournalEntry] | Callable[[], None]
 
 _SLOW_WRITE: Final = 0.001
 _ENCODING: Final = 0.00001
-"""Seconds that a transaction may take besides the `write`, roughly."""
+"""Seconds that a row may take besides the `write`, roughly."""
+_RUN_ROWS: Final = 4
+"""Rows of a run that take as long as one row."""
 _SLOW_PAUSE: Final = 1.0
 _AVERAGED: Final = 16
 _READERS: Final = 4
@@ -60,19 +61,6 @@ _NO_THRESHOLD: Final = 10**18
 
 WAL_MODES: Final = ("none", "write", "fsync")
 """The values of `box.cfg.wal_mode`."""
-
-
-class _FinishedBatch:
-    """A message on its way back: what became of its entries."""
-
-    __slots__ = ("entries", "messages", "problem", "written")
-
-    def __init__(self, entries: list[JournalEntry], messages: int, written: Written | None) -> None:
-        self.entries = entries
-        self.messages = messages
-        self.written = written
-        self.problem: str | None = None
-        """Set if the file is broken now."""
 
 
 class Journal:
@@ -122,9 +110,9 @@ class Journal:
         self._round = fiber_round or Round()
         self._instance_uuid: UUID | None = None
         self._instance_id = 0
-        self._tail = Tail()
         self._threads = threads or SystemThreads()
         self._clock = self._threads.clock
+        self._tail = Tail(self._clock, self._make_packets)
         self._executor = self._threads.pool(_READERS, "journal")
         self._writer = WalWriter(
             LogDirectory(storage, wal_dir, LogKind.XLOG, force_recovery=True, log=self._log),
@@ -138,6 +126,7 @@ class Journal:
         # tx thread
         self._started = False
         self._pending: list[JournalEntry] = []
+        self._pending_rows = 0
         self._last: JournalEntry | None = None
         self._rollback: list[JournalEntry] = []
         self._rollback_count = 0
@@ -226,11 +215,16 @@ class Journal:
             self._log.error(f"Aborting transaction {self.vclock.signature} during cascading rollback")
             raise client_error(ErrorCode.WAL_IO)
         self._values["ERRINJ_WAL_WRITE_COUNT"] += 1
-        size = 0
-        for row in entry.rows:
-            size += len(row.body)
-        entry.size = size
-        self.queue_size += size
+        if entry.run is None:
+            size = 0
+            rows = entry.rows
+            for row in rows:
+                size += len(row.body)
+            entry.size = size
+            self._pending_rows += len(rows)
+        else:
+            self._pending_rows += len(entry.run) // _RUN_ROWS + 1
+        self.queue_size += entry.size
         self._last = entry
         pending = self._pending
         if not pending:
@@ -269,27 +263,26 @@ class Journal:
         batch = self._pending
         if not batch:
             return False
-        self._pending = []
+        rows, self._pending, self._pending_rows = self._pending_rows, [], 0
         start = self._clock()
         is_delayed = self._errinj.is_armed and self._delay_armed()
-        if self._busy or len(batch) > self.inline_limit or start < self._inline_after or is_delayed:
+        if self._busy or rows > self.inline_limit or start < self._inline_after or is_delayed:
             self._busy += 1
             self._queue.put(batch)
             return False
         self._busy = 1
         result = self._write(batch, 1)
         end = self._clock()
-        self._inline_cost += (end - start - len(batch) * _ENCODING - self._inline_cost) / _AVERAGED
+        self._inline_cost += (end - start - rows * _ENCODING - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
             self._inline_after, self._inline_cost = end + _SLOW_PAUSE, 0.0
         self._complete(result)
         return True
 
     def flush_later(self) -> None:
-        """At the end of the loop's turn."""
         self._loop.call_soon(self.flush)
 
-    def _complete(self, batch: _FinishedBatch) -> None:
+    def _complete(self, batch: FinishedBatch) -> None:
         """A batch is back: first what is written, then, once everything is back, what is not."""
         written = batch.written
         if written is None:
@@ -298,8 +291,8 @@ class Journal:
             if batch.problem is not None and self._problem is None:
                 self._break(batch.problem)
         else:
+            self._show(written)
             self.vclock.update(written.vclock)
-            self._tail.append(batch.entries, written.size, written.signature, written.offset)
             self._finish(batch.entries)
             self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch
             if self._writer.checkpoint_size > self.checkpoint_threshold:
@@ -407,15 +400,22 @@ class Journal:
         self._tell(self._complete, result)
         return following
 
-    def _show_before_completion(self, batch: _FinishedBatch) -> None:
+    def _show_before_completion(self, batch: FinishedBatch) -> None:
         """ERRINJ_RELAY_FASTER_THAN_TX: followers get the rows at once, the tx thread learns of them when it is off.
 
         Followers drop what `_complete` gives them a second time.
         """
         written = batch.written
         if written is not None:
-            self._tell(self._tail.append, batch.entries, written.size, written.signature, written.offset)
+            self._tell(self._show, written)
             self._wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
+
+    def _show(self, written: Written) -> None:
+        self._tail.append(written, self.vclock.copy() if written.runs else self.vclock)
+
+    def _make_packets(self, is_followed: bool) -> None:
+        """Followers read the file of a batch that is being written at this moment."""
+        self._writer.rows.makes_packets = is_followed
 
     def _end_rollback(self) -> None:
         self._in_rollback = False
@@ -424,9 +424,9 @@ class Journal:
     def _request_is_back(self) -> None:
         self._busy -= 1
 
-    def _write(self, entries: list[JournalEntry], messages: int) -> _FinishedBatch:
+    def _write(self, entries: list[JournalEntry], messages: int) -> FinishedBatch:
         """Nothing is raised here: whatever goes wrong fails the batch, and the thread lives on."""
-        batch = _FinishedBatch(entries, messages, None)
+        batch = FinishedBatch(entries, messages, None)
         if self._in_rollback:
             return batch
         try:
@@ -571,7 +571,7 @@ class Journal:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def follow(self, vclock: VClock) -> Follower:
-        """All rows later than `vclock`, and those to come, as an asynchronous iterator of lists of rows.
+        """All rows later than `vclock`, and those to come, as an asynchronous iterator of lists of packets.
 
         Rows of local spaces that are on disk already are left out. Raises UNSUPPORTED with wal_mode `none`.
         """
@@ -585,9 +585,9 @@ class Journal:
         directory = LogDirectory(
             self._storage, self.wal_dir, LogKind.XLOG, instance_uuid=self._instance_uuid, log=self._log
         )
-        return LogReader(directory, vclock, position=position, errinj=self._errinj)
+        return LogReader(directory, vclock, position=position, index=self._writer.index, errinj=self._errinj)
 
-    def _in_thread(self, call: Callable[[], list[Row] | None]) -> asyncio.Future[list[Row] | None]:
+    def _in_thread(self, call: Callable[[], Runs | None]) -> asyncio.Future[Runs | None]:
         return self._loop.run_in_executor(self._executor, call)
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:

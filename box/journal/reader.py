@@ -11,15 +11,21 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from box.errinj import ErrorInjections
+from box.errors import BoxError
+from box.journal.block_index import BlockIndex
 from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
+from box.journal.packet_runs import fresh_runs, packet_runs
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
 from box.journal.xlog import Meta, XlogDecoder
 from box.journal.xlog_errors import XlogError, XlogGapError
+from box.wire.packet_run import PacketRun
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _CHUNK: Final = 1 << 20
+_RUN_BYTES: Final = 512 * 1024
+"""Bytes of rows that `next_runs` looks through in one call, and a block more at most."""
 
 
 class LogPosition(NamedTuple):
@@ -126,7 +132,8 @@ class LogReader:
     """Rows of a WAL directory that are later than `vclock`, which moves with the rows read.
 
     Start: the last file that begins not after `vclock`. Raises XlogGapError if rows are missing; with `force_recovery`
-    of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block.
+    of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block; so does
+    `index`, which learns of a file that is read from its start.
     """
 
     def __init__(
@@ -135,10 +142,14 @@ class LogReader:
         vclock: VClock,
         *,
         position: LogPosition | None = None,
+        index: BlockIndex | None = None,
         log: Logger | None = None,
         errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock
+        self._index = index
+        self._file_clock: VClock | None = None
+        """The vclock of the file where it is read, while that is known; nobody changes it any more."""
         self._errinj = errinj
         self._directory = directory
         self._position = position
@@ -156,13 +167,52 @@ class LogReader:
 
     def next_rows(self) -> list[Row] | None:
         """New rows of one block (maybe none of it is new: an empty list), or None at the end of what is written."""
+        block = self._next_block()
+        self._file_clock = None
+        return None if block is None else self._fresh(block)
+
+    def next_runs(self) -> list[PacketRun] | None:
+        """New rows of some blocks, as packets; as `next_rows` otherwise."""
+        block = self._next_block()
+        if block is None:
+            return None
+        blocks, size = [block], len(block)
+        assert self._blocks is not None
+        while size < _RUN_BYTES and (following := self._block_of_this_file()) is not None:
+            blocks.append(following)
+            size += len(following)
+        runs = packet_runs(block if len(blocks) == 1 else b"".join(blocks))
+        self._note(runs)
+        return fresh_runs(runs, self.vclock)
+
+    def _block_of_this_file(self) -> bytes | None:
+        """The next block if the open file has one; what is wrong with it is found by the next call of `next_runs`."""
+        assert self._blocks is not None
+        try:
+            return self._blocks.next_block()
+        except BoxError:
+            return None
+
+    def _note(self, runs: list[PacketRun]) -> None:
+        """Remember the vclock behind these rows, which are those of a file from its start on."""
+        clock, index, file, blocks = self._file_clock, self._index, self._file, self._blocks
+        if clock is None or index is None or file is None or blocks is None:
+            return
+        clock = self._file_clock = clock.copy()
+        for run in runs:
+            if run.last > clock[run.replica_id]:
+                clock[run.replica_id] = run.last
+        index.note(file.signature, blocks.position, clock)
+
+    def _next_block(self) -> bytes | None:
+        """The rows of the next block, of whichever file."""
         if self._blocks is None and not self._open_first():
             return None
         while True:
             assert self._blocks is not None
             block = self._blocks.next_block()
             if block is not None:
-                return self._fresh(block)
+                return block
             if self._following is None:
                 # The writer ends a file before it makes the next one. Once there is a next one this file is final,
                 # but its last rows may have come after the read above: it is read to its end once more.
@@ -195,8 +245,7 @@ class LogReader:
             file = next((file for file in self._directory.files if file.signature == signature), None)
             if file is not None:
                 self._open(file)
-                assert self._blocks is not None
-                self._blocks.seek(self._position.offset)
+                self._seek(self._position.offset)
                 return True
         file = self._directory.match(self.vclock)
         if file is None:
@@ -231,9 +280,20 @@ class LogReader:
         self._blocks.read_meta()
         self._file = file
         self._log.info(f"recover from `{file.path}'")
+        if self._index is not None:
+            offset = self._index.find(file.signature, self.vclock)
+            self._file_clock = file.vclock
+            if offset is not None:
+                self._seek(offset)
         # Also where the file before ended early: the next file has to come after this one, not between the two.
         if file.vclock.covers(self.vclock):
             self.vclock.merge_max(file.vclock)
+
+    def _seek(self, offset: int) -> None:
+        """Go on at a block of the file that was opened just now."""
+        assert self._blocks is not None
+        self._blocks.seek(offset)
+        self._file_clock = None
 
     def _gap(self, file: LogFile) -> None:
         error = XlogGapError(self.vclock, file.vclock)

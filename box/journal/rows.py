@@ -14,8 +14,10 @@ import msgpack
 
 from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
+from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_LOCAL, Flag, RequestType
 from box.wire.entry import JournalEntry
+from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.row import Row, encode_uint
 from box.wire.skipping import DeepUnpacker, StackError, skip_one
 from box.wire.vclock import VClock
@@ -25,6 +27,7 @@ _U32_HEADER: Final = struct.Struct(">6sBI10s").pack
 _HEADER_SIZE: Final = 21
 """Bytes of the second; the other is two bytes shorter, which does not matter where this is used."""
 _TIMESTAMP: Final = struct.Struct(">BBd").pack
+_FRAME: Final = struct.Struct(">BI").pack
 _USUAL_LSNS: Final = range(0x100, 0x100000000)
 _WRAP: Final = 1 << 64
 _COMMIT: Final = int(Flag.COMMIT)
@@ -38,11 +41,14 @@ class BrokenLsn(Exception):
 class RowEncoder:
     """Gives local rows their place in history and encodes batches; belongs to one thread."""
 
-    __slots__ = ("_heads", "instance_id")
+    __slots__ = ("_heads", "_packets", "instance_id", "makes_packets")
 
     def __init__(self) -> None:
         self.instance_id = 0
+        self.makes_packets = False
+        """Somebody follows: the rows are framed for other instances as well, see `take_packets`."""
         self._heads: dict[tuple[int, int], bytes] = {}
+        self._packets = RunBuilder()
 
     def encode(self, entries: Iterable[JournalEntry], clock: VClock, now: float) -> list[bytes]:
         """Blocks of rows, each of about `BLOCK_SIZE` bytes and ending with an entry; `clock` moves with the rows.
@@ -54,29 +60,37 @@ class RowEncoder:
         size = 0
         instance_id, heads = self.instance_id, self._heads
         stamp = _TIMESTAMP(4, 0xCB, now)
+        packets = self._packets
+        packets.finish()  # what a failed write has left
+        makes_packets, own_parts = self.makes_packets, None
         for entry in entries:
-            rows = entry.rows
-            row = rows[0]
-            lsn = clock[instance_id] + 1
-            if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _USUAL_LSNS:
-                # The usual entry: one local row of a replicated space; its header in one call.
-                clock[instance_id] = row.lsn = row.tsn = lsn
-                row.replica_id = instance_id
-                row.tm = now
-                body = row.body
-                head = heads.get((row.type, instance_id)) or self._head(row.type, instance_id)
-                if lsn < 0x10000:
-                    parts += (_U16_HEADER(head, 0xCD, lsn, stamp), body)
-                else:
-                    parts += (_U32_HEADER(head, 0xCE, lsn, stamp), body)
-                size += _HEADER_SIZE + len(body)
+            if entry.run is not None:
+                size += self._encode_run(entry.run, clock, stamp, parts)
+                own_parts = None
             else:
-                assign_lsn(rows, clock, instance_id)
-                for row in rows:
+                rows = entry.rows
+                row = rows[0]
+                lsn = clock[instance_id] + 1
+                if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _USUAL_LSNS:
+                    # The usual entry: one local row of a replicated space; its header in one call.
+                    clock[instance_id] = row.lsn = row.tsn = lsn
+                    row.replica_id = instance_id
                     row.tm = now
-                    header = encode_header(row, stamp)
-                    parts += (header, row.body)
-                    size += len(header) + len(row.body)
+                    body = row.body
+                    head = heads.get((row.type, instance_id)) or self._head(row.type, instance_id)
+                    header = (
+                        _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
+                    )
+                    parts += (header, body)
+                    size += _HEADER_SIZE + len(body)
+                    if makes_packets:
+                        if own_parts is None:
+                            own_parts = packets.begin(instance_id, False, lsn)
+                        packets.last = lsn
+                        own_parts += (_FRAME(0xCE, len(header) + len(body)), header, body)
+                else:
+                    size += self._encode_rows(rows, clock, now, stamp, parts)
+                    own_parts = None
             if size >= BLOCK_SIZE:
                 blocks.append(b"".join(parts))
                 parts.clear()
@@ -84,6 +98,42 @@ class RowEncoder:
         if parts:
             blocks.append(b"".join(parts))
         return blocks
+
+    def _encode_rows(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
+        """One transaction in the general way; returns its bytes."""
+        assign_lsn(rows, clock, self.instance_id)
+        size = 0
+        for row in rows:
+            row.tm = now
+            header, body = encode_header(row, stamp), row.body
+            parts += (header, body)
+            size += len(header) + len(body)
+            if self.makes_packets:
+                into = self._packets.begin(row.replica_id, row.group_id == GROUP_LOCAL, row.lsn)
+                into += (_FRAME(0xCE, len(header) + len(body)), header, body)
+        return size
+
+    def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:
+        """Transactions of one row each, of another instance; returns their bytes."""
+        lsns, bodies = run.lsns, run.bodies
+        _check_growth(clock, run.replica_id, lsns[0])
+        headers = [
+            _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
+            for head, lsn in zip(run.heads, lsns, strict=True)
+        ]
+        for pair in zip(headers, bodies, strict=True):
+            parts += pair
+        clock[run.replica_id] = lsns[-1]
+        if self.makes_packets:
+            into = self._packets.begin(run.replica_id, False, lsns[0])
+            for header, body in zip(headers, bodies, strict=True):
+                into += (_FRAME(0xCE, len(header) + len(body)), header, body)
+            self._packets.last = lsns[-1]
+        return _HEADER_SIZE * len(lsns) + sum(map(len, bodies))
+
+    def take_packets(self) -> list[PacketRun]:
+        """The rows of the last call of `encode` as packets; none unless `makes_packets` was set before it."""
+        return self._packets.finish()
 
     def encode_assigned(self, entries: Iterable[JournalEntry]) -> list[bytes]:
         """One block of rows that have their lsns already, as they are."""
@@ -124,12 +174,16 @@ def assign_lsn(rows: Sequence[Row], clock: VClock, instance_id: int) -> None:
 
 
 def _follow(clock: VClock, row: Row) -> None:
-    if row.lsn <= clock[row.replica_id]:
+    _check_growth(clock, row.replica_id, row.lsn)
+    clock[row.replica_id] = row.lsn
+
+
+def _check_growth(clock: VClock, replica_id: int, lsn: int) -> None:
+    if lsn <= clock[replica_id]:
         raise BrokenLsn(
             "Attempt to write a broken LSN to WAL: "
-            f"replica id: {row.replica_id}, confirmed lsn: {clock[row.replica_id]}, new lsn {row.lsn}"
+            f"replica id: {replica_id}, confirmed lsn: {clock[replica_id]}, new lsn {lsn}"
         )
-    clock[row.replica_id] = row.lsn
 
 
 def encode_header(row: Row, stamp: bytes) -> bytes:
@@ -166,7 +220,7 @@ def encode_header(row: Row, stamp: bytes) -> bytes:
 def decode_rows(block: bytes) -> list[Row]:
     """All rows of a block. Raises XlogError (`can't parse row`)."""
     try:
-        return _decode_rows(block, _unpacker(block))
+        return _decode_rows(block, unpacker_of(block))
     except StackError:
         return _decode_rows(block, DeepUnpacker(block))
 
@@ -190,7 +244,8 @@ def _decode_rows(block: bytes, unpacker: Any) -> list[Row]:
     return rows
 
 
-def _unpacker(block: bytes) -> msgpack.Unpacker:
+def unpacker_of(block: bytes) -> msgpack.Unpacker:
+    """Reads value after value of a block."""
     unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(block)
     return unpacker
@@ -236,7 +291,7 @@ def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
     Only the two C calls that find a row's end, and two slices, are made for a usual row.
     """
     try:
-        return _decode_tuples(block, _unpacker(block))
+        return _decode_tuples(block, unpacker_of(block))
     except StackError:
         return _decode_tuples(block, DeepUnpacker(block))
 
@@ -276,7 +331,7 @@ def _decode_tuples(block: bytes, unpacker: Any) -> tuple[list[TupleRun], list[Ro
 
 def _insert_body(body: bytes) -> tuple[int, bytes]:
     """Space id and tuple of an INSERT body whose keys are in any order and form."""
-    unpacker: Any = _unpacker(body)
+    unpacker: Any = unpacker_of(body)
     space_id, raw = -1, b""
     for _ in range(unpacker.read_map_header()):
         key = unpacker.unpack()

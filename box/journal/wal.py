@@ -21,13 +21,16 @@ from typing import NamedTuple
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
+from box.journal.block_index import BlockIndex
 from box.journal.directory import LogDirectory, LogFile, Logger
+from box.journal.packet_runs import packet_runs
 from box.journal.reader import BlockReader
 from box.journal.rows import BrokenLsn, RowEncoder
 from box.journal.storage import INPROGRESS, AppendFile, failed, remove_quietly, write_all
 from box.journal.xlog import EOF_MARKER, FIXHEADER_SIZE, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.entry import JournalEntry
+from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
 
 
@@ -40,13 +43,28 @@ class CheckpointStart:
 
 
 class Written(NamedTuple):
-    """A batch on disk: the vclock after it (never changed later), its bytes, where its first block begins."""
+    """A batch on disk: the vclock after it (never changed later), its bytes, where its first block begins, and its rows
+    as packets unless nobody followed."""
 
     vclock: VClock
     size: int
     signature: int
     """Of the file."""
     offset: int
+    runs: list[PacketRun] | None = None
+
+
+class FinishedBatch:
+    """A message on its way back: what became of its entries."""
+
+    __slots__ = ("entries", "messages", "problem", "written")
+
+    def __init__(self, entries: list[JournalEntry], messages: int, written: Written | None) -> None:
+        self.entries = entries
+        self.messages = messages
+        self.written = written
+        self.problem: str | None = None
+        """Set if the file is broken now."""
 
 
 class WalFailure(Exception):
@@ -80,6 +98,7 @@ class WalWriter:
         self.checkpoint_size = 0
         self.max_size = max_size
         self.rows = RowEncoder()
+        self.index = BlockIndex()
         self.directory = directory
         self._storage = directory.storage
         self._blocks = BlockEncoder()
@@ -182,7 +201,11 @@ class WalWriter:
             raise WalFailure(str(error)) from error
         except BoxError as error:
             raise WalFailure(error.message) from error
-        written = Written(clock, size, self._signature, self._offset)
+        runs = None
+        if self.rows.makes_packets:
+            runs = packet_runs(b"".join(blocks)) if is_armed else self.rows.take_packets()
+        self.index.note(self._signature, self._offset, self.vclock)
+        written = Written(clock, size, self._signature, self._offset, runs)
         self.vclock = clock
         self._offset += size
         self.checkpoint_size += size
@@ -362,3 +385,4 @@ class WalWriter:
                 return
             signature = keep[-1].signature
         self.directory.remove_before(signature)
+        self.index.forget_before(signature)

@@ -10,10 +10,21 @@ come: nothing of its body is stored.
 
 from __future__ import annotations
 
+import struct
 from collections import deque
+from typing import Final
 
+from box.wire.change_run import ChangeRun, origin_of_head
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row
+
+StreamItem = Row | ChangeRun
+
+_USUAL_U16: Final = struct.Struct(">BI6sBHHd")
+_USUAL_U32: Final = struct.Struct(">BI6sBIHd")
+"""The usual packet up to its body: length, head, mark and value of the lsn, key and mark of the time, time."""
+_LSN_MARK_AT: Final = 11
+_STAMP: Final = 0x04CB
 
 
 class RowBuffer:
@@ -64,7 +75,70 @@ class RowBuffer:
             raise
         self._keep(data[pos:], need)
 
+    def take_items(self, items: deque[StreamItem]) -> None:
+        """As `take_rows`, but usual changes that follow each other come as runs, whose bodies nobody has looked at."""
+        if self._have < self._need or not self._have:
+            return
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        pos, end, need = 0, len(data), 0
+        try:
+            while pos < end:
+                pos = _take_run(data, pos, end, items)
+                if pos == end:
+                    break
+                start, stop = packet_bounds(data, pos)
+                if stop > end:
+                    need = stop - pos
+                    break
+                items.append(decode_row(data[start:stop]))
+                pos = stop
+        except BaseException:
+            self._keep(b"", 0)
+            raise
+        self._keep(data[pos:], need)
+
     def _keep(self, data: bytes, need: int) -> None:
         self._chunks = [data] if data else []
         self._have = len(data)
         self._need = need
+
+
+def _take_run(data: bytes, pos: int, end: int, items: deque[StreamItem]) -> int:
+    """Append the run of usual changes that begins at `pos`, if there is one; returns where it ends."""
+    last_start = end - _USUAL_U32.size
+    if pos > last_start:
+        return pos
+    usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
+    origins: dict[bytes, int | None] = {}
+    run = ChangeRun(0)
+    add_head, add_lsn, add_body = run.heads.append, run.lsns.append, run.bodies.append
+    origin, last, tm = 0, 0, 0.0
+    while pos <= last_start:
+        mark = data[pos + _LSN_MARK_AT]
+        if mark == 0xCE:
+            frame, size, head, _, lsn, stamp, time = usual_u32(data, pos)
+            body = pos + 26
+        elif mark == 0xCD:
+            frame, size, head, _, lsn, stamp, time = usual_u16(data, pos)
+            body = pos + 24
+        else:
+            break
+        stop = pos + 5 + size
+        if stop > end or stamp != _STAMP or frame != 0xCE or body >= stop or lsn <= last:
+            break
+        if head in origins:
+            replica_id = origins[head]
+        else:
+            replica_id = origins[head] = origin_of_head(head)
+        if replica_id != origin:
+            if origin or replica_id is None:
+                break
+            origin = replica_id
+        add_head(head)
+        add_lsn(lsn)
+        add_body(data[body:stop])
+        last, tm, pos = lsn, time, stop
+    if run.lsns:
+        run.replica_id, run.tm = origin, tm
+        items.append(run)
+    return pos

@@ -28,6 +28,7 @@ from box.replication.state import RelayState
 from box.wire import messages
 from box.wire.constants import GROUP_LOCAL, RequestType
 from box.wire.messages import RaftRequest
+from box.wire.packet_run import PacketRun, rows_of
 from box.wire.row import Row, encode_packet
 from box.wire.vclock import VClock
 
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 _PAUSE_IN_TRANSACTION = 0.01
 """Seconds between two looks whether a transaction is sent whole."""
+_BYTES_A_WRITE = 256 * 1024
+"""Bytes that are written between two looks at the peer's pace."""
+_LARGE = 1 << 20
+"""Bytes of rows that are sent at once from which on a replica may be busy with them before it acknowledges anything."""
 _CHUNK_ROWS = 1000
 """Rows of an initial join that are encoded between two looks at the peer's pace."""
 
@@ -63,7 +68,7 @@ class RowFilter:
 
     Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
     replica itself has made are not sent back, except those it has lost: written before it subscribed. All rows carry
-    the `sync` of the request that they answer.
+    the `sync` of the request that they answer. `packets` is the short way of `select`: whole runs as they are.
     """
 
     def __init__(
@@ -73,6 +78,19 @@ class RowFilter:
         self._at_subscribe = local_vclock_at_subscribe
         self._id_filter = id_filter
         self._sync = sync
+
+    def packets(self, runs: Iterable[PacketRun]) -> bytes:
+        """The rows that `select` picks, encoded."""
+        parts = []
+        for run in runs:
+            replica_id = run.replica_id
+            if run.is_local or self._sync or replica_id == self._replica_id:
+                if run.is_local and replica_id == 0:
+                    continue
+                parts += [encode_packet(row) for row in self.select(run.rows())]
+            elif replica_id not in self._id_filter:
+                parts.append(run.data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def select(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
@@ -105,6 +123,8 @@ class Relay:
         self._sync = 0
         self._loop = host.loop
         self._last_sent = host.loop.time()
+        self._last_progress = 0.0
+        """The last moment when the replica took a part of a large transaction."""
         self._is_in_transaction = False
         """Some rows of a transaction are sent, others not yet: nothing else may come between."""
         self._raft_message: RaftRequest | None = None
@@ -207,30 +227,47 @@ class Relay:
             self._send_heartbeat(connection)
         values = self.host.errinj.values
         async with aclosing(self.host.journal.follow(vclock)) as follower:
-            async for rows in follower:
+            async for runs in follower:
                 if values["ERRINJ_RELAY_SEND_DELAY"]:
                     await self.host.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
-                if values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
-                    rows = _break_lsn(rows, int(values["ERRINJ_RELAY_BREAK_LSN"]))
-                if values["ERRINJ_RELAY_TIMEOUT"] > 0:
+                if values["ERRINJ_RELAY_BREAK_LSN"] >= 0 or values["ERRINJ_RELAY_TIMEOUT"] > 0:
+                    rows = _break_lsn(rows_of(runs), int(values["ERRINJ_RELAY_BREAK_LSN"]))
                     await self._send_slowly(connection, row_filter.select(rows))
-                elif data := b"".join([encode_packet(row) for row in row_filter.select(rows)]):
+                elif data := row_filter.packets(runs):
                     await self._write(connection, data)
                 if is_behind and follower.vclock.covers(known, ignore_zero=True):
                     is_behind = False
                     self._send_heartbeat(connection)
 
     async def _write(self, connection: PeerConnection, data: bytes) -> None:
-        connection.write(data)
-        self._last_sent = self._loop.time()
-        await connection.drain()
+        """Whole transactions. Nothing comes between the pieces: they may be of one of them."""
+        if len(data) <= _BYTES_A_WRITE:
+            connection.write(data)
+            self._last_sent = self._loop.time()
+            await connection.drain()
+            return
+        self._is_in_transaction = True
+        try:
+            for start in range(0, len(data), _BYTES_A_WRITE):
+                connection.write(data[start : start + _BYTES_A_WRITE])
+                await connection.drain()
+                self._last_sent = self._loop.time()
+                if len(data) > _LARGE:
+                    # The replica takes rows, but has nothing to acknowledge before it has all of a transaction.
+                    self._last_progress = self._last_sent
+                await asyncio.sleep(0)
+        finally:
+            self._is_in_transaction = False
 
     async def _send_slowly(self, connection: PeerConnection, rows: Iterator[Row]) -> None:
         """ERRINJ_RELAY_TIMEOUT: a pause of so many seconds after each row."""
         for row in rows:
             self._is_in_transaction = not row.is_commit
-            await self._write(connection, encode_packet(row))
-            await asyncio.sleep(float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]))
+            connection.write(encode_packet(row))
+            self._last_sent = self._loop.time()
+            await connection.drain()
+            if pause := float(self.host.errinj.values["ERRINJ_RELAY_TIMEOUT"]):
+                await asyncio.sleep(pause)
 
     def _send_heartbeat(self, connection: PeerConnection) -> None:
         connection.write_rows([messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)])
@@ -251,10 +288,21 @@ class Relay:
 
     async def _read_acks(self, connection: PeerConnection) -> None:
         while True:
-            rows = await connection.read_rows(self.host.options.timeout * 4)
+            rows = await self._read_rows(connection)
             self.last_row_time = self._loop.time()
             self.vclock = messages.decode_vclock(rows[-1])
             self._on_ack(self.vclock)
+
+    async def _read_rows(self, connection: PeerConnection) -> list[Row]:
+        """Acknowledgements. A replica that takes the rows of a large transaction meanwhile is not silent."""
+        since = self._loop.time()
+        while True:
+            since = max(since, self._last_progress)
+            try:
+                return await connection.read_rows(since + self.host.options.timeout * 4 - self._loop.time())
+            except BoxError as error:
+                if error.type != "TimedOut" or self._last_progress <= since:
+                    raise
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
@@ -264,7 +312,7 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
 
 
 def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
-    """ERRINJ_RELAY_BREAK_LSN: one row pretends to be the one before it. Rows are shared, so that one is copied."""
+    """ERRINJ_RELAY_BREAK_LSN: one row pretends to be the one before it."""
     return [replace(row, lsn=lsn - 1, tsn=lsn - 1) if row.lsn == lsn else row for row in rows]
 
 
@@ -304,18 +352,26 @@ async def send_range(
     if reached.covers(stop, ignore_zero=True):
         return
     async with aclosing(journal.follow(start)) as follower:
-        async for rows in follower:
+        async for runs in follower:
             await errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
-            wanted = [row for row in rows if row.lsn <= stop[row.replica_id]]
+            wanted = [part for run in runs if (part := run.up_to(stop[run.replica_id])) is not None]
             if errinj.values["ERRINJ_RELAY_BREAK_LSN"] >= 0:
-                wanted = _break_lsn(wanted, int(errinj.values["ERRINJ_RELAY_BREAK_LSN"]))
-            connection.write_rows(row_filter.select(wanted))
-            await connection.drain()
-            for row in rows:
-                if row.lsn > reached[row.replica_id]:
-                    reached[row.replica_id] = row.lsn
+                rows = _break_lsn(rows_of(wanted), int(errinj.values["ERRINJ_RELAY_BREAK_LSN"]))
+                connection.write_rows(row_filter.select(rows))
+            else:
+                await _write_all(connection, row_filter.packets(wanted))
+            for run in runs:
+                if run.last > reached[run.replica_id]:
+                    reached[run.replica_id] = run.last
             if reached.covers(stop, ignore_zero=True):
                 return
+
+
+async def _write_all(connection: PeerConnection, data: bytes) -> None:
+    for start in range(0, len(data), _BYTES_A_WRITE):
+        connection.write(data[start : start + _BYTES_A_WRITE])
+        await connection.drain()
+        await asyncio.sleep(0)
 
 
 def injected(errinj: ErrorInjections, name: str, text: str) -> None:

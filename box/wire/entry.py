@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from box.errors import BoxError
+from box.wire.change_run import ChangeRun
 from box.wire.row import Row
 
 
@@ -18,11 +19,25 @@ class JournalEntry:
 
     __slots__ = ("error", "on_complete", "rows", "size")
 
+    run: ClassVar[ChangeRun | None] = None
+    """Set for an entry of many transactions of another instance, which has no rows: see `RunEntry`."""
+
     def __init__(self, rows: list[Row], on_complete: Callable[[JournalEntry], None]) -> None:
         self.rows = rows
         self.on_complete = on_complete
         self.error: BoxError | None = None
         self.size = 0
+
+
+class RunEntry(JournalEntry):
+    """Transactions of one row each, from another instance: they are written, or fail, together."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: ChangeRun, on_complete: Callable[[JournalEntry], None]) -> None:
+        super().__init__([], on_complete)
+        self.run: ChangeRun = run  # type: ignore[misc]
+        self.size = sum(map(len, run.bodies))
 
 
 class JournalSink(Protocol):

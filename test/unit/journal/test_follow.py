@@ -11,6 +11,7 @@ from box.errors import BoxError
 from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
+from box.wire.packet_run import rows_of
 from box.wire.vclock import VClock
 from test.support import until
 
@@ -21,7 +22,7 @@ async def take(follower: Follower, count: int) -> list[int]:
     """The keys of the next `count` rows."""
     keys: list[int] = []
     while len(keys) < count:
-        keys += [key_of(row) for row in await anext(follower)]
+        keys += [key_of(row) for row in rows_of(await anext(follower))]
     return keys
 
 
@@ -55,7 +56,7 @@ def test_a_live_follower_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
             await until(lambda: follower._reader is None)
             await write(journal, replace_row(2))
             assert await caught_up == [2]
-            monkeypatch.setattr(LogReader, "next_rows", None)
+            monkeypatch.setattr(LogReader, "next_runs", None)
             for key in range(3, 30):
                 await write(journal, replace_row(key))
                 assert await take(follower, 1) == [key]

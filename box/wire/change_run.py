@@ -1,0 +1,61 @@
+"""Runs of changes: transactions of one row each, of one origin, as another instance's log has them one after another.
+
+A run holds columns instead of objects for its rows, because it may have thousands of them a second. All its rows have
+the usual header, so that nothing else is to be known of them:
+
+```
+header = 84, 00 type, 02 replica id, 03 cd|ce lsn, 04 cb time        six bytes (`head`), the lsn, ten bytes
+```
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from box.wire.constants import RequestType
+from box.wire.row import Row
+from box.wire.vclock import VCLOCK_MAX
+
+HEAD_SIZE: Final = 6
+_USUAL_TYPES: Final = frozenset(
+    {RequestType.INSERT, RequestType.REPLACE, RequestType.UPDATE, RequestType.DELETE, RequestType.UPSERT}
+)
+
+
+class ChangeRun:
+    """`heads`, `lsns` and `bodies` have one item a row; lsns grow. `tm`: the time stamp of the last row."""
+
+    __slots__ = ("bodies", "heads", "lsns", "replica_id", "tm")
+
+    def __init__(self, replica_id: int) -> None:
+        self.replica_id = replica_id
+        self.heads: list[bytes] = []
+        self.lsns: list[int] = []
+        self.bodies: list[bytes] = []
+        self.tm = 0.0
+
+    def __len__(self) -> int:
+        return len(self.lsns)
+
+    def row(self, number: int) -> Row:
+        """One row as an object."""
+        lsn = self.lsns[number]
+        return Row(self.heads[number][2], self.replica_id, lsn, self.tm, tsn=lsn, body=self.bodies[number])
+
+    def rows(self) -> list[Row]:
+        """All rows as objects."""
+        return [self.row(number) for number in range(len(self))]
+
+    def part(self, start: int, stop: int) -> ChangeRun:
+        """Some of the rows."""
+        run = ChangeRun(self.replica_id)
+        run.heads, run.lsns, run.bodies = self.heads[start:stop], self.lsns[start:stop], self.bodies[start:stop]
+        run.tm = self.tm
+        return run
+
+
+def origin_of_head(head: bytes) -> int | None:
+    """The replica id in the first bytes of a usual header, None for any other one."""
+    if len(head) != HEAD_SIZE or head[0] != 0x84 or head[1] != 0 or head[3] != 2 or head[5] != 3:
+        return None
+    return head[4] if head[2] in _USUAL_TYPES and 0 < head[4] < VCLOCK_MAX else None

@@ -1,0 +1,148 @@
+-- One node of the replication bench: `replication.lua DIRECTORY URI CONSOLE [SOURCE...]`.
+local directory, uri, console_path = arg[1], arg[2], arg[3]
+local sources = {}
+for number = 4, #arg do
+    sources[#sources + 1] = arg[number]
+end
+
+local clock = require('clock')
+local fiber = require('fiber')
+
+box.cfg{
+    work_dir = directory,
+    listen = uri,
+    replication = #sources > 0 and sources or nil,
+    replication_connect_quorum = tonumber(os.getenv('BENCH_QUORUM')),
+    replication_connect_timeout = 30,
+    replication_sync_timeout = 60,
+    replication_synchro_timeout = 60,
+    checkpoint_interval = 0,
+    memtx_memory = 1024 * 1024 * 1024,
+    log_level = 5,
+    log = 'node.log',
+}
+
+-- Only on the founder: everybody may connect, and the spaces.
+function found()
+    box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
+    box.schema.space.create('plain'):create_index('pk')
+    box.schema.space.create('synchronous', {is_sync = true}):create_index('pk')
+    local two = box.schema.space.create('two')
+    two:create_index('pk')
+    two:create_index('name', {parts = {{2, 'string'}}})
+end
+
+-- Rows of transactions of one row each, from `first` on.
+function fill(first, count, fibers)
+    local done, s = 0, box.space.plain
+    local waiting = fiber.cond()
+    for number = 0, fibers - 1 do
+        fiber.create(function()
+            for id = first + number, first + count - 1, fibers do
+                s:replace{id, 'name', id}
+            end
+            done = done + 1
+            waiting:signal()
+        end)
+    end
+    while done < fibers do
+        waiting:wait()
+    end
+end
+
+function fill_two(count)
+    local s = box.space.two
+    for first = 1, count, 1000 do
+        box.begin()
+        for id = first, math.min(count, first + 999) do
+            s:replace{id, string.format('name %d', (id * 7919) % count), id}
+        end
+        box.commit()
+    end
+end
+
+-- One transaction.
+function fill_at_once(count)
+    local s = box.space.plain
+    box.begin()
+    for id = 1, count do
+        s:replace{id, 'name', id}
+    end
+    box.commit()
+end
+
+-- Synchronous commits a second, with so many fibers.
+function commit_synchronously(fibers, seconds)
+    local s, count, stop = box.space.synchronous, 0, clock.monotonic() + seconds
+    local done, waiting = 0, fiber.cond()
+    local start = clock.monotonic()
+    for number = 1, fibers do
+        fiber.create(function()
+            local id = number
+            while clock.monotonic() < stop do
+                s:replace{id, 'name', id}
+                count = count + 1
+                id = id + fibers
+            end
+            done = done + 1
+            waiting:signal()
+        end)
+    end
+    while done < fibers do
+        waiting:wait()
+    end
+    return count / (clock.monotonic() - start)
+end
+
+-- `rate` rows a second, a few at a time, each with the time of its writing.
+function trickle(rate, seconds)
+    local s, written = box.space.plain, 0
+    local start = clock.monotonic()
+    while clock.monotonic() - start < seconds do
+        local due = (clock.monotonic() - start) * rate
+        while written < due do
+            written = written + 1
+            fiber.create(s.replace, s, {written % 100000, clock.realtime(), written})
+        end
+        fiber.sleep(0.0005)
+    end
+    return written / (clock.monotonic() - start)
+end
+
+-- The age of the newest row here, at many moments: the 95th percentile and the greatest, seconds.
+function watch_lag(seconds)
+    local ages, stop = {}, clock.monotonic() + seconds
+    while clock.monotonic() < stop do
+        local upstream = box.info.replication[1].upstream
+        ages[#ages + 1] = upstream and upstream.lag or 1000
+        fiber.sleep(0.002)
+    end
+    table.sort(ages)
+    return ages[math.ceil(#ages * 0.95)], ages[#ages]
+end
+
+function processor_time()
+    return clock.proc()
+end
+
+-- The longest time between two turns of a fiber that wants one every millisecond.
+local longest = 0
+function watch_turns()
+    longest = 0
+    fiber.create(function()
+        local last = clock.monotonic()
+        while true do
+            fiber.sleep(0.001)
+            local now = clock.monotonic()
+            longest = math.max(longest, now - last - 0.001)
+            last = now
+        end
+    end)
+end
+function longest_turn()
+    local result = longest
+    longest = 0
+    return result
+end
+
+require('console').listen(console_path)
