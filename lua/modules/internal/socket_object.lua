@@ -13,7 +13,7 @@ local error, ipairs, setmetatable, tostring, type = error, ipairs, setmetatable,
 local huge, min = math.huge, math.min
 
 local READ, WRITE = 1, 2
-local READ_SIZE = 16384
+local READ_SIZE, WRITE_SIZE = 16384, 1048576
 local FOREVER = 365 * 86400 * 500
 local BACKLOG = 128
 local SHUTDOWN = {R = 0, RD = 0, W = 1, WR = 1, RW = 2, RDWR = 2, [0] = 0, [1] = 1, [2] = 2}
@@ -53,7 +53,9 @@ local socket_mt = {__index = methods}
 
 local function adopt(fd)
     close_abandoned()
-    return setmetatable({_handle = gc(handle_type(fd), collect), _buffer = ''}, socket_mt)
+    return setmetatable({
+        _handle = gc(handle_type(fd), collect), _buffer = '', _start = 0, _more = {}, _more_size = 0, _reads = 0,
+    }, socket_mt)
 end
 
 local function fd_of(self)
@@ -256,47 +258,11 @@ function methods.recvfrom(self, size, flags)
     return data, from and decode(from)
 end
 
-local function taken(self, count)
-    local data = self._buffer:sub(1, count)
-    self._buffer = self._buffer:sub(count + 1)
-    self._errno = nil
-    return data
-end
-
--- The number of buffered bytes that a read returns, once there are enough.
-local function enough(buffer, limit, delimiters)
-    local found
-    for _, delimiter in ipairs(delimiters) do
-        if delimiter == '' then
-            return 0
-        end
-        local _, last = buffer:find(delimiter, 1, true)
-        if last ~= nil and (found == nil or last < found) then
-            found = last
-        end
-    end
-    if found ~= nil then
-        return min(found, limit)
-    end
-    return #buffer >= limit and limit or nil
-end
-
-local function read_until(self, limit, delimiters, timeout)
-    local deadline = fiber.clock() + timeout
-    local count = enough(self._buffer, limit, delimiters)
-    while count == nil do
-        local data = methods.sysread(self, min(limit - #self._buffer, READ_SIZE))
-        if data == '' then
-            return taken(self, #self._buffer)
-        elseif data ~= nil then
-            self._buffer = self._buffer .. data
-            count = enough(self._buffer, limit, delimiters)
-        elseif not TRANSIENT[self._errno] or not methods.readable(self, deadline - fiber.clock()) then
-            return nil
-        end
-    end
-    return taken(self, count)
-end
+local read_until = require('internal.socket_input')(function(self, size)
+    return methods.sysread(self, size)
+end, function(self, timeout)
+    return TRANSIENT[self._errno] and methods.readable(self, timeout)
+end, READ_SIZE)
 
 local READ_USAGE = 'Usage: s:read(delimiter|chunk|{delimiter = x, chunk = x}, timeout)'
 
@@ -324,11 +290,11 @@ end
 -- The number of bytes that are written, which are all of them; nil after the timeout or a failure.
 function methods.write(self, octets, timeout)
     local deadline = fiber.clock() + (timeout or FOREVER)
-    local rest, size = octets, #octets
-    while #rest > 0 do
-        local count = methods.syswrite(self, rest)
+    local written, size = 0, #octets
+    while written < size do
+        local count = methods.syswrite(self, octets:sub(written + 1, written + WRITE_SIZE))
         if count ~= nil then
-            rest = rest:sub(count + 1)
+            written = written + count
         elseif not TRANSIENT[self._errno] or not methods.writable(self, deadline - fiber.clock()) then
             return nil
         end

@@ -26,6 +26,8 @@ CALLS = [
     "cond.broadcast",
     "space.transaction",
     "space.savepoints",
+    "socket.lines",
+    "socket.far_delimiter",
     "console.answer",
 ]
 

@@ -187,3 +187,54 @@ def test_errno_of_a_call_through_the_ffi(lua: Lua) -> None:
         local number = errno()
         return number == errno.ENOENT, errno(0) == errno.ENOENT, errno()"""
     ) == [True, True, 0]
+
+
+def test_reads_take_the_same_however_the_data_come(lua: Lua) -> None:
+    """By delimiters that begin in one part and end in the next, by sizes, and by two fibers in turn."""
+    assert lua(
+        """
+        local fiber, fio, socket = require('fiber'), require('fio'), require('socket')
+        local path = fio.pathjoin(fio.tempdir(), 's')
+        local text = ('one\\r\\ntwo--END--three\\n'):rep(40)
+        local size
+        local server = socket.tcp_server('unix/', path, function(peer)
+            for at = 1, #text, size do
+                peer:write(text:sub(at, at + size - 1))
+                fiber.yield()
+            end
+        end)
+        local function read_all(client)
+            local parts, kinds = {}, {'\\r\\n', '--END--', 4, {delimiter = {'\\n', 'ee'}}, {chunk = 3, delimiter = 'x'}}
+            for turn = 0, 1000000 do
+                local part = client:read(kinds[turn % #kinds + 1], 5)
+                if part == '' then break end
+                parts[#parts + 1] = part
+            end
+            return table.concat(parts, '|')
+        end
+        local results = {}
+        for i, parts_of in ipairs{1, 2, 3, 7, 10000} do
+            size = parts_of
+            local client = socket.tcp_connect('unix/', path)
+            results[i] = read_all(client)
+            client:close()
+        end
+        size = 2
+        local shared, lines = socket.tcp_connect('unix/', path), {}
+        local left = fiber.channel(2)
+        for _ = 1, 2 do
+            fiber.create(function()
+                while true do
+                    local line = shared:read('\\n', 5)
+                    if line == '' or line == nil then break end
+                    lines[#lines + 1] = line
+                end
+                left:put(true)
+            end)
+        end
+        left:get() left:get()
+        server:close()
+        local same = true
+        for i = 2, #results do same = same and results[i] == results[1] end
+        return same, results[1]:gsub('|', '') == text, table.concat(lines) == text, #lines"""
+    ) == [True, True, True, 80]

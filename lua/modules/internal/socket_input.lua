@@ -1,0 +1,122 @@
+-- What has come from a socket and has not been read: time grows with the data, however small the parts are in which it
+-- comes and in which it is read.
+--
+--   self._buffer   bytes, of which the first self._start have been read
+--   self._more     a list of what came after them, self._more_size bytes
+--   self._reads    how many reads there have been: another fiber may read while one waits
+local fiber = require('fiber')
+
+local concat, find, max, min, sub = table.concat, string.find, math.max, math.min, string.sub
+
+-- A buffer whose read part is longer is cut.
+local READ_PART = 65536
+
+local function available(self)
+    return #self._buffer - self._start + self._more_size
+end
+
+local function joined(self)
+    if self._more_size > 0 then
+        self._buffer = sub(self._buffer, self._start + 1) .. concat(self._more)
+        self._start, self._more, self._more_size = 0, {}, 0
+    end
+    return self._buffer, self._start
+end
+
+local function taken(self, count)
+    local buffer, start = joined(self)
+    local data = sub(buffer, start + 1, start + count)
+    start = start + count
+    if start == #buffer then
+        buffer, start = '', 0
+    elseif start > READ_PART and start > #buffer / 2 then
+        buffer, start = sub(buffer, start + 1), 0
+    end
+    self._buffer, self._start, self._errno, self._reads = buffer, start, nil, self._reads + 1
+    return data
+end
+
+local function append(self, data)
+    self._more[#self._more + 1] = data
+    self._more_size = self._more_size + #data
+end
+
+-- The position of the last byte of the delimiter that ends first in `text` behind `from`; 0 for an empty delimiter.
+local function end_of_first(text, from, delimiters)
+    local found
+    for _, delimiter in ipairs(delimiters) do
+        if delimiter == '' then
+            return from
+        end
+        local _, last = find(text, delimiter, from + 1, true)
+        if last ~= nil and (found == nil or last < found) then
+            found = last
+        end
+    end
+    return found
+end
+
+local function longest_of(delimiters)
+    local longest = 1
+    for _, delimiter in ipairs(delimiters) do
+        longest = max(longest, #delimiter)
+    end
+    return longest
+end
+
+-- The end of what has not been read, where a delimiter may have begun.
+local function tail_of(self, longest)
+    return sub(self._buffer, max(self._start + 1, #self._buffer - longest + 2))
+end
+
+-- The number of buffered bytes that a read returns, once there are enough.
+local function enough(self, limit, delimiters)
+    local buffer, start = joined(self)
+    local last = end_of_first(buffer, start, delimiters)
+    if last ~= nil then
+        return min(last - start, limit)
+    end
+    return available(self) >= limit and limit or nil
+end
+
+-- As `enough`, of what has just come: only that is looked through, and the `tail` before it for a delimiter that began
+-- there. Second the tail for what comes next.
+local function enough_with(self, data, tail, limit, delimiters, longest)
+    local window = tail .. data
+    local last = end_of_first(window, 0, delimiters)
+    if last ~= nil then
+        return min(available(self) - #window + last, limit)
+    elseif available(self) >= limit then
+        return limit
+    end
+    return nil, longest > 1 and sub(window, -(longest - 1)) or ''
+end
+
+-- read_until(self, limit, delimiters, timeout) with `sysread(self, size)`, which gives bytes, '' at the end or nil, and
+-- `wait(self, timeout)`, false when there is nothing to wait for.
+return function(sysread, wait, read_size)
+    return function(self, limit, delimiters, timeout)
+        local deadline, longest = fiber.clock() + timeout, longest_of(delimiters)
+        local count, reads = enough(self, limit, delimiters), self._reads
+        local tail = tail_of(self, longest)
+        while count == nil do
+            local data = sysread(self, min(limit - available(self), read_size))
+            if data == '' then
+                return taken(self, available(self))
+            elseif data == nil then
+                if not wait(self, deadline - fiber.clock()) then
+                    return nil
+                end
+            else
+                append(self, data)
+            end
+            if self._reads ~= reads then
+                count, reads = enough(self, limit, delimiters), self._reads
+                tail = tail_of(self, longest)
+            elseif data ~= nil then
+                count, tail = enough_with(self, data, tail, limit, delimiters, longest)
+            end
+        end
+        return taken(self, count)
+    end
+end
