@@ -6,7 +6,7 @@ embedding program. It carries the open transaction from call to call; nothing in
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,10 +23,23 @@ class Session:
 
     `id` grows by one a session, `peer` is the remote address as text, `fd` the descriptor or -1, `sync` the request
     that is running, `push` sends an out-of-band message (None where the transport has none) and may give the token of
-    a wait for a slow receiver. It takes MessagePack, or with `pushes_text` what a console shows.
+    a wait for a slow receiver. It takes MessagePack, or with `pushes_text` what a console shows. Where there is an
+    `until_read`, it gives what to wait for after a push, None with a receiver that is up to date.
     """
 
-    __slots__ = ("credentials", "fd", "id", "on_disconnect", "peer", "push", "pushes_text", "storage", "sync", "type")
+    __slots__ = (
+        "credentials",
+        "fd",
+        "id",
+        "on_disconnect",
+        "peer",
+        "push",
+        "pushes_text",
+        "storage",
+        "sync",
+        "type",
+        "until_read",
+    )
 
     def __init__(
         self,
@@ -48,6 +61,7 @@ class Session:
         self.sync = 0
         self.push = push
         self.pushes_text = False
+        self.until_read: Callable[[], Coroutine[Any, Any, None] | None] | None = None
         self.on_disconnect: list[Callable[[], Any]] = []
         self.storage: dict[str, Any] = {}
         """Values that Python code keeps for the life of the session; Lua's `box.session.storage` lives in Lua."""

@@ -1,63 +1,38 @@
 """One client connection: packets in, replies out, and when to stop reading.
 
 Requests of one read are served one after another without a task, for the length of a turn (`turns.py`); their replies
-leave in one write or, if there are many bytes, in some (`output.py`). A reply that has to wait (for the log, a quorum,
-a function) is added when it is known, and all replies of one turn of the loop leave together.
-
-Input stops, neither read nor served, while
-
-```
-OUTPUT   the client does not read its replies
-LARGE    a reply of many rows is on its way
-LIMIT    more than `net_msg_max` requests of the whole server are waiting
-BUSY     the greeting waits for a trigger, or replication has the connection
-PACE     requests gather for a moment (`pace.py`)
-TURN     others have their turn
-```
-
-Input that is here already, a read of `readahead` bytes or a packet and the read that completed it, stays in `_chunks`.
+leave in one write or, if there are many bytes, in some (`sending.py`, `output.py`). A reply that has to wait (for the
+log, a quorum, a function) is added when it is known. When input stops says `stop.py`; what is here already, a read of
+`readahead` bytes or a packet and the read that completed it, stays in `_chunks`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Sequence
-from enum import IntFlag
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
-from box.index.long_read import LONG, LongRead
+from box.index.long_read import LONG
 from box.iproto.headers import HEADER_SHAPES
-from box.iproto.output import FLUSH_SIZE, Output
+from box.iproto.output import FLUSH_SIZE
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
+from box.iproto.sending import SendingHalf
 from box.iproto.stats import Net
+from box.iproto.stop import Stop
 from box.net.peer_connection import DetachedSocket
 from box.net.sockets import address_text
 from box.session import Context
-from box.txn.pending import Outcome, Pending
 from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
 from box.wire.packet import packet_bounds
-from box.wire.reply import reply_chunk, reply_error, reply_ok, reply_tuple, reply_tuples
+from box.wire.reply import reply_ok, reply_tuple
 from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.iproto.server import IprotoServer
-
-
-class Stop(IntFlag):
-    """Reasons why a connection does not read; see the module."""
-
-    OUTPUT = 1
-    LIMIT = 2
-    BUSY = 4
-    PACE = 8
-    TURN = 16
-    LARGE = 32
 
 
 _LONG_ARRAYS: Final = (0xDC, 0xDD)
@@ -65,61 +40,47 @@ _LOOK_EVERY: Final = 16
 """Quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
 """The number of requests more for which one that takes the general way counts."""
-_QUICK_ROWS: Final = 16
 _QUICK_SIZE: Final = 4096
-"""Rows and bytes of a quick reply."""
+"""Bytes of a quick reply."""
 
 
-class ServerConnection(asyncio.BufferedProtocol):
+class ServerConnection(SendingHalf):
     """The protocol object of one accepted socket."""
 
     __slots__ = (
         "_chunks",
         "_deadline",
-        "_flush_scheduled",
         "_have",
-        "_is_detached",
         "_is_ended",
         "_is_paused",
-        "_look_at",
         "_need",
-        "_out",
-        "_output",
         "_pace",
         "_served",
-        "_server",
-        "_stopped",
-        "_transport",
         "_was_full",
         "ctx",
         "salt",
         "session",
     )
 
+    _server: IprotoServer
+
     def __init__(self, server: IprotoServer) -> None:
-        self._server = server
-        self._transport: asyncio.Transport | None = None
-        self._output = Output(server.stats.net.totals)
-        self._out = self._output.parts
+        super().__init__(server)
         self._chunks: list[bytes] = []
         self._have = 0
         self._need = 0
         """Bytes in `_chunks`, and how many there must be before it is worth looking at them."""
         self._deadline = 0.0
-        self._look_at = 0
-        """The end of this turn, and the request of it before which to look at the clock."""
+        """The end of this turn."""
         self._was_full = False
         """Whether the last read filled its buffer, so that there is more."""
         self._served = 0
         """Requests that were served in earlier turns since the last read."""
-        self._stopped = Stop(0)
         self._is_paused = False
         """Whether the transport does not read."""
         self._is_ended = False
         """Whether the client has ended its side, with input left to serve."""
         self._pace = Pace(server.turns.clock)
-        self._flush_scheduled = False
-        self._is_detached = False
         self.salt = b""
         self.session = server.open_session(self)
         self.ctx = Context(self.session)
@@ -161,6 +122,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport = self._output.transport = None
         self._chunks.clear()
         self._out.clear()
+        self._wake_pushers()
         if self._output.larges:
             self._queue()
         self._server.forget(self)
@@ -184,6 +146,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Break the connection off: what is not sent yet never is, nor is anything that is served from now on."""
         transport, self._transport = self._transport, None
         self._out.clear()
+        self._wake_pushers()
         if transport is not None:
             transport.abort()
 
@@ -246,12 +209,17 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._stopped:
             self._read_on()
 
+    def _wait_for_larges(self) -> None:
+        self._stop(Stop.LARGE)
+        self._queue()
+
     def _send_larges(self) -> bool:
         """Send what the transport and this turn take; True when nothing of large replies is left."""
         if self._stopped & Stop.OUTPUT:
             return False
         if self._output.pump(self._may_send):
             self._stopped &= ~Stop.LARGE
+            self._wake_pushers()
             return True
         if not self._stopped & Stop.OUTPUT:
             self._queue()
@@ -283,6 +251,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._resume(Stop.OUTPUT)
+        self._wake_pushers()
 
     def admit(self) -> None:
         """There is room for more requests on the server."""
@@ -450,77 +419,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.finish_write(sync, stored)
         return True
 
-    # -- output -----------------------------------------------------------------------------------------------
-
-    def reply(self, packet: bytes) -> None:
-        """Send a reply at the end of this turn of the loop."""
-        self._out.append(packet)
-        self._output.size += len(packet)
-        if not self._flush_scheduled:
-            self._schedule_flush()
-
-    def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None:
-        """Send a reply of tuples, which may be a list of millions; the list is given away."""
-        if len(rows) > _QUICK_ROWS:
-            self._look_at = 0
-        if self._output.add_rows(sync, self._server.schema.version, rows):
-            if not self._flush_scheduled:
-                self._schedule_flush()
-        else:
-            self._wait_for_larges()
-
-    def reply_read(self, sync: int, read: LongRead) -> None:
-        """Send a reply of tuples that are still to be found."""
-        self._output.add_read(sync, self._server.schema.version, read)
-        self._wait_for_larges()
-
-    def _wait_for_larges(self) -> None:
-        self._stop(Stop.LARGE)
-        self._queue()
-
-    def _schedule_flush(self) -> None:
-        self._flush_scheduled = True
-        self._server.loop.call_soon(self._flush)
-
-    def look_soon(self) -> None:
-        """A request may have taken long: look at the clock before the next."""
-        self._look_at = 0
-
-    def reply_error(self, sync: int, error: BoxError) -> None:
-        """Send an error reply."""
-        self._server.stats.count_error()
-        self.reply(reply_error(sync, self._server.schema.version, error))
-
-    def finish_write(self, sync: int, outcome: Outcome) -> None:
-        """Answer a write, now or when it has ended."""
-        if isinstance(outcome, Pending):
-            self._server.in_flight += 1
-            outcome.on_done(partial(self._written, sync))
-        else:
-            self._reply_changed(sync, outcome)
-
-    def _reply_changed(self, sync: int, raw: bytes | None) -> None:
-        version = self._server.schema.version
-        self.reply(reply_tuples(sync, version, ()) if raw is None else reply_tuple(sync, version, raw))
-
-    def _written(self, sync: int, write: Pending) -> None:
-        self._server.leave()
-        if write.error is not None:
-            self.reply_error(sync, write.error)
-        else:
-            self._reply_changed(sync, write.result)
-
-    def push(self, value: bytes, sync: int) -> None:
-        """`box.session.push`: one encoded value for the client's request `sync`. SESSION_CLOSED if it is gone."""
-        if self._transport is None:
-            raise client_error(ErrorCode.SESSION_CLOSED)
-        self.reply(reply_chunk(sync, self._server.schema.version, value))
-
-    def _flush(self) -> None:
-        self._flush_scheduled = False
-        if not self._is_detached:
-            self._output.flush()
-
     # -- replication ------------------------------------------------------------------------------------------
 
     def hand_over(self, row: Row) -> None:
@@ -536,7 +434,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._server.spawn(self._replicate(row))
 
     def detach(self) -> DetachedSocket:
-        """For replication: the socket and the input that came behind the request. Replies wait until `attach`."""
+        """For replication: the socket and the input that came behind the request. SendingHalf wait until `attach`."""
         if self._transport is None:
             raise client_error(ErrorCode.SESSION_CLOSED)
         self._flush()
@@ -554,6 +452,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._have, self._need = len(detached.received), 0
         self._stopped = self._stopped | Stop.OUTPUT if detached.is_full else self._stopped & ~Stop.OUTPUT
         self._flush()
+        self._wake_pushers()
 
     async def _replicate(self, row: Row) -> None:
         node = self._server.node

@@ -20,7 +20,7 @@ from box.session import Context, RequestContext
 from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
 from box.wire.constants import DML_TYPES, Key, RequestType
-from box.wire.reply import reply_array, reply_body, reply_ok
+from box.wire.reply import reply_body, reply_ok
 from box.wire.request import AuthRequest, check_sql, decode_auth, decode_call, decode_select, results_as_tuples
 from box.wire.row import Row, decode_header, is_msgpack
 
@@ -116,9 +116,11 @@ class Dispatcher:
             connection.reply_error(row.sync, self.unexpected(bug))
 
     def unexpected(self, bug: Exception) -> BoxError:
-        """The error that a client gets for a failure of the node itself; the log has the traceback."""
+        """The error that a client gets for a failure of the node itself, which says nothing of Python: the log does."""
         self._node.log.error("".join(traceback.format_exception(bug)).rstrip())
-        return BoxError(ErrorCode.UNKNOWN, f"{type(bug).__name__}: {bug}")
+        if isinstance(bug, MemoryError):
+            return BoxError(ErrorCode.MEMORY_ISSUE, "not enough memory", type="OutOfMemory")
+        return BoxError(ErrorCode.UNKNOWN, "internal error, see the log")
 
     def _check(self, row: Row) -> None:
         """The checks of data requests and functions: the schema version the client knows, and that there is one."""
@@ -242,7 +244,7 @@ class Dispatcher:
         if request_type == RequestType.CALL_16:
             connection.reply_rows(ctx.sync, results_as_tuples(outcome))
         else:
-            connection.reply(reply_array(ctx.sync, self._schema.version, outcome))
+            connection.reply_array(ctx.sync, outcome)
 
     def _check_function(self, ctx: Context, name: str) -> None:
         """A stored function has privileges of its own; any other may be called by who may execute everything."""

@@ -3,15 +3,16 @@
 Replies gather in `parts` and leave in one write. Whoever makes them sends them (`flush`) when `size` passes
 `FLUSH_SIZE`, and makes no more while the transport is full.
 
-A reply of many rows is not made in one go, which would stop the loop and hold everything twice: its rows are kept as
-they are, and pieces of about `_PIECE` bytes are joined and sent when the transport has room and the connection its
-turn. The rows were all read at one moment, so that the reply is consistent, whatever happens meanwhile. Nothing else
-can be sent before it is complete.
+A large reply is not made in one go, which would stop the loop and hold everything twice: its rows, or the results of
+a function, are kept as they are, and pieces of about `_PIECE` bytes are made and sent when the transport has room and
+the connection its turn. The rows were all read at one moment, so that the reply is consistent, whatever happens
+meanwhile. Nothing else can be sent before it is complete.
 
 ```
 add_rows   few rows      -> parts
            many rows     -> larges;  pump: lengths summed up, header, pieces of rows, the rest of the replies
 add_read   rows to find  -> larges;  pump: they are found first
+add_array  results       -> larges;  pump: header, slices of the body
 ```
 """
 
@@ -25,13 +26,13 @@ from typing import Final
 from box.errors import BoxError, out_of_memory
 from box.index.long_read import LongRead
 from box.iproto.stats import Net
-from box.wire.reply import reply_error, reply_rows_header
+from box.wire.reply import reply_array_header, reply_error, reply_rows_header
 
 FLUSH_SIZE: Final = 65536
 """Bytes of gathered replies that are worth a write."""
 _PIECE: Final = 131072
 """Bytes of a piece of a large reply: more than a transport's high-water mark, so that it is written at once."""
-_LARGE_SIZE: Final = 262144
+LARGE_SIZE: Final = 262144
 _LARGE_COUNT: Final = 8192
 """A reply with more bytes or rows than that is large."""
 _SIZE_MAX: Final = 0xFFFFFF00
@@ -89,6 +90,32 @@ class LargeReply:
             yield b"".join(piece)
 
 
+class LargeBody:
+    """A reply whose body is encoded: `header`, then the bytes of `body` from `start` on."""
+
+    __slots__ = ("_body", "_header", "_start")
+
+    def __init__(self, header: bytes, body: bytes, start: int) -> None:
+        self._header = header
+        self._body = body
+        self._start = start
+
+    def next_piece(self) -> bytes | None:
+        """As that of `LargeReply`."""
+        start = self._start
+        if start >= len(self._body):
+            self._body = b""
+            return None
+        header, self._header = self._header, b""
+        self._start = start + _PIECE
+        return header + self._body[start : start + _PIECE]
+
+    def forget_some(self) -> bool:
+        """As that of `LargeReply`."""
+        self._body = b""
+        return False
+
+
 class Output:
     """The replies of one connection. `transport` is None before the connection is made and after it is lost."""
 
@@ -100,13 +127,13 @@ class Output:
         self.parts: list[bytes] = []
         self.size = 0
         """Bytes in `parts`, save those of replies that cannot be larger than their requests."""
-        self.larges: deque[LargeReply] = deque()
+        self.larges: deque[LargeReply | LargeBody] = deque()
 
     def add_rows(self, sync: int, schema_version: int, rows: Sequence[bytes]) -> bool:
         """Gather a reply of rows. False for a large one, whose rows (a list, given away) `pump` sends."""
         count = len(rows)
         size = 0 if count > _LARGE_COUNT else sum(map(len, rows))
-        if count > _LARGE_COUNT or (size > _LARGE_SIZE and count > 1):
+        if count > _LARGE_COUNT or (size > LARGE_SIZE and count > 1):
             self.flush()
             self.larges.append(LargeReply(sync, schema_version, rows if isinstance(rows, list) else list(rows)))
             return False
@@ -119,6 +146,13 @@ class Output:
         """Reply with rows that are still to be found."""
         self.flush()
         self.larges.append(LargeReply(sync, schema_version, [], read))
+
+    def add_array(self, sync: int, schema_version: int, array: bytes) -> None:
+        """Reply with the results of a function. OutOfMemory for those that no packet can hold."""
+        if len(array) > _SIZE_MAX:
+            raise out_of_memory(len(array), "obuf", "reply")
+        self.flush()
+        self.larges.append(LargeBody(*reply_array_header(sync, schema_version, array)))
 
     def flush(self) -> None:
         """Write what has gathered, unless a large reply has to be completed first."""

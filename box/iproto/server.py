@@ -110,7 +110,9 @@ class IprotoServer:
 
     def open_session(self, connection: ServerConnection) -> Session:
         """A session of the user guest."""
-        return self.node.sessions.open("binary", self.schema.guest, push=connection.push)
+        session = self.node.sessions.open("binary", self.schema.guest, push=connection.push)
+        session.until_read = connection.until_read
+        return session
 
     def make_salt(self) -> bytes:
         """Random bytes for a greeting."""

@@ -68,12 +68,21 @@ def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> byt
 
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
     """The answer of CALL and EVAL: one encoded array of results, whose own header is made a long one."""
+    header, array, start = reply_array_header(sync, schema_version, array)
+    return header + array[start:]
+
+
+def reply_array_header(sync: int, schema_version: int, array: bytes) -> tuple[bytes, bytes, int]:
+    """The same in two parts: bytes to send first, then those of the array from a position on."""
     mark = array[0]
     if mark < 0xDC:
-        array = b"\xdd\x00\x00\x00%c%b" % (mark & 0x0F, array[1:])
+        long, start = b"\xdd\x00\x00\x00%c" % (mark & 0x0F), 1
     elif mark == 0xDC:
-        array = b"\xdd\x00\x00" + array[1:]
-    return reply_header(sync, schema_version, 2 + len(array)) + b"\x81\x30" + array
+        long, start = b"\xdd\x00\x00", 1
+    else:
+        long, start = b"", 0
+    header = reply_header(sync, schema_version, 2 + len(long) + len(array) - start)
+    return header + b"\x81\x30" + long, array, start
 
 
 def reply_chunk(sync: int, schema_version: int, value: bytes) -> bytes:

@@ -148,13 +148,17 @@ class SessionBinding(Binding):
 
     @guarded("session_push")
     def push(self, data: bytes) -> Outcome:
-        """Send a message out of band: True, or a token if that takes time. ER_UNSUPPORTED where there are none."""
+        """Send a message out of band: True, or a token if the receiver is slow, unless a transaction is open, which
+        would not outlive the wait. ER_UNSUPPORTED where there are none, OutOfMemory for a receiver far behind."""
         ctx = self.ctx
         session = ctx.session
         if session.push is None:
             raise client_error(ErrorCode.UNSUPPORTED, f"Session '{session.type}'", "push()")
         token = session.push(data, _sync_of(ctx))
-        return True if token is None else token
+        if token is not None:
+            return token
+        behind = session.until_read() if session.until_read is not None and ctx.txn is None else None
+        return True if behind is None else self.runtime.drive(behind)
 
     @guarded("session_settings")
     def settings(self) -> bytes:

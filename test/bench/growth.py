@@ -1,8 +1,8 @@
 """`python -m test.bench.growth`: how the time of each public call grows with its data, beside the peer's.
 
-Each scenario of growth.lua is timed at n, 10 n and, where it is quick, 100 n. The exponent is the slope of the last
-two: 1 for a call whose time grows as its data, 2 where twice the data take four times as long. Rows marked `!` grow
-faster than the peer's. Nothing here fails because of a time.
+Each scenario of growth.lua is timed at n, 10 n and, where it is quick, 100 n, by the processor's clock. The exponent is
+the slope of the last two: 1 for a call whose time grows as its data, 2 where twice the data take four times as long.
+Rows marked `!` grow faster than the peer's. Nothing here fails because of a time.
 """
 
 from __future__ import annotations

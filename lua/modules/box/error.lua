@@ -68,7 +68,10 @@ local function by_type(custom_type, template, ...)
 end
 
 local function by_table(given)
-    local facts = {code = as_int(tonumber(given.code) or 0), message = given.reason ~= nil and tostring(given.reason) or ''}
+    -- Its fraction is cut off, which that of a bare number is not; of a 64-bit integer nothing is left.
+    local code = type(given.code) ~= 'cdata' and tonumber(given.code) or 0
+    local message = given.reason ~= nil and tostring(given.reason) or ''
+    local facts = {code = as_int(code - math.fmod(code, 1)), message = message}
     if given.type ~= nil then
         facts.type, facts.custom_type = 'CustomError', tostring(given.type)
     end

@@ -14,6 +14,10 @@ def test_errors(run: Run) -> None:
     async def body(box: Box) -> None:
         assert await box.fails("box.error(box.error.NO_SUCH_SPACE, 'x')") == "Space 'x' does not exist"
         assert await box.fails("box.error{code = 5, reason = 'why'}") == "why"
+        codes = "2^32 + 5, 2^32, 2^31 + 5, -2^40 + 3, 2^53, 1/0, 5.7, -1, 5ULL, -1LL, '4294967301'"
+        assert await box(
+            f"c = {{{codes}}} for i, code in ipairs(c) do c[i] = box.error.new{{code = code}}.code end return c"
+        ) == [5, 0, -(2**31) + 5, 3, 0, 0, 5, -1, 0, 0, 5]
         assert await box.fails("box.error('MyType', 'because of %d', 5)") == "because of 5"
         assert await box.fails("box.error({})") == ""
         assert await box.fails("box.error(function() end)") == "test:1: box.error(): bad arguments"

@@ -13,8 +13,10 @@ import pytest
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
-from box.iproto.connection import ServerConnection, Stop
+from box.iproto.connection import ServerConnection
+from box.iproto.output import LargeReply
 from box.iproto.server import IprotoServer
+from box.iproto.stop import Stop
 from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.row import Row
 from test.support import until
@@ -39,7 +41,7 @@ def unsent(server: IprotoServer) -> int:
     return sum(
         connection._output.size
         + (connection._transport.get_write_buffer_size() if connection._transport else 0)
-        + sum(len(large._rows) * 8 for large in connection._output.larges)
+        + sum(len(large._rows) * 8 for large in connection._output.larges if isinstance(large, LargeReply))
         for connection in server.connections
     )
 

@@ -1,0 +1,181 @@
+"""The sending half of a client's connection: replies, and messages out of band.
+
+SendingHalf of requests that are served in one turn leave together at its end; those that were waited for leave with all
+others of the same turn of the loop. What is too large for one piece goes out in the connection's turns
+(`output.py`), and nothing is served until it has left.
+
+A message out of band (`box.session.push`) belongs to a request that runs already. Whoever pushes waits until the client
+has read (`until_read`), unless a transaction would not outlive that; then there is a bound, and an error beyond it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
+from box.index.long_read import LongRead
+from box.iproto.output import FLUSH_SIZE, LARGE_SIZE, Output
+from box.iproto.stop import Stop
+from box.txn.pending import Outcome, Pending
+from box.waiters import Waiters
+from box.wire.reply import reply_array, reply_chunk, reply_error, reply_tuple, reply_tuples
+
+if TYPE_CHECKING:
+    from box.iproto.stats import Stats
+
+_QUICK_ROWS: Final = 16
+_PUSHED_MOST: Final = 16 * 1024 * 1024
+"""Bytes that may wait for a client when another message out of band comes."""
+_BEHIND: Final = Stop.OUTPUT | Stop.LARGE
+
+
+class SchemaVersion(Protocol):
+    """The dictionary, of which replies tell the version."""
+
+    @property
+    def version(self) -> int: ...
+
+
+class ReplyServer(Protocol):
+    """The server, as the sending half of its connections sees it."""
+
+    in_flight: int
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def schema(self) -> SchemaVersion: ...
+
+    @property
+    def stats(self) -> Stats: ...
+
+    def leave(self) -> None:
+        """A request in flight has finished."""
+
+
+class SendingHalf(asyncio.BufferedProtocol):
+    """The half of `ServerConnection` that sends; see the module's text."""
+
+    __slots__ = (
+        "_flush_scheduled",
+        "_is_detached",
+        "_look_at",
+        "_out",
+        "_output",
+        "_pushers",
+        "_server",
+        "_stopped",
+        "_transport",
+    )
+
+    def __init__(self, server: ReplyServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._output = Output(server.stats.net.totals)
+        self._out = self._output.parts
+        self._look_at = 0
+        """The request of the turn before which to look at the clock."""
+        self._stopped = Stop(0)
+        self._flush_scheduled = False
+        self._is_detached = False
+        self._pushers = Waiters()
+
+    def _wait_for_larges(self) -> None:
+        """Serve nothing until the large replies have left, in this connection's turns."""
+        raise NotImplementedError
+
+    def reply(self, packet: bytes) -> None:
+        """Send a reply at the end of this turn of the loop."""
+        self._out.append(packet)
+        self._output.size += len(packet)
+        if not self._flush_scheduled:
+            self._schedule_flush()
+
+    def reply_rows(self, sync: int, rows: Sequence[bytes]) -> None:
+        """Send a reply of tuples, which may be a list of millions; the list is given away."""
+        if len(rows) > _QUICK_ROWS:
+            self._look_at = 0
+        if self._output.add_rows(sync, self._server.schema.version, rows):
+            if not self._flush_scheduled:
+                self._schedule_flush()
+        else:
+            self._wait_for_larges()
+
+    def reply_read(self, sync: int, read: LongRead) -> None:
+        """Send a reply of tuples that are still to be found."""
+        self._output.add_read(sync, self._server.schema.version, read)
+        self._wait_for_larges()
+
+    def reply_array(self, sync: int, array: bytes) -> None:
+        """Send the results of a function, one encoded array. OutOfMemory for one that no packet can hold."""
+        if len(array) < LARGE_SIZE:
+            self.reply(reply_array(sync, self._server.schema.version, array))
+        else:
+            self._output.add_array(sync, self._server.schema.version, array)
+            self._wait_for_larges()
+
+    def reply_error(self, sync: int, error: BoxError) -> None:
+        """Send an error reply."""
+        self._server.stats.count_error()
+        self.reply(reply_error(sync, self._server.schema.version, error))
+
+    def finish_write(self, sync: int, outcome: Outcome) -> None:
+        """Answer a write, now or when it has ended."""
+        if isinstance(outcome, Pending):
+            self._server.in_flight += 1
+            outcome.on_done(partial(self._written, sync))
+        else:
+            self._reply_changed(sync, outcome)
+
+    def _reply_changed(self, sync: int, raw: bytes | None) -> None:
+        version = self._server.schema.version
+        self.reply(reply_tuples(sync, version, ()) if raw is None else reply_tuple(sync, version, raw))
+
+    def _written(self, sync: int, write: Pending) -> None:
+        self._server.leave()
+        if write.error is not None:
+            self.reply_error(sync, write.error)
+        else:
+            self._reply_changed(sync, write.result)
+
+    # -- out of band ------------------------------------------------------------------------------------------
+
+    def push(self, value: bytes, sync: int) -> None:
+        """`box.session.push`: one encoded value for the client's request `sync`.
+
+        SESSION_CLOSED if it is gone, OutOfMemory if more waits for it already than may.
+        """
+        if self._transport is None:
+            raise client_error(ErrorCode.SESSION_CLOSED)
+        if self._output.size + self._transport.get_write_buffer_size() > _PUSHED_MOST:
+            raise out_of_memory(len(value), "obuf", "push")
+        self.reply(reply_chunk(sync, self._server.schema.version, value))
+        if self._output.size > FLUSH_SIZE and not self._is_detached:
+            self._output.flush()
+
+    def until_read(self) -> Coroutine[Any, Any, None] | None:
+        """After a push: what to wait for before the next, None if the client is up to date."""
+        if not self._stopped & _BEHIND:
+            return None
+        return self._pushers.until(lambda: not self._stopped & _BEHIND or self._transport is None)
+
+    def _wake_pushers(self) -> None:
+        if self._pushers:
+            self._pushers.wake()
+
+    # -- leaving ----------------------------------------------------------------------------------------------
+
+    def _schedule_flush(self) -> None:
+        self._flush_scheduled = True
+        self._server.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        if not self._is_detached:
+            self._output.flush()
+
+    def look_soon(self) -> None:
+        """A request may have taken long: look at the clock before the next."""
+        self._look_at = 0
