@@ -1,0 +1,96 @@
+-- The server of the campaign "mixed". Usage: EXECUTABLE mixed.lua DIRECTORY URI
+-- Whatever is called here waits in the middle, so that others come in between.
+local fiber = require('fiber')
+
+box.cfg{
+    work_dir = arg[1], listen = arg[2], log = 'mixed.log', log_level = 4, memtx_use_mvcc_engine = true,
+    memtx_memory = 512 * 1024 * 1024, wal_max_size = 16 * 1024 * 1024, checkpoint_interval = 20, checkpoint_count = 2,
+}
+
+local ACCOUNTS, MONEY = 100, 1000
+
+box.once('mixed', function()
+    box.schema.user.grant('guest', 'super')
+    local accounts = box.schema.space.create('accounts')
+    accounts:create_index('pk')
+    for id = 1, ACCOUNTS do
+        accounts:insert{id, MONEY}
+    end
+    local rows = box.schema.space.create('rows', {id = 600})
+    rows:create_index('pk')
+    rows:create_index('text', {parts = {{3, 'string'}}, unique = false})
+end)
+
+local accounts = box.space.accounts
+
+-- Take money from one account to another, in one transaction.
+function transfer(from, to, amount)
+    box.begin()
+    local source, target = accounts:get(from), accounts:get(to)
+    fiber.yield()
+    accounts:replace{from, source[2] - amount}
+    accounts:update(to, {{'=', 2, target[2] + amount}})
+    if amount % 7 == 0 then
+        box.rollback()
+    else
+        box.commit()
+    end
+end
+
+-- All the money there is, in one transaction: always the same.
+function total()
+    local sum = 0
+    box.begin()
+    for _, account in accounts:pairs() do
+        sum = sum + account[2]
+        if account[1] % 30 == 0 then
+            fiber.yield()
+        end
+    end
+    box.commit()
+    return sum
+end
+
+-- Changes of the dictionary, in spaces that only this client has.
+function define(client, round)
+    local name = 'own_' .. client
+    local space = box.space[name]
+    if space == nil then
+        space = box.schema.space.create(name)
+        space:create_index('pk')
+        return
+    end
+    local kind = round % 6
+    if kind == 0 then
+        for id = 1, 300 do
+            space:replace{id, 'text ' .. (id % 50), round}
+        end
+    elseif kind == 1 and space.index.second == nil then
+        space:create_index('second', {parts = {{2, 'string'}}, unique = false})
+    elseif kind == 2 and space.index.second ~= nil then
+        space.index.second:drop()
+    elseif kind == 3 then
+        space:format({{'id', 'unsigned'}, {'text', 'string', is_nullable = true}})
+    elseif kind == 4 then
+        space:truncate()
+    elseif kind == 5 then
+        space:drop()
+    end
+end
+
+-- Messages out of band, then a large result.
+function talk(count)
+    for number = 1, count do
+        box.session.push({number, ('x'):rep(1000)})
+    end
+    return ('y'):rep(count * 10000)
+end
+
+-- Fibers and sessions that are there now.
+function report()
+    local fibers = 0
+    for _ in pairs(fiber.info({backtrace = false})) do
+        fibers = fibers + 1
+    end
+    return {fibers = fibers, sum = total(), rows = box.space.rows:len(), connections = box.stat.net().CONNECTIONS.current}
+end

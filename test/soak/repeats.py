@@ -1,0 +1,109 @@
+"""Repeats: files of tests again and again beside busy processors; the outputs of those that fail are kept.
+
+`python -m test.soak.repeats [--size N] [--busy N] [--together] [FILE ...]`: each of the files, or of all of the suite,
+N times, in another order each time; `--together` runs the files named in one process. A round of all files ends before
+the next begins, so that a short run has seen them all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from test.soak.rounds import BUSY, busy
+
+ROOT = Path(__file__).parents[2]
+LONGEST = 1800.0
+"""Seconds in which a file has to end, even beside busy processors."""
+_NO_TESTS = 5
+"""The exit code of pytest for a file without tests, or without any that can run here."""
+
+
+def all_files() -> list[str]:
+    """The files of tests of the whole suite."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "test").rglob("test_*.py"))
+
+
+class Repeats:
+    """Runs files and counts. What failed is in `kept`."""
+
+    def __init__(self, kept: Path) -> None:
+        self.kept = kept
+        self.runs = 0
+        self.failures: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
+
+    def run(self, files: Sequence[str]) -> bool:
+        """One run of these files in one process."""
+        start = time.monotonic()
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files]
+        # A group of its own: what a test has left behind ends with it.
+        with subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=LONGEST)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output = process.communicate()[0] + b"\nkilled after its time\n"
+        self.runs += 1
+        name = " ".join(files)
+        self.seconds[name] = max(self.seconds.get(name, 0.0), time.monotonic() - start)
+        if process.returncode in (0, _NO_TESTS):
+            return True
+        self.failures[name] += 1
+        path = self.kept / f"{self.runs:05}-{Path(files[0]).stem}.txt"
+        path.write_bytes(output)
+        lines = [line for line in output.decode(errors="replace").splitlines() if line.startswith(("FAILED", "ERROR"))]
+        print(f"  run {self.runs}: {name} failed, see {path}", *lines[:5], sep="\n    ", flush=True)
+        return False
+
+
+def run_files(seed: int, size: int, files: Sequence[Sequence[str]], busy_count: int = BUSY) -> bool:
+    """`size` rounds of all files. Prints each failure and a summary; True if there was none."""
+    repeats, chooser = Repeats(Path(tempfile.mkdtemp(prefix="repeats"))), random.Random(seed)
+    start = time.monotonic()
+    with busy(busy_count):
+        for number in range(1, size + 1):
+            order = list(files)
+            chooser.shuffle(order)
+            for names in order:
+                repeats.run(names)
+            failed = sum(repeats.failures.values())
+            print(f"  round {number}: {failed} failures so far ({time.monotonic() - start:.0f} s)", flush=True)
+    failed = sum(repeats.failures.values())
+    described = ", ".join(f"{name} {count} times" for name, count in repeats.failures.most_common())
+    print(f"repeats, seed {seed}: {repeats.runs} runs beside {busy_count} busy processes, {failed} failed: {described}")
+    if not failed:
+        repeats.kept.rmdir()
+    return not failed
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Every file of the suite, a process each."""
+    return run_files(seed, size, [[name] for name in all_files()])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m test.soak.repeats", description=__doc__)
+    parser.add_argument("--size", type=int, default=20, help="times that each file is run")
+    parser.add_argument("--busy", type=int, default=BUSY, help="processes that keep the processors busy")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
+    parser.add_argument("--together", action="store_true", help="the files in one process")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="all of them without a name")
+    args = parser.parse_args()
+    files = args.files or all_files()
+    return 0 if run_files(args.seed, args.size, [files] if args.together else [[f] for f in files], args.busy) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
