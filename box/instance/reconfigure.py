@@ -118,6 +118,7 @@ def make_setters(
         "replication": lambda _: sources.reconfigure(),
         "replication_anon": set_replication_anon,
         "replication_connect_quorum": lambda _: sources.check_sync_quorum(),
+        "replication_fetch_once": lambda _: sources.daemon.look_soon(),
         "replication_timeout": lambda _: set_election_timeouts(),
         "replication_synchro_quorum": lambda _: membership.update_quorum(),
         "replication_synchro_timeout": lambda seconds: synchro.set_timeout(float(seconds)),

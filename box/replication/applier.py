@@ -12,7 +12,7 @@ journal write is not waited for, except CONFIRM, ROLLBACK and PROMOTE.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 from uuid import UUID
 
@@ -23,8 +23,9 @@ from box.net.uri import check
 from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, patience
 from box.replication.applier_machine import ApplierEvent, ApplierMachine, ApplierStep, Wishes
 from box.replication.joining import Bootstrap, receive_final_rows, receive_snapshot
+from box.replication.row_order import OutOfOrder
 from box.replication.state import ApplierState
-from box.replication.subscription import Subscription
+from box.replication.subscription import Resubscription, Subscription
 from box.waiters import Waiters
 from box.wire import messages
 from box.wire.ballot import Ballot
@@ -41,6 +42,11 @@ _WHILE: Final = {
     ApplierState.INITIAL_JOIN: "can't read row",
     ApplierState.FINAL_JOIN: "can't read row",
 }
+
+
+_NO_DELAYS: Final[tuple[float, ...]] = ()
+_RESUBSCRIPTION_DELAYS: Final[tuple[float, ...]] = (0.005, 0.02, 0.05, 0.1, 0.2, 0.4)
+"""Seconds between attempts to subscribe anew while the peer still has the former subscription."""
 
 
 class Applier:
@@ -77,6 +83,8 @@ class Applier:
         self._bootstrap: Bootstrap | None = None
         self._version = 0
         self._fatal: BoxError | None = None
+        self.asked: frozenset[int] | None = None
+        """Ids whose rows the subscription asks for; None: everybody's."""
         self._steps = {
             ApplierStep.WAIT: self._wait,
             ApplierStep.AUTHENTICATE: self._authenticate,
@@ -113,6 +121,18 @@ class Applier:
     @property
     def is_running(self) -> bool:
         return self._task is not None and not self._task.done()
+
+    @property
+    def is_subscribed(self) -> bool:
+        """The peer sends its rows."""
+        return self.state in (ApplierState.SYNC, ApplierState.FOLLOW)
+
+    def known_vclock(self) -> VClock:
+        """The last vclock that the peer has told about itself."""
+        known = self.ballot.vclock.copy()
+        if self._subscription is not None:
+            known.merge_max(self._subscription.remote_vclock)
+        return known
 
     @property
     def peer_id(self) -> int:
@@ -167,6 +187,11 @@ class Applier:
             self._fatal = error
             self._task.cancel()
 
+    def resubscribe(self) -> None:
+        """Ask the peer for the part of its rows that is wanted now, if it sends another one."""
+        if self.is_subscribed and self._subscription is not None:
+            self._subscription.interrupt()
+
     def signal_ack(self) -> None:
         """The journal has grown: the peer is told."""
         if self._subscription is not None:
@@ -203,17 +228,37 @@ class Applier:
 
     async def _attempt(self) -> bool:
         """Connect and do what is wanted until an error comes; False if that is the end."""
-        try:
-            await self._connect()
-            while True:
-                await self._steps[self._next_step()]()
-        except BoxError as error:
-            failure = self._machine.failure_of(error, is_self=self.is_self)
-            if failure.is_news:
-                self._log_error(error, failure.tries_again)
-            self._disconnect()
-            self._machine.fail(error, failure)
-            return failure.tries_again
+        event, delays = ApplierEvent.START, iter(_NO_DELAYS)
+        while True:
+            try:
+                await self._connect(event)
+                while True:
+                    await self._steps[self._next_step()]()
+            except Resubscription:
+                event, delays = ApplierEvent.RESUBSCRIBE, iter(_RESUBSCRIPTION_DELAYS)
+                self._disconnect()
+            except BoxError as error:
+                delay = self._delay_after(error, delays)
+                if delay is None:
+                    return self._fail(error)
+                self._disconnect()
+                await asyncio.sleep(delay)
+
+    def _delay_after(self, error: BoxError, delays: Iterator[float]) -> float | None:
+        """Seconds after which the applier may subscribe once more: the peer has not noticed the end of the former
+        subscription. None for another error, or when that takes too long."""
+        if error.code != ErrorCode.CFG or self.state is not ApplierState.READY:
+            return None
+        return next(delays, None)
+
+    def _fail(self, error: BoxError) -> bool:
+        """The attempt has ended; whether there is another one."""
+        failure = self._machine.failure_of(error, is_self=self.is_self)
+        if failure.is_news:
+            self._log_error(error, failure.tries_again)
+        self._disconnect()
+        self._machine.fail(error, failure)
+        return failure.tries_again
 
     def _next_step(self) -> ApplierStep:
         wishes = self._wishes
@@ -252,8 +297,8 @@ class Applier:
 
     # -- the steps --------------------------------------------------------------------------------------
 
-    async def _connect(self) -> None:
-        self._machine.handle(ApplierEvent.START)
+    async def _connect(self, event: ApplierEvent) -> None:
+        self._machine.handle(event)
         host = self._host
         check(self.uri, "replication")
         connection = await open_connection(host.loop, host.network, self.uri, patience(host.options), keeps_rows=True)
@@ -333,7 +378,14 @@ class Applier:
 
     async def _subscribe(self) -> None:
         self.times.lag = float("inf")
-        subscription = Subscription(self._host, self._machine, self.times, self.ctx, self._connection)
-        await subscription.begin(patience(self._host.options))
-        self._subscription = subscription
-        await subscription.run(f"applierw/{self.address}")
+        fetch = self._host.fetch_list(self.uuid)
+        subscription = Subscription(self._host, self._machine, self.times, self.ctx, self._connection, fetch)
+        self.asked = None if fetch is None else fetch.ids
+        try:
+            await subscription.begin(patience(self._host.options))
+            self._subscription = subscription
+            await subscription.run(f"applierw/{self.address}")
+        except OutOfOrder:
+            if not subscription.is_interrupted:
+                self._host.ask_everything(self.uuid, "rows of other origins are missing")
+            raise Resubscription from None

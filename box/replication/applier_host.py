@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from box.log import Log
 from box.replication.elections import Elections
+from box.replication.fetch_once import FetchList
 from box.replication.local import LocalInstance, ReplicationOptions
+from box.waiters import Waiters
 from box.wire.row import Row
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
     from box.errinj import ErrorInjections
@@ -19,6 +23,11 @@ if TYPE_CHECKING:
 
 class TransactionSink(Protocol):
     """Takes transactions."""
+
+    applied: VClock
+    """Everything that was handed to the journal."""
+    progress: Waiters
+    """Woken by each transaction."""
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
@@ -61,6 +70,12 @@ class ApplierHost(Protocol):
 
     @property
     def is_orphan(self) -> bool: ...
+
+    def fetch_list(self, source: UUID | None) -> FetchList | None:
+        """The part of the peer's rows that is fetched from it; None for all."""
+
+    def ask_everything(self, source: UUID | None, reason: str) -> None:
+        """A part of the peer's rows was not enough."""
 
     @property
     def now(self) -> Callable[[], float]:

@@ -19,6 +19,9 @@ READY            REGISTER       an anonymous replica has become a member: ask fo
 REGISTER         ROWS_END       the rows up to the registration are written              REGISTERED, READY
 READY            SUBSCRIBED     the peer sends its rows from now on                      SYNC
 SYNC             CAUGHT_UP      all that the peer had at SUBSCRIBED is here, lag small   FOLLOW
+SYNC             RESUBSCRIBE    rows of other origins are wanted of the peer             CONNECT
+FOLLOW           RESUBSCRIBE    the same                                                 CONNECT
+READY            RESUBSCRIBE    the peer has not noticed the end of the former one yet   CONNECT
 
 any              fail           the peer is not ready, or refuses for now                LOADING, tries again
                                 the connection is lost                                   DISCONNECTED, tries again
@@ -57,6 +60,7 @@ class ApplierEvent(Enum):
     ROWS_END = auto()
     SUBSCRIBED = auto()
     CAUGHT_UP = auto()
+    RESUBSCRIBE = auto()
 
 
 class ApplierStep(Enum):
@@ -110,6 +114,9 @@ TRANSITIONS: Final[dict[tuple[ApplierState, ApplierEvent], tuple[ApplierState, .
     (ApplierState.REGISTER, ApplierEvent.ROWS_END): (ApplierState.REGISTERED, ApplierState.READY),
     (ApplierState.READY, ApplierEvent.SUBSCRIBED): (ApplierState.SYNC,),
     (ApplierState.SYNC, ApplierEvent.CAUGHT_UP): (ApplierState.FOLLOW,),
+    (ApplierState.SYNC, ApplierEvent.RESUBSCRIBE): (ApplierState.CONNECT,),
+    (ApplierState.FOLLOW, ApplierEvent.RESUBSCRIBE): (ApplierState.CONNECT,),
+    (ApplierState.READY, ApplierEvent.RESUBSCRIBE): (ApplierState.CONNECT,),
 }
 
 LOADING_ERRORS: Final = frozenset(

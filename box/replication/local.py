@@ -86,6 +86,11 @@ class ReplicationOptions:
         return float(self._values["replication_sync_lag"])
 
     @property
+    def fetches_once(self) -> bool:
+        """The rows of each origin are fetched from one peer only."""
+        return bool(self._values["replication_fetch_once"])
+
+    @property
     def skips_conflicts(self) -> bool:
         return bool(self._values["replication_skip_conflict"])
 

@@ -25,6 +25,7 @@ from box.net.peer_connection import PeerConnection
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.raft import Role
 from box.replication.state import RelayState
+from box.replication.white_list import WhiteList
 from box.wire import messages
 from box.wire.constants import GROUP_LOCAL, RequestType
 from box.wire.messages import RaftRequest
@@ -67,39 +68,57 @@ class RowFilter:
     """Picks the rows of the journal that a replica gets, and gives them their form.
 
     Local rows (group 1) of this instance never leave it, those of others keep their place as NOP. Rows that the
-    replica itself has made are not sent back, except those it has lost: written before it subscribed. All rows carry
-    the `sync` of the request that they answer. `packets` is the short way of `select`: whole runs as they are.
+    replica itself has made are not sent back, except those it has lost: written before it subscribed. With a white list
+    it gets the rows of some origins only. All rows carry the `sync` of the request that they answer. `packets` is the
+    short way of `select`: whole runs as they are.
     """
 
     def __init__(
-        self, replica_id: int, local_vclock_at_subscribe: VClock, id_filter: frozenset[int], sync: int = 0
+        self,
+        replica_id: int,
+        local_vclock_at_subscribe: VClock,
+        id_filter: frozenset[int],
+        sync: int = 0,
+        white_list: WhiteList | None = None,
     ) -> None:
         self._replica_id = replica_id
         self._at_subscribe = local_vclock_at_subscribe
         self._id_filter = id_filter
         self._sync = sync
+        self._white_list = white_list
 
     def packets(self, runs: Iterable[PacketRun]) -> bytes:
         """The rows that `select` picks, encoded."""
-        parts = []
+        parts: list[bytes] = []
+        white_list = self._white_list
+        unwanted = self._id_filter if white_list is None else white_list.unwanted()
         for run in runs:
             replica_id = run.replica_id
+            if run.is_local and replica_id == 0:
+                continue
+            if replica_id in unwanted:
+                if white_list is not None:
+                    white_list.pass_over(replica_id, run.last)
+                continue
+            if white_list is not None and (position := white_list.position_before(replica_id)) is not None:
+                parts += [encode_packet(row) for row in self._form([position])]
             if run.is_local or self._sync or replica_id == self._replica_id:
-                if run.is_local and replica_id == 0:
-                    continue
-                parts += [encode_packet(row) for row in self.select(run.rows())]
-            elif replica_id not in self._id_filter:
+                parts += [encode_packet(row) for row in self._form(run.rows())]
+            else:
                 parts.append(run.data)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def select(self, rows: Iterable[Row]) -> Iterator[Row]:
+        if self._white_list is not None:
+            return self._form(self._white_list.select(rows))
+        return self._form(row for row in rows if row.replica_id not in self._id_filter)
+
+    def _form(self, rows: Iterable[Row]) -> Iterator[Row]:
         for row in rows:
             if row.group_id == GROUP_LOCAL:
                 if row.replica_id == 0:
                     continue
                 row = Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
-            if row.replica_id in self._id_filter:
-                continue
             if row.replica_id != self._replica_id or row.lsn <= self._at_subscribe[row.replica_id]:
                 yield replace(row, sync=self._sync) if self._sync else row
 
@@ -139,7 +158,12 @@ class Relay:
         return f"<Relay to {self.uuid} {self.state.name}>"
 
     async def subscribe(
-        self, connection: PeerConnection, vclock: VClock, id_filter: frozenset[int], sync: int = 0
+        self,
+        connection: PeerConnection,
+        vclock: VClock,
+        id_filter: frozenset[int],
+        sync: int = 0,
+        white_list: WhiteList | None = None,
     ) -> None:
         """Send rows after `vclock` until the connection breaks or the task is cancelled.
 
@@ -149,7 +173,7 @@ class Relay:
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
         self._last_sent = self._loop.time()
-        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync)
+        row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync, white_list)
         self._sync = sync
         tasks = [
             self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.uuid}"),

@@ -81,6 +81,10 @@ class ReplicaSet:
         """Members with an id, by id."""
         return [self.by_id[replica_id] for replica_id in sorted(self.by_id)]
 
+    def uuids(self) -> dict[int, UUID | None]:
+        """Members with an id, as `_cluster` has them."""
+        return {replica_id: replica.uuid for replica_id, replica in self.by_id.items()}
+
     @property
     def anonymous_count(self) -> int:
         return sum(replica.is_anonymous for replica in self.by_uuid.values())

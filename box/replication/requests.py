@@ -30,6 +30,7 @@ from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.registration import Registration
 from box.replication.relay import Relay, injected, send_range, send_read_view
 from box.replication.replicaset import Replica, ReplicaSet
+from box.replication.white_list import WhiteList
 from box.schema.access import Privilege, check_universe
 from box.session import Context, Session
 from box.wire import messages
@@ -289,6 +290,7 @@ class ReplicaRequests:
         request: messages.ReplicationRequest,
     ) -> None:
         """Answer the subscription, then send rows until the connection ends."""
+        white_list = self._white_list(replica, request)
         here = self.instance
         answer = messages.subscribe_response_row(here.replicaset_uuid, here.vclock, row.sync)
         answer.replica_id = here.instance_id
@@ -305,11 +307,29 @@ class ReplicaRequests:
         uuid = _instance_uuid(request)
         relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock: self._on_ack(replica, vclock))
         try:
-            await relay.subscribe(connection, start, request.id_filter, row.sync)
+            await relay.subscribe(connection, start, request.id_filter, row.sync, white_list)
         finally:
             self.log.crit("exiting the relay loop")
             if replica.id:
                 self._synchro.forget_follower(replica.id)
+
+    def _white_list(self, replica: Replica, request: messages.ReplicationRequest) -> WhiteList | None:
+        """CFG if nobody is known of those whose rows are wanted: the subscriber tries again, or asks otherwise."""
+        if request.fetch is None:
+            return None
+        strangers = request.fetch - set(self._replicaset.uuids().values())
+        if strangers == request.fetch:
+            text = f"none of the wanted replicas is registered: {', '.join(sorted(map(str, strangers)))}"
+            raise client_error(ErrorCode.CFG, "replication_fetch_once", text)
+        for uuid in sorted(strangers, key=str):
+            self.log.warn(f"replica {replica.uuid} wants rows of {uuid}, which is not registered here yet")
+        return WhiteList(
+            request.fetch,
+            request.id_filter,
+            self._replicaset.uuids,
+            own_id=self.instance.instance_id,
+            subscriber_id=replica.id,
+        )
 
     def _keep_rows(self, replica: Replica, vclock: VClock) -> None:
         """A member that did not join here since the start tells now which rows it needs."""

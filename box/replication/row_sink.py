@@ -24,6 +24,7 @@ from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
 from box.txn.pending import completed
 from box.txn.transaction import Transaction
+from box.waiters import Waiters
 from box.wire.change import decode_row, request_text
 from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
@@ -76,6 +77,8 @@ class RowSink:
         self._synchro_tasks: set[asyncio.Task[bool]] = set()
         self._failures = 0
         self.applied = VClock()
+        self.progress = Waiters()
+        """Woken when a transaction has been handed to the journal."""
 
     def reset(self, vclock: VClock) -> None:
         """Start from what recovery or a join has brought."""
@@ -220,6 +223,8 @@ class RowSink:
     def _advance(self, row: Row) -> None:
         if row.lsn > self.applied[row.replica_id]:
             self.applied.follow(row.replica_id, row.lsn)
+            if self.progress:
+                self.progress.wake()
 
     def _on_wal_write(self, txn: Transaction) -> None:
         self.on_written()

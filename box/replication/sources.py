@@ -10,15 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+from uuid import UUID
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.applier import Applier
 from box.replication.elections import Elections
+from box.replication.fetch_once import FetchList
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.replicaset import ReplicaSet
 from box.replication.row_sink import RowSink
+from box.replication.subscription_daemon import SubscriptionDaemon
 from box.session import Context, Sessions
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
@@ -76,9 +79,18 @@ class Sources:
         self._sessions = sessions
         self._is_following = False
         self._acks_are_due = False
+        self.daemon = SubscriptionDaemon(
+            loop,
+            instance,
+            options,
+            replicaset,
+            leader_id=lambda: elections.raft.leader_id if elections.raft.is_enabled else 0,
+            log=log,
+        )
+        elections.raft.on_change.append(self.daemon.look_soon)
         sink.on_written = self._on_written
         sink.on_failure = self._on_journal_failure
-        replicaset.on_change = self.check_sync_quorum
+        replicaset.on_change = self._on_change
 
     # -- the host of appliers ---------------------------------------------------------------------------
 
@@ -98,6 +110,16 @@ class Sources:
         self._acks_are_due = False
         for applier in self.replicaset.appliers:
             applier.signal_ack()
+
+    def _on_change(self) -> None:
+        self.check_sync_quorum()
+        self.daemon.look_soon()
+
+    def fetch_list(self, source: UUID | None) -> FetchList | None:
+        return self.daemon.list_for(source, is_orphan=self.is_orphan)
+
+    def ask_everything(self, source: UUID | None, reason: str) -> None:
+        self.daemon.ask_everything(source, reason)
 
     def _on_journal_failure(self, error: BoxError) -> None:
         for applier in self.replicaset.appliers:
@@ -235,6 +257,7 @@ class Sources:
 
     async def stop(self) -> None:
         """Stop all appliers, and what they have handed over."""
+        self.daemon.stop()
         await self._drop_appliers()
         await self.sink.stop()
 

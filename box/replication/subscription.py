@@ -9,7 +9,9 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.net.peer_connection import PeerConnection
 from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, silence
 from box.replication.applier_machine import ApplierEvent, ApplierMachine
+from box.replication.fetch_once import FetchList
 from box.replication.incoming import IncomingTransaction, expect_ok
+from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
 from box.wire import messages
 from box.wire.constants import RequestType
@@ -21,8 +23,14 @@ if TYPE_CHECKING:
 
 _ROWS_PER_TURN: Final = 256
 """Rows applied before other tasks of the tx thread get their turn."""
+HELD_TIMEOUTS: Final = 2
+"""So many `replication_timeout` rows are held for others that come before them."""
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
+
+
+class Resubscription(Exception):
+    """The subscription was ended to ask for other rows."""
 
 
 class Subscription:
@@ -35,6 +43,7 @@ class Subscription:
         times: UpstreamTimes,
         ctx: Context,
         connection: PeerConnection,
+        fetch: FetchList | None = None,
     ) -> None:
         self.peer_id = 0
         """The peer's id in `_cluster`, 0 for an anonymous one."""
@@ -43,40 +52,72 @@ class Subscription:
         self._times = times
         self._ctx = ctx
         self._connection = connection
-        self._remote_vclock = VClock()
+        self._fetch = fetch
+        self.remote_vclock = VClock()
+        """The peer's at the time of the subscription."""
+        self.is_interrupted = False
+        self._order = RowOrder(
+            host.loop,
+            host.sink,
+            host.instance.instance_id,
+            patience=lambda: HELD_TIMEOUTS * host.options.timeout,
+            is_over=lambda: self.is_interrupted,
+        )
         self._ack_wanted = asyncio.Event()
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
         host = self._host
         here, vclock = host.instance, host.instance.vclock.copy()
-        # Rows of our own that come back are unwanted once we write ourselves.
-        own_id = frozenset() if host.is_orphan or not here.instance_id else frozenset({here.instance_id})
+        if self._fetch is not None:
+            wanted, left_out = self._fetch.uuids, self._fetch.left_out
+        else:
+            # Rows of our own that come back are unwanted once we write ourselves.
+            own_id = here.instance_id
+            wanted, left_out = frozenset(), frozenset() if host.is_orphan or not own_id else frozenset({own_id})
         request = messages.subscribe_row(
-            here.replicaset_uuid, here.instance_uuid, vclock, anon=host.options.is_anonymous, id_filter=own_id
+            here.replicaset_uuid,
+            here.instance_uuid,
+            vclock,
+            anon=host.options.is_anonymous,
+            id_filter=left_out,
+            fetch=wanted,
         )
         self._connection.write_rows([request])
         answer = await self._connection.read_row(timeout)
         self._times.touch()
         expect_ok(answer)
         response = messages.decode_replication(answer)
-        self._remote_vclock = response.vclock or VClock()
+        self.remote_vclock = response.vclock or VClock()
         self.peer_id = answer.replica_id
         theirs = response.replicaset_uuid
         if theirs is not None and theirs != here.replicaset_uuid:
             raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, str(theirs), str(here.replicaset_uuid))
         host.log.info("subscribed")
-        host.log.info(f"remote vclock {self._remote_vclock} local vclock {vclock}")
+        host.log.info(f"remote vclock {self.remote_vclock} local vclock {vclock}")
+        if self._fetch is not None:
+            host.log.info(f"fetching rows of {sorted(self._fetch.ids)} from {self.peer_id}")
         self._machine.handle(ApplierEvent.SUBSCRIBED)
 
     async def run(self, name: str) -> None:
-        """Follow the peer until the connection ends. Raises what ended it."""
+        """Follow the peer until the connection ends. Raises what ended it, Resubscription after `interrupt`, OutOfOrder
+        if the peer's part of the rows cannot be applied alone."""
         writer = self._host.loop.create_task(self._write_acks(), name=name)
         try:
             await self._follow()
+        except BoxError:
+            if self.is_interrupted:
+                raise Resubscription from None
+            raise
         finally:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
+
+    def interrupt(self) -> None:
+        """End the subscription for another one. The rows that are here are still applied."""
+        self.is_interrupted = True
+        self._connection.close()
+        self._host.sink.progress.wake()
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -103,6 +144,9 @@ class Subscription:
             elif not elections.accepts_from(self.peer_id):
                 # What is passed over here comes again when the peer is the leader.
                 pass
+            elif self._fetch is not None:
+                if not self._order.apply_now(ctx, complete):
+                    await self._order.apply(ctx, complete)
             elif not sink.apply_now(ctx, complete):
                 await sink.apply(ctx, complete)
             if journal.queue_size >= journal.queue_max_size:
@@ -113,6 +157,9 @@ class Subscription:
     def _handle_signal(self, row: Row) -> None:
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
+        elif (after := messages.decode_after(row)) is not None:
+            self._order.learn(after)
+            return
         self.signal_ack()
 
     # -- acknowledgements -----------------------------------------------------------------------------
@@ -141,5 +188,5 @@ class Subscription:
         """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
         if self._machine.state is not ApplierState.SYNC or self._times.lag > self._host.options.sync_lag:
             return
-        if self._host.instance.vclock.covers(self._remote_vclock, ignore_zero=True):
+        if self._host.instance.vclock.covers(self.remote_vclock, ignore_zero=True):
             self._machine.handle(ApplierEvent.CAUGHT_UP)

@@ -61,6 +61,15 @@ class Key(IntEnum):
     TERM = 0x53
 
 
+class OwnKey(IntEnum):
+    """Keys of bodies that only instances of this kind know. Others pass over them."""
+
+    AFTER = 0x7E
+    """In a heartbeat: the vclock of rows that come before what follows."""
+    FETCH = 0x7F
+    """In SUBSCRIBE: UUIDs of the instances whose rows are wanted."""
+
+
 KEY_MAX: Final = 0x54
 """One more than the largest key; a larger one in a header makes the packet invalid."""
 

@@ -4,19 +4,22 @@
 JOIN            { 0x24 instance uuid }
 FETCH_SNAPSHOT  { 0x06 version } or no body
 REGISTER        { 0x24 instance uuid, 0x26 vclock }
-SUBSCRIBE       { 0x25 cluster uuid, 0x24 instance uuid, 0x26 vclock, 0x06 version, 0x50 anon, 0x51 [ids to leave out] }
+SUBSCRIBE       { 0x25 cluster uuid, 0x24 instance uuid, 0x26 vclock, 0x06 version, 0x50 anon, 0x51 [ids to leave out],
+                  0x7f [uuids whose rows are wanted] }
 its answer      { 0x26 vclock, 0x25 cluster uuid }
 positions       { 0x26 vclock }                        answers of JOIN, acknowledgements of an applier
+after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
 ```
 
-UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line.
+UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, but for the keys
+0x7e and 0x7f, which are our own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -24,7 +27,7 @@ from uuid import UUID
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, RaftKey, RequestType
+from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, OwnKey, RaftKey, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
@@ -88,6 +91,19 @@ def decode_vclock(row: Row) -> VClock:
     return decode_replication(row).vclock or VClock()
 
 
+def after_row(vclock: Mapping[int, int]) -> Row:
+    """A heartbeat that tells which rows come before the next one, to a subscriber that gets them from others."""
+    return Row(RequestType.OK, body=_pack({OwnKey.AFTER: dict(sorted(vclock.items()))}))
+
+
+def decode_after(row: Row) -> VClock | None:
+    """The rows before the next one, if a heartbeat tells of them. INVALID_MSGPACK."""
+    if not row.body:
+        return None
+    value = _map_of(row).get(OwnKey.AFTER)
+    return None if value is None else VClock.from_map(value)
+
+
 # -- join, register, subscribe --------------------------------------------------------------------------------
 
 
@@ -95,7 +111,8 @@ def decode_vclock(row: Row) -> VClock:
 class ReplicationRequest:
     """The body of a JOIN, REGISTER, FETCH_SNAPSHOT or SUBSCRIBE, or of an answer to one; None is an absent key.
 
-    `version_id` is 0 for peers that do not tell it. `id_filter` names the replicas whose rows are not wanted.
+    `version_id` is 0 for peers that do not tell it. `id_filter` names the replicas whose rows are not wanted, `fetch`
+    the instances whose rows are; None: everybody's.
     """
 
     replicaset_uuid: UUID | None = None
@@ -104,6 +121,7 @@ class ReplicationRequest:
     version_id: int = 0
     anon: bool = False
     id_filter: frozenset[int] = frozenset()
+    fetch: frozenset[UUID] | None = None
 
 
 JOIN_KEYS = frozenset({Key.INSTANCE_UUID})
@@ -130,6 +148,8 @@ def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> Replicat
             raise _invalid("invalid REPLICA_ANON flag")
     if Key.ID_FILTER in body:
         parts["id_filter"] = _id_filter(body[Key.ID_FILTER])
+    if OwnKey.FETCH in body:
+        parts["fetch"] = _fetch_list(body[OwnKey.FETCH])
     return ReplicationRequest(**parts)
 
 
@@ -137,6 +157,13 @@ def _id_filter(value: Any) -> frozenset[int]:
     if not isinstance(value, list) or any(type(i) is not int or not 0 <= i < VCLOCK_MAX for i in value):
         raise _invalid("invalid ID_FILTER")
     return frozenset(value)
+
+
+def _fetch_list(value: Any) -> frozenset[UUID] | None:
+    """An empty list asks for everything."""
+    if not isinstance(value, list) or len(value) >= VCLOCK_MAX:
+        raise _invalid("invalid FETCH list")
+    return frozenset(_uuid(item) for item in value) or None
 
 
 def join_row(instance_uuid: UUID) -> Row:
@@ -164,8 +191,9 @@ def subscribe_row(
     anon: bool = False,
     id_filter: frozenset[int] = frozenset(),
     version_id: int = VERSION_ID,
+    fetch: Iterable[UUID] = (),
 ) -> Row:
-    """Ask for all rows after `vclock`, as they come."""
+    """Ask for all rows after `vclock`, as they come; those of the instances in `fetch` only, unless it is empty."""
     fields: dict[int, Any] = {
         Key.CLUSTER_UUID: str(replicaset_uuid),
         Key.INSTANCE_UUID: str(instance_uuid),
@@ -175,6 +203,8 @@ def subscribe_row(
     }
     if id_filter:
         fields[Key.ID_FILTER] = sorted(id_filter)
+    if uuids := sorted(map(str, fetch)):
+        fields[OwnKey.FETCH] = uuids
     return Row(RequestType.SUBSCRIBE, body=_pack(fields))
 
 

@@ -112,6 +112,9 @@ class InfoBinding(Binding):
         described["lag"] = applier.times.lag
         described["idle"] = self.node.loop.time() - applier.times.last_row_time
         described["peer"] = peer_name(applier.uri)
+        fetches = self.node.replication.sources.daemon.fetches(applier)
+        if fetches is not None:
+            described["fetches"] = fetches
         return _with_error(described, applier.error)
 
     def _downstream(self, relay: Relay) -> dict[str, Any]:

@@ -29,7 +29,7 @@ local function ordered(result, names, source)
 end
 
 local REPLICA = {'id', 'uuid', 'lsn', 'upstream', 'downstream'}
-local UPSTREAM = {'status', 'lag', 'idle', 'peer', 'message', 'system_message'}
+local UPSTREAM = {'status', 'lag', 'idle', 'peer', 'fetches', 'message', 'system_message'}
 local DOWNSTREAM = {'status', 'vclock', 'idle', 'message', 'system_message'}
 
 local function describe_replica(replica)

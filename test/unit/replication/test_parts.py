@@ -20,6 +20,7 @@ from box.replication.relay import RowFilter
 from box.replication.replicaset import ReplicaSet
 from box.replication.state import ApplierState, SyncState
 from box.session import Context
+from box.waiters import Waiters
 from box.wire.ballot import Ballot
 from box.wire.constants import GROUP_LOCAL, TYPE_ERROR, RequestType
 from box.wire.error import encode_error_body
@@ -239,6 +240,7 @@ class Host:
         self.states: list[ApplierState] = []
         self.applied: list[list[int]] = []
         self.queue_size, self.queue_max_size = 0, 1
+        self.progress = Waiters()
 
     @property
     def loop(self) -> Any:
@@ -273,6 +275,9 @@ class Host:
 
     async def sync(self) -> None:
         self.instance_id = 2
+
+    def fetch_list(self, source: UUID | None) -> None:
+        """Everything."""
 
     def applier(self, uri: str) -> Applier:
         return Applier(

@@ -14,6 +14,8 @@ from box.wire.constants import RequestType
 from box.wire.messages import (
     RaftRequest,
     SynchroRequest,
+    after_row,
+    decode_after,
     decode_raft,
     decode_replication,
     decode_synchro,
@@ -61,6 +63,23 @@ def test_subscribe() -> None:
     assert 0x51 not in unpacked(subscribe_row(CLUSTER, INSTANCE, CLOCK))
 
 
+def test_a_list_of_instances_to_fetch() -> None:
+    """Our own key; an empty list is everybody, and is not sent."""
+    row = subscribe_row(CLUSTER, INSTANCE, CLOCK, fetch=[INSTANCE, CLUSTER])
+    assert unpacked(row)[0x7F] == sorted([str(INSTANCE), str(CLUSTER)])
+    assert decode_replication(row).fetch == {INSTANCE, CLUSTER}
+    assert 0x7F not in unpacked(subscribe_row(CLUSTER, INSTANCE, CLOCK))
+    assert decode_replication(Row(RequestType.SUBSCRIBE, body=msgpack.packb({0x7F: []}))).fetch is None
+
+
+def test_a_position_before_rows() -> None:
+    assert decode_after(after_row(VClock({3: 1, 1: 300}))) == VClock({1: 300, 3: 1})
+    assert decode_after(heartbeat_row(1, 1.0)) is None
+    assert decode_after(vclock_row(CLOCK)) is None
+    with pytest.raises(BoxError, match="invalid VCLOCK"):
+        decode_after(Row(RequestType.OK, body=msgpack.packb({0x7E: [1]})))
+
+
 def test_other_requests() -> None:
     assert unpacked(join_row(INSTANCE)) == {0x24: str(INSTANCE)}
     assert unpacked(register_row(INSTANCE, CLOCK)) == {0x24: str(INSTANCE), 0x26: {1: 300, 2: 7}}
@@ -84,6 +103,9 @@ def test_other_requests() -> None:
         ({0x50: 1}, "invalid REPLICA_ANON flag"),
         ({0x51: [32]}, "invalid ID_FILTER"),
         ({0x51: 1}, "invalid ID_FILTER"),
+        ({0x7F: 1}, "invalid FETCH list"),
+        ({0x7F: [str(INSTANCE)] * 32}, "invalid FETCH list"),
+        ({0x7F: ["short"]}, "UUID"),
         ([], "request body"),
     ],
 )
