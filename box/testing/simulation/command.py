@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from box.replication.elections import ElectionMode
 from box.testing.simulation.diagram import as_svg, as_text
 from box.testing.simulation.faults import kinds_of
 from box.testing.simulation.run import Outcome, Scenario, play, shorten
@@ -79,6 +80,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--nodes", type=_node_count, default=3, metavar="N", help="nodes of the replica set")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="bank", help="what clients do")
     parser.add_argument("--faults", type=_kinds, default="all", metavar="LIST", help="kinds or groups: all, none, ...")
+    modes = [mode.value for mode in ElectionMode]
+    parser.add_argument("--elections", choices=modes, default="off", help="election_mode of all nodes")
     parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
     parser.add_argument("--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="real seconds of one run")
     parser.add_argument("--jobs", type=_node_count, default=1, metavar="N", help="runs at the same time")
@@ -145,8 +148,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         scenarios = [options.replay]
     else:
         scenarios = [
-            Scenario(seed, options.nodes, options.workload, options.time, options.faults) for seed in options.seed
+            Scenario(seed, options.nodes, options.workload, options.time, options.faults, elections=options.elections)
+            for seed in options.seed
         ]
+        try:
+            scenarios[0].check()
+        except ValueError as error:
+            parser.error(str(error))
     try:
         failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
     except OSError as error:

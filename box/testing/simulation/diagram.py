@@ -33,8 +33,8 @@ _STYLE: Final = (
     ".lane{stroke:#bbb}.message{stroke:#3573b1;fill:none}.lost{stroke:#c0392b;stroke-dasharray:4 3}"
     ".event{fill:#222}.fault{fill:#c0392b}"
 )
-FAULTS: Final = frozenset({"crash", "power", "halt", "cut", "isolate", "reset", "disk", "clock"})
-"""Kinds of events that are drawn in red."""
+FAULTS: Final = frozenset({"crash", "failed", "halt", "kill", "panic", "power"})
+"""Kinds of events that are drawn in red, beside those that begin with a plus: planned faults."""
 
 
 def _processes(trace: Trace) -> list[str]:
@@ -113,7 +113,7 @@ def _arrow(message: Message, lane: dict[str, int], row: dict[float, int]) -> str
 def _dots(events: Sequence[Event], lane: dict[str, int], row: dict[float, int]) -> Iterable[str]:
     for event in events:
         x, y = lane[event.process], row[event.time]
-        kind = "fault" if event.kind in FAULTS else "event"
+        kind = "fault" if event.kind in FAULTS or event.kind.startswith("+") else "event"
         yield f'<text class="time" x="{_MARGIN - 10}" y="{y + 4}">{event.time:.4f}</text>'
         yield f'<circle class="{kind}" cx="{x}" cy="{y}" r="3"/>'
         yield f'<text class="{kind}" x="{x + 8}" y="{y + 4}">{escape(f"{event.kind} {event.text}".strip()[:34])}</text>'

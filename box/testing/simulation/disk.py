@@ -11,7 +11,8 @@ what was synced and, of the rest, a part that chance decides, maybe cut within a
 not synced are undone from the newest back, as many as chance decides.
 
 Faults are set by name in `faults` and count for every call until they are taken out; `capacity` bounds the bytes of all
-files together; `latency` is the range of seconds that a write or sync takes. A sync counts as over when its time is.
+files together; `latency` is the range of seconds that a write or sync takes, `sync_delay` what a sync takes besides. A
+sync counts as over when its time is. `rot` changes a byte that a checksum covers.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from pathlib import PurePosixPath
 from random import Random
 from typing import Final
 
+from box.journal.directory import LogDirectory, LogKind
+from box.journal.reader import BlockReader
 from box.journal.storage import AppendFile, DirectoryLock, ReadFile
+from box.journal.xlog import FIXHEADER_SIZE
 
 WRITE_FAILS: Final = "write fails"
 TRUNCATE_FAILS: Final = "truncate fails"
 SYNC_FAILS: Final = "sync fails"
 SHORT_WRITES: Final = "short writes"
 READ_FAILS: Final = "read fails"
+LATENCY: Final = (0.00005, 0.001)
+"""Seconds that a write or a sync takes on a healthy disk."""
 FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
 
 
@@ -94,9 +100,10 @@ class _File:
         self._content.cut(size)
 
     def sync(self) -> None:
-        self._disk.check(SYNC_FAILS, self.path)
-        self._content.settle(self._disk.time())
-        self._content.syncing, self._content.synced_at = len(self._content.data), self._disk.spend()
+        disk, content = self._disk, self._content
+        disk.check(SYNC_FAILS, self.path)
+        content.settle(disk.time())
+        content.syncing, content.synced_at = len(content.data), disk.spend(disk.sync_delay)
 
     def read(self, offset: int, size: int) -> bytes:
         self._disk.check(READ_FAILS, self.path)
@@ -114,8 +121,11 @@ class SimulatedDisk:
     def __init__(self, now: Callable[[], float], time: Callable[[], float], random: Random) -> None:
         self.now = now
         self.spent = 0.0
-        self.latency = (0.0, 0.0)
+        self.latency = LATENCY
+        self.sync_delay = 0.0
         self.faults: set[str] = set()
+        self.failures = 0
+        """Calls that a fault has made fail, those of former processes included."""
         self._time = time
         self._is_gone = False
         self._used = 0
@@ -135,6 +145,7 @@ class SimulatedDisk:
         self._is_gone = True
         disk = SimulatedDisk(self.now, self._time, self._random)
         disk.latency, disk.faults, disk.capacity = self.latency, self.faults, self.capacity
+        disk.sync_delay, disk.failures = self.sync_delay, self.failures
         disk._files, disk._undo, disk._used = self._files, self._undo, self._used
         return disk
 
@@ -149,10 +160,44 @@ class SimulatedDisk:
             content.durable = len(content.data)
         self._used = sum(len(content.data) for content in self._files.values())
 
-    def corrupt(self, path: str, offset: int) -> None:
-        """Change one byte of a file."""
-        data = self._content(path).data
+    def rot(self, share: float) -> Callable[[], None] | None:
+        """Change one byte of a log file that a start has to read; returns what puts it right again, None if there is
+        no such byte. `share`, below 1, tells which one."""
+        places = [place for path in self._needed_logs() for place in self._checked_bytes(path)]
+        if not places:
+            return None
+        path, begin, end = places[int(share * len(places))]
+        data, offset = self._content(path).data, begin + int(share * 1e6) % (end - begin)
+        right = data[offset]
         data[offset] ^= self._random.randint(1, 255)
+
+        def put_right() -> None:
+            data[offset] = right
+
+        return put_right
+
+    def heal(self) -> None:
+        """No fault any more."""
+        self.faults.clear()
+        self.capacity, self.latency, self.sync_delay = None, LATENCY, 0.0
+
+    def _needed_logs(self) -> list[str]:
+        """The files that begin at the newest snapshot or later."""
+        snapshots, logs = LogDirectory(self, ".", LogKind.SNAP), LogDirectory(self, ".", LogKind.XLOG)
+        snapshots.scan()
+        logs.scan()
+        newest = snapshots.files[-1].signature if snapshots.files else 0
+        return [file.path for file in logs.files if file.signature >= newest]
+
+    def _checked_bytes(self, path: str) -> list[tuple[str, int, int]]:
+        """The blocks of a file: path, begin and end, without their headers."""
+        reader, found = BlockReader(self, path), []
+        reader.read_meta()
+        begin = reader.position
+        while reader.next_block() is not None:
+            found.append((path, begin + FIXHEADER_SIZE, reader.position))
+            begin = reader.position
+        return found
 
     # -- faults
 
@@ -164,6 +209,7 @@ class SimulatedDisk:
     def check(self, fault: str, path: str) -> None:
         """OSError if the fault is set."""
         if self._is_gone or fault in self.faults:
+            self.failures += not self._is_gone
             raise _error(errno.EIO, path)
 
     def room_for(self, size: int, path: str) -> int:
@@ -173,6 +219,7 @@ class SimulatedDisk:
         if self.capacity is not None:
             free = self.capacity - self._used
             if free <= 0:
+                self.failures += 1
                 raise _error(errno.ENOSPC, path)
             size = min(size, free)
         if SHORT_WRITES in self.faults and size > 1:
@@ -190,12 +237,12 @@ class SimulatedDisk:
             self._metered_at, self.spent = now, 0.0
         return now + self.spent
 
-    def spend(self) -> float:
-        """The time after one more call."""
+    def spend(self, delay: float = 0.0) -> float:
+        """The time after one more call, which takes so many seconds besides the latency."""
         low, high = self.latency
-        if high:
+        if high or delay:
             self.time()
-            self.spent += self._random.uniform(low, high)
+            self.spent += self._random.uniform(low, high) + delay
         return self.time()
 
     def restart_meter(self) -> float:

@@ -2,11 +2,13 @@
 
 ```
 group     kinds
-process   kill, power (only if every write is synced), halt, restart
-network   isolate, cut (one direction), reset, slow, corrupt
-disk      write, sync, short, full, latency
+process   kill, crash (at some `await`), power (a kill unless every write is synced), halt, restart
+network   isolate, split (in two parts), cut (one direction), reset, slow, corrupt
+disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a failed write cannot be taken back), rot
+          (a byte of a log file changes while the node is down: the start has to say so)
 clock     jump, drift
 files     snapshot
+people    sources (replication is configured anew), promote (with manual elections)
 ```
 """
 
@@ -14,20 +16,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any, Final, NamedTuple
 
 from box.errors import BoxError
-from box.testing.simulation.disk import SHORT_WRITES, SYNC_FAILS, WRITE_FAILS
+from box.testing.simulation.administrator import Administrator
+from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
 GROUPS: Final = {
-    "process": ("kill", "power", "halt", "restart"),
-    "network": ("isolate", "cut", "reset", "slow", "corrupt"),
-    "disk": ("write", "sync", "short", "full", "latency"),
+    "process": ("kill", "crash", "power", "halt", "restart"),
+    "network": ("isolate", "split", "cut", "reset", "slow", "corrupt"),
+    "disk": ("write", "sync", "short", "full", "read", "latency", "flush", "stuck", "rot"),
     "clock": ("jump", "drift"),
     "files": ("snapshot",),
+    "people": ("sources", "promote"),
 }
 KINDS: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)
 
@@ -35,6 +40,8 @@ _PAUSE: Final = (0.1, 2.0)
 """Seconds between the beginnings of two faults."""
 _LENGTH: Final = (0.05, 3.0)
 """Seconds that a fault takes."""
+_CALLBACKS: Final = 2000
+"""Callbacks after which a crash comes, at most."""
 
 
 class Fault(NamedTuple):
@@ -104,6 +111,9 @@ class Injector:
     """Lets faults happen in a simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
+        self.violations: list[str] = []
+        """Faults that ought to have been noticed, and were not."""
+        self.administrator = Administrator(simulation)
         self._simulation = simulation
         self._tasks: dict[asyncio.Task[None], None] = {}
 
@@ -128,9 +138,7 @@ class Injector:
         simulation.network.corruption = 0.0
         for node in simulation.nodes.values():
             node.go_on()
-            node.disk.faults.clear()
-            node.disk.capacity = None
-            node.disk.latency = (0.0, 0.0)
+            node.disk.heal()
             node.clock.set_drift(0.0)
         for node in simulation.nodes.values():
             if not node.is_running:
@@ -147,7 +155,7 @@ class Injector:
 
     async def _happen(self, fault: Fault) -> None:
         node = self._simulation.nodes[fault.node]
-        self._simulation.note(fault.node, fault.kind, f"{fault.seconds:.3f} s")
+        self._simulation.note(fault.node, f"+{fault.kind}", f"{fault.seconds:.3f} s")
         try:
             await getattr(self, f"_{fault.kind}")(fault, node)
         except (NodeDied, BoxError, TimeoutError) as error:
@@ -166,7 +174,14 @@ class Injector:
         await self._end_and_start(fault, node, node.kill)
 
     async def _power(self, fault: Fault, node: SimulatedNode) -> None:
-        await self._end_and_start(fault, node, node.lose_power)
+        is_synced = node.options.get("wal_mode") == "fsync"
+        await self._end_and_start(fault, node, node.lose_power if is_synced else node.kill)
+
+    async def _crash(self, fault: Fault, node: SimulatedNode) -> None:
+        """A process that has nothing to do does not come to its last callback."""
+        node.crash_after(1 + int(fault.amount * _CALLBACKS))
+        await self._simulation.sleep(fault.seconds)
+        await self._start(node)
 
     async def _end_and_start(self, fault: Fault, node: SimulatedNode, end: Callable[[], object]) -> None:
         if not node.is_up:
@@ -196,6 +211,23 @@ class Injector:
     async def _isolate(self, fault: Fault, node: SimulatedNode) -> None:
         network = self._simulation.network
         await self._between(fault, lambda: network.isolate(node.name), lambda: network.rejoin(node.name))
+
+    async def _split(self, fault: Fault, node: SimulatedNode) -> None:
+        """The node and some of the others, by the bits of the amount, on one side."""
+        network, names = self._simulation.network, list(self._simulation.nodes)
+        bits = int(fault.amount * 2 ** len(names))
+        here = [name for number, name in enumerate(names) if name == node.name or bits >> number & 1]
+        ways = [way for one in here for other in names if other not in here for way in ((one, other), (other, one))]
+
+        def begin() -> None:
+            for way in ways:
+                network.cut(*way)
+
+        def end() -> None:
+            for way in ways:
+                network.mend(*way)
+
+        await self._between(fault, begin, end)
 
     async def _cut(self, fault: Fault, node: SimulatedNode) -> None:
         network = self._simulation.network
@@ -242,11 +274,53 @@ class Injector:
 
         await self._between(fault, begin, end)
 
-    async def _latency(self, fault: Fault, node: SimulatedNode) -> None:
-        def set_latency(most: float) -> None:
-            node.disk.latency = (most / 10, most)
+    async def _read(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._with_disk_fault(fault, node, READ_FAILS)
 
-        await self._between(fault, lambda: set_latency(fault.amount / 5), lambda: set_latency(0.0))
+    async def _stuck(self, fault: Fault, node: SimulatedNode) -> None:
+        """The process ends by itself, and is started when it is over."""
+
+        def begin() -> None:
+            node.disk.faults |= {SYNC_FAILS, TRUNCATE_FAILS}
+
+        def end() -> None:
+            node.disk.faults -= {SYNC_FAILS, TRUNCATE_FAILS}
+
+        await self._between(fault, begin, end)
+        await self._start(node)
+
+    async def _latency(self, fault: Fault, node: SimulatedNode) -> None:
+        def set_latency(latency: tuple[float, float]) -> None:
+            node.disk.latency = latency
+
+        slow = (fault.amount / 50, fault.amount / 5)
+        await self._between(fault, lambda: set_latency(slow), lambda: set_latency(LATENCY))
+
+    async def _flush(self, fault: Fault, node: SimulatedNode) -> None:
+        def set_delay(seconds: float) -> None:
+            node.disk.sync_delay = seconds
+
+        await self._between(fault, lambda: set_delay(fault.amount / 2), lambda: set_delay(0.0))
+
+    async def _rot(self, fault: Fault, node: SimulatedNode) -> None:
+        if not node.is_up or node.process.is_halted:
+            return
+        node.kill()
+        put_right = None
+        with suppress(BoxError):  # another fault may keep the disk from being read
+            put_right = node.disk.rot(fault.amount)
+        if put_right is None:
+            await self._start(node)
+            return
+        try:
+            await self._limited(node.start())
+            self.violations.append(f"{node.name}: started with a wrong byte in its log, at {fault}")
+        except BoxError as error:
+            self._simulation.note(node.name, "rotten", str(error))
+        finally:
+            node.kill()
+            put_right()
+        await self._start(node)
 
     # -- clocks and files
 
@@ -260,3 +334,13 @@ class Injector:
     async def _snapshot(self, fault: Fault, node: SimulatedNode) -> None:
         if node.is_running:
             await self._limited(node.run(node.instance.checkpoints.make()))
+
+    # -- people
+
+    async def _sources(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running and not node.process.is_halted:
+            await self._limited(self.administrator.configure_anew(node))
+
+    async def _promote(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running and node.instance.elections.mode == "manual":
+            await self.administrator.promote(node)

@@ -6,9 +6,16 @@ none are ready         time jumps to the next timer
 no timer either        Deadlock: nobody will ever go on
 ```
 
-Each simulated process runs its callbacks in a context that names it (`Process.run`). Callbacks of a halted process are
-kept until it goes on, as those of a stopped operating-system process; those of a dead one never run, so that a process
-may die at any `await`.
+Each simulated process runs its callbacks in a context that names it (`Process.run`). Its gate decides what becomes of
+them:
+
+```
+gate     callbacks of the process
+none     run
+halted   are kept until it goes on, as those of a stopped operating-system process
+counts   so many run, then it dies: at any `await`
+dead     never run
+```
 
 Threads do not exist here: what a node gives to `run_in_executor` runs on the loop after a time of `call_delay`, and
 its outcome is known after such a time again. A process may die in between.
@@ -17,12 +24,13 @@ its outcome is known after such a time again. A process may die in between.
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import count
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple
 
@@ -31,6 +39,10 @@ _Ts = TypeVarTuple("_Ts")
 
 _TURNS: Final = 256
 """Turns of the loop between two looks at the real clock."""
+_RESOLUTION: Final = 1e-9
+"""Seconds within which timers are due at one moment."""
+_CANCELLED: Final = 200
+"""Cancelled timers that may lie about."""
 
 EPOCH: Final = 1_600_000_000.0
 """Seconds since 1970 at which every simulation begins."""
@@ -51,6 +63,38 @@ class TooSlow(Exception):
     """The real time that a simulation may take is over. The text lists the tasks and where each of them stands."""
 
 
+class SimulatedCall(asyncio.TimerHandle):
+    """A callback that is due at a time, in the name of a process."""
+
+    __slots__ = ("process",)
+
+    _callback: Callable[..., object]
+    _args: tuple[Any, ...]
+    _context: Context
+    _scheduled: bool
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulatedLoop,
+        context: Context,
+        process: Process | None,
+    ) -> None:
+        """All that the base's does, without what debugging costs."""
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._scheduled = False
+        self.process = process
+
+
 class Process:
     """One simulated operating-system process: the callbacks that run in its context."""
 
@@ -58,12 +102,18 @@ class Process:
         self.name = name
         self.is_halted = False
         self.is_dead = False
+        self.has_run = False
+        """Some of its callbacks have run since somebody looked."""
         self._loop = loop
         self.tasks: dict[asyncio.Task[Any], None] = {}
         """Those that have not ended, in the order in which they began."""
         self.ended: asyncio.Future[None] = loop.create_future()
         """Has a result when the process is dead."""
-        self._held: deque[tuple[Callable[..., object], tuple[Any, ...], Context]] = deque()
+        self.gate: Callable[[SimulatedCall], bool] | None = None
+        """Asked for each callback whether it may run; see the module's table."""
+        self._held: deque[SimulatedCall] = deque()
+        self._left = 0
+        self._at_last: Callable[[], object] | None = None
         self._context = Context()
         self._context.run(_PROCESS.set, self)
 
@@ -78,22 +128,54 @@ class Process:
         """A context for a callback of the process."""
         return self._context.copy()
 
+    def _set_gate(self) -> None:
+        if self.is_dead:
+            self.gate = self._drop
+        elif self.is_halted:
+            self.gate = self._hold
+        else:
+            self.gate = None if self._at_last is None else self._count
+
+    def _drop(self, call: SimulatedCall) -> bool:
+        return False
+
+    def _hold(self, call: SimulatedCall) -> bool:
+        self._held.append(call)
+        return False
+
+    def _count(self, call: SimulatedCall) -> bool:
+        self._left -= 1
+        if self._left > 0:
+            return True
+        at_last, self._at_last = self._at_last, None
+        self._set_gate()
+        if at_last is not None:
+            at_last()
+        return self.gate is None
+
     def halt(self) -> None:
         """Stop as by SIGSTOP."""
         self.is_halted = True
+        self._set_gate()
 
     def go_on(self) -> None:
         """Run everything that has become due meanwhile."""
         self.is_halted = False
-        while self._held:
-            callback, arguments, context = self._held.popleft()
-            self._loop.call_soon(callback, *arguments, context=context)
+        self._set_gate()
+        self._loop.resume(self._held)
+        self._held.clear()
+
+    def after_callbacks(self, number: int, then: Callable[[], object]) -> None:
+        """Call `then` instead of the callback that comes after so many others."""
+        self._left, self._at_last = number, then
+        self._set_gate()
 
     def die(self) -> None:
         """End without a last word: no callback of the process runs any more."""
         if self.is_dead:
             return
         self.is_dead = True
+        self._set_gate()
         self._held.clear()
         self.bury()
         self.ended.set_result(None)
@@ -109,10 +191,6 @@ class Process:
             with suppress(BaseException):
                 self.run(coroutine.close)
 
-    def hold(self, callback: Callable[..., object], arguments: tuple[Any, ...], context: Context) -> None:
-        """Keep a callback that has become due for `go_on`."""
-        self._held.append((callback, arguments, context))
-
 
 _NOBODY: Final = Context()
 
@@ -124,30 +202,17 @@ def current_process() -> Process | None:
     return _PROCESS.get()
 
 
-class _NoSelector(selectors.SelectSelector):
-    """Waits by moving the clock."""
-
-    loop: SimulatedLoop
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        self.loop.check_deadline()
-        if timeout is None:
-            self.loop.report_deadlock()
-            return []
-        if timeout > 0:
-            self.loop.advance(timeout)
-        return []
-
-
-class SimulatedLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(asyncio.BaseEventLoop):
     """See the module's text. `call_delay` gives the seconds that a call in another thread takes."""
 
     def __init__(self, call_delay: Callable[[], float] = lambda: 0.0) -> None:
-        selector = _NoSelector()
+        super().__init__()
         self._simulated_time = 0.0
         self._turns = 0
         self.wall_deadline: float | None = None
         """The time of the real monotonic clock at which the simulation has taken too long."""
+        self.on_turn: Callable[[], None] | None = None
+        """Called before every turn of the loop: whatever it sees is the state between two callbacks."""
         self._call_delay = call_delay
         self._deadlock: Deadlock | None = None
         self._owners: dict[asyncio.Task[Any], Process | None] = {}
@@ -156,9 +221,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self._last_told: dict[Process | None, float] = {}
         self.blocking: Blocking | None = None
         """The disk of the thread that runs now: what the thread tells comes when the disk is ready."""
-        super().__init__(selector)
-        selector.loop = self
-        self._clock_resolution = 1e-9
+        self._due: deque[SimulatedCall] = deque()
+        self._timers: list[tuple[float, int, SimulatedCall]] = []
+        self._numbers = count()
+        self._cancelled_timers = 0
 
     # -- time
 
@@ -166,21 +232,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """Simulated seconds since the beginning."""
         return self._simulated_time
 
-    def check_deadline(self) -> None:
-        """TooSlow if `wall_deadline` is over. Looked at now and then."""
-        self._turns += 1
-        if self.wall_deadline is not None and not self._turns % _TURNS and monotonic() > self.wall_deadline:
+    def _check_deadline(self) -> None:
+        """TooSlow if `wall_deadline` is over."""
+        if self.wall_deadline is not None and monotonic() > self.wall_deadline:
             self.wall_deadline = None
             raise TooSlow(self.describe_tasks("the real time for this run is over, and these wait:"))
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self._simulated_time += seconds
-
-    def report_deadlock(self) -> None:
-        """Nothing will happen any more: end `run_until_complete` with an error."""
-        self._deadlock = Deadlock(self.describe_tasks())
-        self.stop()
 
     def run_until_complete(self, future: Any) -> Any:
         """As asyncio's; raises Deadlock if nothing is left to do before the end."""
@@ -193,12 +249,10 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             raise
 
     def describe_tasks(self, title: str = "nothing is left to do, and these wait:") -> str:
-        """Each task with its process and the place where it waits."""
+        """Each task with its process, the calls that it is in, and the place where it waits."""
         lines = [title]
         for task, process in self._owners.items():
-            stack = task.get_stack(limit=1)
-            place = f"{stack[-1].f_code.co_filename}:{stack[-1].f_lineno}" if stack else "nowhere"
-            lines.append(f"  {process.name if process else '-'}: {task.get_name()} at {place}")
+            lines.append(f"  {process.name if process else '-'}: {task.get_name()}: {_standing(task)}")
         return "\n".join(lines)
 
     def bury(self, task: asyncio.Task[Any]) -> None:
@@ -214,6 +268,58 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self.bury(task)
             with suppress(BaseException):
                 coroutine.close()
+
+    # -- turns
+
+    def _run_once(self) -> None:
+        """One turn: everything that is due now, and not what comes of it."""
+        due, timers = self._due, self._timers
+        self._turns += 1
+        if not self._turns % _TURNS:
+            self._check_deadline()
+        if not due:
+            self._pass_time()
+        limit = self._simulated_time + _RESOLUTION
+        while timers and timers[0][0] < limit:
+            call = heappop(timers)[2]
+            call._scheduled = False
+            due.append(call)
+        if self.on_turn is not None:
+            self.on_turn()
+        for _ in range(len(due)):
+            call = due.popleft()
+            if call._cancelled:
+                continue
+            process = call.process
+            if process is not None:
+                if process.gate is not None and not process.gate(call):
+                    continue
+                process.has_run = True
+            try:
+                call._context.run(call._callback, *call._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self._report(call, error)
+
+    def _pass_time(self) -> None:
+        """Time jumps to the next timer. Without one nothing will happen any more: `run_until_complete` raises."""
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heappop(timers)
+        if timers:
+            self._simulated_time = max(self._simulated_time, timers[0][0])
+        elif not self._stopping:  # type: ignore[attr-defined]
+            self._deadlock = Deadlock(self.describe_tasks())
+            self.stop()
+
+    def _report(self, call: SimulatedCall, error: BaseException) -> None:
+        context = {"message": f"Exception in callback {call!r}", "exception": error, "handle": call}
+        call._context.run(self.call_exception_handler, context)
+
+    def resume(self, calls: deque[SimulatedCall]) -> None:
+        """Callbacks that were kept are due now."""
+        self._due += calls
 
     # -- callbacks
 
@@ -235,18 +341,36 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        context = copy_context() if context is None else context
-        if context.get(_PROCESS) is None:
-            return super().call_soon(callback, *args, context=context)
-        return super().call_soon(_run, callback, args, context, context=context)
+        if context is None:
+            context = copy_context()
+        call = SimulatedCall(self._simulated_time, callback, args, self, context, context.get(_PROCESS))
+        self._due.append(call)
+        return call
 
     def call_at(
         self, when: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        context = copy_context() if context is None else context
-        if context.get(_PROCESS) is None:
-            return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, _run, callback, args, context, context=context)
+        if context is None:
+            context = copy_context()
+        call = SimulatedCall(when, callback, args, self, context, context.get(_PROCESS))
+        call._scheduled = True
+        heappush(self._timers, (when, next(self._numbers), call))
+        return call
+
+    def call_later(
+        self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._simulated_time + delay, callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: SimulatedCall) -> None:
+        if not handle._scheduled:
+            return
+        self._cancelled_timers += 1
+        if self._cancelled_timers > _CANCELLED and self._cancelled_timers > len(self._timers) // 2:
+            # In place: a turn may be looking at the list.
+            self._timers[:] = [timer for timer in self._timers if not timer[2]._cancelled and timer[2] is not handle]
+            heapify(self._timers)
+            self._cancelled_timers = 0
 
     def call_soon_threadsafe(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
@@ -256,7 +380,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         at = self._simulated_time if self.blocking is None else self.blocking.time()
         if at == self._simulated_time and at > self._last_told.get(process, -1.0):
             return self.call_soon(callback, *args, context=context)
-        at = self._last_told[process] = max(at, self._last_told.get(process, 0.0) + 1e-9)
+        at = self._last_told[process] = max(at, self._last_told.get(process, 0.0) + _RESOLUTION)
         return self.call_at(at, callback, *args, context=context)
 
     def run_in_executor(  # type: ignore[override]
@@ -285,10 +409,12 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         """There is no other thread that could wake the loop."""
 
 
-def _run(callback: Callable[..., object], arguments: tuple[Any, ...], context: Context) -> None:
-    process = _PROCESS.get()
-    assert process is not None
-    if process.is_halted:
-        process.hold(callback, arguments, context)
-    elif not process.is_dead:
-        callback(*arguments)
+def _standing(task: asyncio.Task[Any]) -> str:
+    """The coroutines that wait for each other, the innermost last, and the file and line of that one."""
+    names, place = [], "nowhere"
+    waiting: Any = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        names.append(frame.f_code.co_qualname)
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        waiting = waiting.cr_await
+    return f"{' > '.join(names)} at {place}"

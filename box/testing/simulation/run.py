@@ -14,20 +14,28 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Self
 
 from box.errors import BoxError
-from box.testing.simulation.checks import Watch, come_to_rest, compare, uncaught
+from box.replication.elections import ElectionMode
+from box.testing.simulation.checks import Watch, come_to_rest, compare, is_at_rest, uncaught
 from box.testing.simulation.faults import KINDS, Fault, Injector, plan
 from box.testing.simulation.loop import Deadlock, TooSlow
-from box.testing.simulation.simulated_node import NodeDied
+from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.trace import Trace
+from box.testing.simulation.workload import Workload
 from box.testing.simulation.workloads import WORKLOADS
 
-_VERSION: Final = 1
+_VERSION: Final = 2
+_HUGE_TIMEOUT: Final = 1e6
+"""`replication_synchro_timeout` with elections. A leader that rolls back by itself, while others elect a new one that
+confirms, differs from them for ever: in this version the timeout must be longer than any partition."""
+_FIRST_LEADER: Final = 60.0
+"""Seconds in which a healthy cluster has elected one."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Everything that a run follows from. `kinds` of faults are planned from the seed, unless `faults` are given."""
+    """Everything that a run follows from. `kinds` of faults are planned from the seed unless `faults` are given, and so
+    are the options of `box.cfg` that may be one way or the other, unless `options` are."""
 
     seed: int
     nodes: int = 3
@@ -35,16 +43,32 @@ class Scenario:
     seconds: float = 60.0
     kinds: tuple[str, ...] = KINDS
     faults: tuple[Fault, ...] | None = None
+    elections: str = "off"
+    """`election_mode` of all nodes."""
     options: dict[str, Any] = field(default_factory=dict)
-    """More options of `box.cfg` for every node."""
+    """Options of `box.cfg` for every node, beside those that the seed chooses."""
 
     def planned(self) -> Self:
-        """The same with its faults written out."""
+        """The same with its faults and options written out."""
         if self.faults is not None:
             return self
         names = [f"node{number + 1}" for number in range(self.nodes)]
-        random = Simulation.random_of(self.seed, "faults")
-        return replace(self, faults=tuple(plan(random, names, self.kinds, self.seconds)))
+        faults = tuple(plan(Simulation.random_of(self.seed, "faults"), names, self.kinds, self.seconds))
+        return replace(self, faults=faults, options=self._chosen_options() | self.options)
+
+    def _chosen_options(self) -> dict[str, Any]:
+        random = Simulation.random_of(self.seed, "options")
+        return {
+            "wal_mode": "fsync" if random.random() < 0.7 else "write",
+            "wal_max_size": random.choice((2_000, 50_000)),
+            "checkpoint_count": random.choice((1, 1000)),
+            "memtx_use_mvcc_engine": random.random() < 0.3,
+        }
+
+    @property
+    def quorum(self) -> int:
+        """The majority."""
+        return self.nodes // 2 + 1
 
     def to_json(self) -> str:
         """The text of a file for `from_json`."""
@@ -59,13 +83,19 @@ class Scenario:
                 raise ValueError("the version is another one")
             faults = tuple(Fault(*fault) for fault in values.pop("faults"))
             scenario = cls(faults=faults, **values | {"kinds": tuple(values["kinds"])})
+            scenario.check()
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ValueError(f"not a scenario: {error}") from None
-        known = {f"node{number + 1}" for number in range(scenario.nodes)}
-        strangers = [fault for fault in faults if fault.kind not in KINDS or not {fault.node, fault.other} <= known]
-        if scenario.workload not in WORKLOADS or strangers:
-            raise ValueError(f"not a scenario: {scenario.workload}, {strangers}")
         return scenario
+
+    def check(self) -> None:
+        """ValueError for what cannot be played."""
+        known = {f"node{number + 1}" for number in range(self.nodes)}
+        strangers = [one for one in self.faults or () if one.kind not in KINDS or not {one.node, one.other} <= known]
+        if self.workload not in WORKLOADS or strangers:
+            raise ValueError(f"{self.workload}, {strangers}")
+        if ElectionMode(self.elections) is not ElectionMode.OFF and not WORKLOADS[self.workload].may_elect:
+            raise ValueError(f"the workload {self.workload} writes to every node, which elections forbid")
 
 
 @dataclass
@@ -88,8 +118,9 @@ class Outcome:
         verdict = "failed" if self.violations else "ok"
         calls = ", ".join(f"{count} {ending}" for ending, count in self.calls.items())
         speed = self.simulated / self.wall if self.wall else 0.0
+        elections = "" if scenario.elections == "off" else f", elections {scenario.elections}"
         return (
-            f"seed {scenario.seed} {scenario.workload} {scenario.nodes} nodes: {verdict}; "
+            f"seed {scenario.seed} {scenario.workload} {scenario.nodes} nodes{elections}: {verdict}; "
             f"{len(scenario.faults or ())} faults, {calls}; {self.simulated:.0f} simulated s, {speed:.0f} a second; "
             f"trace {self.digest}"
         )
@@ -101,11 +132,10 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
     start = time.monotonic()
     with Simulation(scenario.seed, keeps_messages=keeps_messages) as simulation:
         simulation.loop.wall_deadline = None if deadline is None else start + deadline
-        workload_class = WORKLOADS[scenario.workload]
         violations: list[str] = []
         history: list[Any] = []
         try:
-            simulation.run(_scenario(simulation, scenario, workload_class, violations, history))
+            simulation.run(_scenario(simulation, scenario, WORKLOADS[scenario.workload], violations, history))
         except (Deadlock, TooSlow) as error:
             violations.append(str(error))
         except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
@@ -119,45 +149,72 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
         return Outcome(scenario, violations, simulation.trace.digest, simulated, wall, endings, simulation.trace, logs)
 
 
-async def _scenario(
-    simulation: Simulation, scenario: Scenario, workload_class: Any, violations: list[str], history: list[Any]
-) -> None:
+async def _start(simulation: Simulation, scenario: Scenario, workload_class: type[Workload]) -> Workload:
+    """A cluster that is ready for its clients."""
+    has_elections = scenario.elections != "off"
     options: dict[str, Any] = {
-        "replication_synchro_quorum": scenario.nodes // 2 + 1,
-        "replication_synchro_timeout": 2,
-        "wal_mode": "fsync",
-        "wal_max_size": 5_000,
-        "checkpoint_count": 1000,
+        "replication_synchro_quorum": scenario.quorum,
+        "replication_synchro_timeout": _HUGE_TIMEOUT if has_elections else 2,
+        "election_timeout": 1,
         "log_level": 4,
     }
-    nodes = await simulation.start_cluster(scenario.nodes, **(options | scenario.options))
-    workload = workload_class(simulation, nodes)
-    workload.history.operations = history
+    options |= scenario.options | workload_class.options
+    nodes = await simulation.start_cluster(scenario.nodes, **options)
+    workload = workload_class(simulation, nodes, has_elections=has_elections)
     await workload.prepare()
-    watch = Watch(simulation)
-    watching = simulation.loop.create_task(_watch(watch, workload, violations))
+    return workload
+
+
+async def _elect(simulation: Simulation, scenario: Scenario, injector: Injector) -> None:
+    nodes = list(simulation.nodes.values())
+    # What is asynchronous may be lost with its leader, and the spaces are.
+    await simulation.until(lambda: is_at_rest(nodes), _FIRST_LEADER, "equal spaces")
+    for node in nodes:
+        await node.configure(election_mode=scenario.elections)
+    if scenario.elections == "manual":
+        await injector.administrator.promote(nodes[0])
+    await simulation.until(lambda: any(map(_takes_changes, nodes)), _FIRST_LEADER, "the first leader")
+
+
+def _takes_changes(node: SimulatedNode) -> bool:
+    return node.is_running and not node.instance.mode.is_read_only
+
+
+async def _scenario(
+    simulation: Simulation,
+    scenario: Scenario,
+    workload_class: type[Workload],
+    violations: list[str],
+    history: list[Any],
+) -> None:
+    workload = await _start(simulation, scenario, workload_class)
+    workload.history.operations = history
+    has_elections = scenario.elections != "off"
+    watch = Watch(simulation, workload, scenario.quorum, has_elections=has_elections)
     injector = Injector(simulation)
+    tasks = [simulation.loop.create_task(watch.run())]
+    if has_elections:
+        await _elect(simulation, scenario, injector)
+    tasks.append(simulation.loop.create_task(injector.administrator.run()))
     workload.stop_at = simulation.loop.time() + scenario.seconds
     clients = workload.start()
-    await injector.run(scenario.faults or ())
-    await asyncio.gather(*clients)
-    await injector.finish()
-    violations += await come_to_rest(simulation)
-    watching.cancel()
-    with suppress(asyncio.CancelledError):
-        await watching
-    violations += watch.violations
+    try:
+        await injector.run(scenario.faults or ())
+        await asyncio.gather(*clients)
+        await injector.finish()
+        if workload.needs_rest:
+            violations += await come_to_rest(simulation, injector.administrator, has_elections=has_elections)
+    finally:
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        watch.look_once_more()
+        violations += [*watch.violations, *injector.administrator.violations, *injector.violations]
     if not violations:
         violations += workload.verdict()
-        violations += compare(simulation)
-
-
-async def _watch(watch: Watch, workload: Any, violations: list[str]) -> None:
-    while True:
-        watch.look()
-        found = list(workload.watch())
-        violations += [text for text in found if text not in violations]
-        await asyncio.sleep(0.1)
+        if workload.needs_rest:
+            violations += compare(list(simulation.nodes.values()))
 
 
 def shorten(

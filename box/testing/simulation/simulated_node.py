@@ -3,6 +3,7 @@
 ```
 start, stop        as an administrator does
 kill               SIGKILL: the operating system keeps what was written
+crash_after        the same after so many callbacks more: at any `await`
 lose_power         besides, what was not synced may be gone
 halt, go_on        SIGSTOP and SIGCONT
 clock              jumps and drifts
@@ -14,13 +15,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context as ContextVariables
+from inspect import isawaitable
 from random import Random
 from typing import Any, Protocol, TypeVar
 
 from box.data.codec import pack, unpack
 from box.embed import LuaInstance, Node
 from box.instance.node import Instance
-from box.log.sinks import Sink
+from box.log import Level
 from box.session import Context
 from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import EPOCH, Process, SimulatedLoop
@@ -34,6 +37,7 @@ _T = TypeVar("_T")
 PORT = 3301
 """All nodes listen on this port, each of its own host."""
 _KEPT_LINES = 300
+_NOBODY = ContextVariables()
 
 
 class NodeDied(Exception):
@@ -75,26 +79,21 @@ class WallClock:
         self.drift = drift
 
 
-class LogLines(Sink):
+class LogLines:
     """Keeps the last lines of a node's log."""
 
     def __init__(self) -> None:
-        super().__init__()
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.alarms: list[str] = []
         """Lines that no fault explains."""
         self.is_deaf = False
 
-    def send(self, *lines: bytes) -> int:
-        for line in () if self.is_deaf else lines:
-            text = line.decode("utf-8", "replace").rstrip()
+    def take(self, level: Level, text: str) -> None:
+        """One more line."""
+        if not self.is_deaf:
             self.lines.append(text)
             if "unexpected error" in text:
                 self.alarms.append(text)
-        return len(lines)
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
 
 class _ApplicationNode(Node):
@@ -150,6 +149,16 @@ class SimulatedNode:
         return self._instance
 
     @property
+    def instance_id(self) -> int:
+        """The id in the replica set. NodeDied if there is no process."""
+        return self.instance.state.instance_id
+
+    @property
+    def leader_id(self) -> int:
+        """The node that this one takes for the leader, 0 if it knows of none. NodeDied if there is no process."""
+        return self.instance.elections.raft.leader_id
+
+    @property
     def application(self) -> Node:
         """The node as programs see it (`box.Node`): `space`, `eval`, `call`. For nodes with Lua."""
         if self._application is None or not self.is_up:
@@ -187,8 +196,8 @@ class SimulatedNode:
             network=simulation.network.host(self.name, self.process),
             threads=SimulatedThreads(loop, self.disk, Random(random.random())),
         )
-        instance.log.send_to(self.log)
-        instance.on_panic.append(lambda: simulation.note(self.name, "panic"))
+        instance.log.forward = self.log.take
+        instance.on_panic.append(self._panic)
         if not self.has_lua:
             await instance.configure(self.options)
             return
@@ -229,6 +238,26 @@ class SimulatedNode:
         if self.is_up:
             self._simulation.note(self.name, "kill")
             self._end(self.process)
+
+    def _panic(self) -> None:
+        """The process ends as soon as the callback is over that has found that it must."""
+        process = self.process
+        self._simulation.note(self.name, "panic")
+
+        def end() -> None:
+            if self.process is process:
+                self.kill()
+
+        self._loop.call_soon(end, context=_NOBODY)
+
+    def crash_after(self, callbacks: int) -> None:
+        """End at once when the process has run so many callbacks more."""
+        if self.is_up:
+            self.process.after_callbacks(callbacks, self._crash)
+
+    def _crash(self) -> None:
+        self._simulation.note(self.name, "crash")
+        self._end(self.process)
 
     def lose_power(self) -> None:
         """End at once, and lose what was not synced."""
@@ -276,23 +305,11 @@ class SimulatedNode:
             raise NodeDied(self.name)
         return task.result()  # type: ignore[no-any-return]
 
-    async def transaction(self, body: Callable[[Changes], _T]) -> _T:
-        """Call `body` with what it may do, as one transaction, and wait for its commit. Raises what the commit does."""
-        return await self.run(self._transact(body))
+    async def transaction(self, body: Callable[[Changes], Any]) -> Any:
+        """Call `body` with what it may do, as one transaction, and wait for its commit. Raises what the commit does.
 
-    async def _transact(self, body: Callable[[Changes], _T]) -> _T:
-        instance = self.instance
-        ctx = instance.new_context()
-        instance.txns.begin(ctx)
-        try:
-            result = body(Changes(instance, ctx))
-        except BaseException:
-            instance.txns.rollback(ctx)
-            raise
-        outcome = instance.txns.commit(ctx)
-        if isinstance(outcome, Pending):
-            await outcome.wait()
-        return result
+        With `memtx_use_mvcc_engine` it may be a coroutine function, which waits in the middle."""
+        return await self.run(transact(self.instance, body))
 
     async def configure(self, **options: Any) -> None:
         """`box.cfg{...}` of a running node."""
@@ -308,6 +325,23 @@ class SimulatedNode:
         """Whether a space has a tuple with a key at this moment."""
         instance = self.instance
         return space in instance.schema.spaces and Changes(instance, instance.new_context()).get(space, key) is not None
+
+
+async def transact(instance: Instance, body: Callable[[Changes], Any]) -> Any:
+    """The same as `SimulatedNode.transaction` with any instance, in its own loop."""
+    ctx = instance.new_context()
+    instance.txns.begin(ctx)
+    try:
+        result = body(Changes(instance, ctx))
+        if isawaitable(result):
+            result = await result
+    except BaseException:
+        instance.txns.rollback(ctx)
+        raise
+    outcome = instance.txns.commit(ctx)
+    if isinstance(outcome, Pending):
+        await outcome.wait()
+    return result
 
 
 class Changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Event(NamedTuple):
@@ -36,6 +36,8 @@ class Trace:
         self.messages: list[Message] = []
         self.keeps_messages = keeps_messages
         self._hash = sha256()
+        self._final = ""
+        """The digest of a trace that was made in another process."""
 
     def add(self, time: float, process: str, kind: str, text: str = "") -> None:
         """Note an event."""
@@ -52,4 +54,8 @@ class Trace:
     @property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that tell one run from another."""
-        return self._hash.hexdigest()[:16]
+        return self._final or self._hash.hexdigest()[:16]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: it learns the digest, and goes on with none."""
+        return self.__dict__ | {"_hash": None, "_final": self.digest}

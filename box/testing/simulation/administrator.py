@@ -1,0 +1,112 @@
+"""The administrator of a simulated cluster: does what people do, and tells of what nobody should have to.
+
+```
+a node has been down for long                           is started
+an applier has stopped because a row could not be       its sources are configured anew
+written, and the disk has failed
+an applier has stopped for any other reason             a violation; it is helped all the same
+nobody leads for a while, elections are manual          some node is promoted
+```
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from box.errors import BoxError, ErrorCode
+from box.replication.applier import Applier
+from box.replication.raft import Role
+from box.replication.state import ApplierState
+from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
+from box.testing.simulation.simulation import Simulation
+
+_ROUND: Final = 0.5
+"""Seconds between two rounds."""
+_DOWN: Final = 5.0
+"""Seconds that a node may be down: longer than a fault keeps it there."""
+_LEADERLESS: Final = 2.0
+_PATIENCE: Final = 30.0
+_PROMOTION: Final = 5.0
+"""Seconds for a manual election: who cannot win stands for ever."""
+
+
+def is_explained(node: SimulatedNode, applier: Applier) -> bool:
+    """Whether an applier has a reason to have stopped."""
+    error = applier.error
+    return error is not None and error.code == ErrorCode.WAL_IO and node.disk.failures > 0
+
+
+class Administrator:
+    """See the module's text."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.violations: dict[str, None] = {}
+        self._simulation = simulation
+        self._random: Random = simulation.random("administrator")
+        self._down_since: dict[str, float] = {}
+        self._leaderless_since = 0.0
+
+    async def run(self) -> None:
+        """Make rounds until cancelled."""
+        while True:
+            await self._simulation.sleep(_ROUND)
+            await self.look_after()
+
+    async def look_after(self) -> None:
+        """One round."""
+        for node in list(self._simulation.nodes.values()):
+            await self.help(node, only_after=_DOWN)
+        await self._see_to_a_leader()
+
+    async def help(self, node: SimulatedNode, *, only_after: float = 0.0) -> None:
+        """Help one node. Errors are the node's own."""
+        now = self._simulation.loop.time()
+        try:
+            if not node.is_up:
+                if now - self._down_since.setdefault(node.name, now) >= only_after:
+                    await self._simulation.within(_PATIENCE, node.start())
+                return
+            self._down_since.pop(node.name, None)
+            if node.is_running and not node.process.is_halted and self._sees_stopped(node):
+                await self._simulation.within(_PATIENCE, self.configure_anew(node))
+        except (BoxError, NodeDied, TimeoutError) as error:
+            self._simulation.note(node.name, "error", f"of help: {error}")
+
+    def _sees_stopped(self, node: SimulatedNode) -> bool:
+        stopped = [a for a in node.instance.replication.replicaset.appliers if a.state is ApplierState.STOPPED]
+        for applier in stopped:
+            if not is_explained(node, applier):
+                error = applier.error
+                reason = "without an error" if error is None else f"{error.type} {error.message}"
+                self.violations[f"{node.name}: {applier!r}: {reason}"] = None
+        return bool(stopped)
+
+    async def configure_anew(self, node: SimulatedNode) -> None:
+        """Leave all sources, and follow them again. Raises what `box.cfg` does."""
+        sources = node.options["replication"]
+        self._simulation.note(node.name, "help", "replication is configured anew")
+        try:
+            await node.configure(replication=[])
+        finally:
+            node.options["replication"] = sources
+        await node.configure(replication=sources)
+
+    # -- manual elections
+
+    async def _see_to_a_leader(self) -> None:
+        running = [node for node in self._simulation.nodes.values() if node.is_running and not node.process.is_halted]
+        manual = [node for node in running if node.instance.elections.mode == "manual"]
+        if not manual or any(node.instance.elections.raft.role is Role.LEADER for node in running):
+            self._leaderless_since = self._simulation.loop.time()
+        elif self._simulation.loop.time() - self._leaderless_since > _LEADERLESS:
+            self._leaderless_since = self._simulation.loop.time()
+            await self.promote(self._random.choice(manual))
+
+    async def promote(self, node: SimulatedNode) -> None:
+        """`box.ctl.promote`."""
+        self._simulation.note(node.name, "promote")
+        try:
+            await self._simulation.within(_PROMOTION, node.run(node.instance.elections.promote()))
+        except (BoxError, NodeDied, TimeoutError) as error:
+            self._simulation.note(node.name, "error", f"of promote: {error}")
