@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from test.teeth import MUTATIONS, ROOT, Mutation
+from test.mutations import MUTATIONS, Mutation
+from test.teeth import ROOT
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)

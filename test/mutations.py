@@ -1,0 +1,456 @@
+"""The mutations of `make teeth`: changes of the product that break a promise, by name.
+
+Each is a text of a file that occurs once, what stands there instead, and the runs that are to notice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+
+class Mutation(NamedTuple):
+    """See the module's text. `faults` are kinds and groups as `lunabox-sim --faults` takes them."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    workload: str
+    faults: str
+    nodes: int = 3
+    elections: str = "off"
+    seconds: int = 8
+
+    def apply(self, root: Path) -> None:
+        """Change the file below `root`. ValueError if the text is not there once."""
+        path = root / self.path
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: {self.path} has its text {text.count(self.old)} times")
+        path.write_text(text.replace(self.old, self.new))
+
+
+JOURNAL: Final = (
+    Mutation(
+        "an answer before the write",
+        "box/journal/journal.py",
+        "        pending.append(entry)\n",
+        "        pending.append(entry)\n"
+        "        told, entry.on_complete = entry.on_complete, lambda entry: None\n"
+        "        self._loop.call_soon(told, entry)\n",
+        "async",
+        "process,write",
+        1,
+    ),
+    Mutation(
+        "a batch without its sync",
+        "box/journal/wal.py",
+        "            if self._fsync:\n                self._file.sync()\n",
+        "",
+        "async",
+        "power",
+    ),
+    Mutation(
+        "a new file whose meta is not synced",
+        "box/journal/wal.py",
+        "            if self._fsync:  # or a power failure leaves the name with half of the meta, "
+        "and nothing starts from there\n                file.sync()\n",
+        "",
+        "async",
+        "power,latency",
+    ),
+    Mutation(
+        "a new file without the sync of its directory",
+        "box/journal/wal.py",
+        "                self._storage.sync_directory(self.directory.path)\n",
+        "                pass\n",
+        "async",
+        "power",
+    ),
+    Mutation(
+        "a failed write that stays in the file",
+        "box/journal/wal.py",
+        "            path = self._file.path\n            self._cut_back()\n",
+        "            path = self._file.path\n",
+        "async",
+        "sync,kill",
+    ),
+    Mutation(
+        "an answer for a write that failed",
+        "box/journal/journal.py",
+        "            entry.error = self._refusal()\n",
+        "            pass\n",
+        "async",
+        "write,sync,kill",
+    ),
+    Mutation(
+        "undoing the oldest first",
+        "box/journal/journal.py",
+        "rollback = self._rollback[::-1]",
+        "rollback = self._rollback[:]",
+        "bank",
+        "write,sync,latency",
+    ),
+    Mutation(
+        "writing on during a rollback",
+        "box/journal/journal.py",
+        "        if self._in_rollback:\n            return batch\n",
+        "",
+        "bank",
+        "write,sync,latency",
+    ),
+    Mutation(
+        "lsns of a failed write are not taken again",
+        "box/journal/wal.py",
+        "            clock = self.vclock.copy()\n            blocks",
+        "            clock = self.vclock\n            blocks",
+        "async",
+        "write,sync,kill",
+    ),
+    Mutation(
+        "recovery that takes half a transaction",
+        "box/journal/recovery.py",
+        "        if row.is_commit:\n            yield transaction\n            transaction = []\n",
+        "        yield transaction\n        transaction = []\n",
+        "bank",
+        "kill,restart",
+    ),
+    Mutation(
+        "recovery that stops at the last file but one",
+        "box/journal/reader.py",
+        "        following = self._directory.after(self._file)\n        if following is None:\n",
+        "        following = self._directory.after(self._file)\n"
+        "        if following is self._directory.files[-1]:\n            return None\n        if following is None:\n",
+        "async",
+        "kill,restart",
+    ),
+    Mutation(
+        "a snapshot that does not wait for confirmation",
+        "box/instance/checkpoint.py",
+        "        await self._synchro.wait_confirm()\n",
+        "",
+        "set",
+        "isolate,snapshot,kill,slow",
+        seconds=20,
+    ),
+    Mutation(
+        "garbage collection without consumers",
+        "box/journal/gc.py",
+        "            needed.merge_min(consumer.vclock)\n",
+        "            pass\n",
+        "async",
+        "isolate,snapshot,halt",
+        seconds=20,
+    ),
+)
+
+TRANSACTIONS: Final = (
+    Mutation(
+        "a quorum that is one too small",
+        "box/txn/limbo.py",
+        "limit = acknowledged[self.quorum - 1]",
+        "limit = acknowledged[self.quorum - 2]",
+        "set",
+        "isolate,slow",
+    ),
+    Mutation(
+        "a confirmation of one transaction too many",
+        "box/txn/limbo.py",
+        "if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):",
+        "if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn + 1):",
+        "set",
+        "isolate,slow,halt",
+    ),
+    Mutation(
+        "a rollback that leaves the last transaction",
+        "box/txn/limbo.py",
+        "                if entry.lsn < lsn:\n                    break\n                oldest = entry\n",
+        "                if entry.lsn <= lsn:\n                    break\n                oldest = entry\n",
+        "set",
+        "isolate,halt",
+    ),
+    Mutation(
+        "a confirmation that counts before it is written",
+        "box/txn/synchro.py",
+        "        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)\n",
+        "        self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)\n"
+        "        self._settle(self.limbo.process(request))\n",
+        "set",
+        "kill,latency,isolate,write",
+        seconds=20,
+    ),
+    Mutation(
+        "no latch between transactions and decisions",
+        "box/txn/synchro.py",
+        "        return self.latch.try_read()\n",
+        "        self.latch._readers += 1\n        return True\n",
+        "register",
+        "process,network",
+        elections="candidate",
+        seconds=30,
+    ),
+    Mutation(
+        "a lost undo",
+        "box/txn/lifecycle.py",
+        "        for statement in sorted(statements, key=_when_applied, reverse=True):\n",
+        "        for statement in sorted(statements, key=_when_applied, reverse=True)[1:]:\n",
+        "bank",
+        "isolate,write,halt",
+    ),
+    Mutation(
+        "a transaction that is undone in the wrong order",
+        "box/txn/lifecycle.py",
+        "        for statement in sorted(statements, key=_when_applied, reverse=True):\n",
+        "        for statement in sorted(statements, key=_when_applied):\n",
+        "bank",
+        "isolate,write,halt",
+    ),
+    Mutation(
+        "a conflict that is passed over",
+        "box/txn/lifecycle.py",
+        "txn.state is TxnState.CONFLICTED or (txn.state",
+        "(txn.state",
+        "transactions",
+        "none",
+    ),
+    Mutation(
+        "a read view that writes",
+        "box/txn/lifecycle.py",
+        " or (txn.state is TxnState.IN_READ_VIEW and txn.statements):",
+        ":",
+        "transactions",
+        "none",
+    ),
+    Mutation(
+        "phantoms",
+        "box/txn/read_set.py",
+        "        return any(place.index is index and place.covers(key) for place in self.ranges)\n",
+        "        return False\n",
+        "transactions",
+        "none",
+    ),
+    Mutation(
+        "reads that are not remembered",
+        "box/txn/read_set.py",
+        "        return value in self.tuples.get(space_id, ())\n",
+        "        return False\n",
+        "transactions",
+        "none",
+    ),
+    Mutation(
+        "a read view that sees its writer",
+        "box/txn/versions.py",
+        "(write.psn and (not txn.read_view or write.psn < txn.read_view))",
+        "(write.psn and (not txn.read_view or write.psn <= txn.read_view))",
+        "transactions",
+        "none",
+        seconds=30,
+    ),
+    Mutation(
+        "a rollback of what others have read",
+        "box/txn/mvcc.py",
+        "                self._break_readers(txn, slot, write.value, slot.prepared)\n                self._break_views",
+        "                self._break_views",
+        "transactions",
+        "write,sync,isolate,latency",
+        seconds=30,
+    ),
+)
+
+REPLICATION: Final = (
+    Mutation(
+        "a confirmation that the replica does not act on",
+        "box/replication/row_sink.py",
+        "                await self._synchro.apply(row, is_next)\n",
+        "                pass\n",
+        "set",
+        "none",
+    ),
+    Mutation(
+        "rows that are applied twice",
+        "box/replication/row_sink.py",
+        "        if self._has(rows[-1]):\n            return []\n",
+        "",
+        "async",
+        "network",
+    ),
+    Mutation(
+        "an applied row that is not remembered",
+        "box/replication/row_sink.py",
+        "        self._txns.commit_open(ctx, txn, waits=False)\n        self._advance(rows[-1])\n",
+        "        self._txns.commit_open(ctx, txn, waits=False)\n",
+        "async",
+        "network,latency",
+    ),
+    Mutation(
+        "an acknowledgement of what is not written",
+        "box/replication/subscription.py",
+        "[messages.vclock_row(self._host.instance.vclock)]",
+        "[messages.vclock_row(self._host.sink.applied)]",
+        "set",
+        "latency,kill,write,flush",
+    ),
+    Mutation(
+        "a gap between files and tail",
+        "box/journal/follow.py",
+        "            reader.close()\n            self._reader = None\n            if not self.vclock",
+        "            reader.close()\n            self._reader, self._next = None, self._tail.end\n"
+        "            if not self.vclock",
+        "async",
+        "reset,restart,latency",
+    ),
+    Mutation(
+        "a relay that forgets where it stood",
+        "box/replication/relay.py",
+        "            vclock = self.vclock.copy()\n",
+        "            vclock = self.host.instance.vclock.copy()\n",
+        "register",
+        "isolate,slow,halt",
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "rows of local spaces that travel",
+        "box/replication/relay.py",
+        "                if row.replica_id == 0:\n                    continue\n",
+        "",
+        "local",
+        "restart,reset",
+    ),
+    Mutation(
+        "a replica that is joined anew and forgets its local rows",
+        "box/instance/startup.py",
+        "            if not ballot.vclock.covers(vclock):\n",
+        "            if not ballot.vclock.covers(vclock, ignore_zero=True):\n",
+        "local",
+        "kill,restart,isolate,snapshot",
+        seconds=40,
+    ),
+    Mutation(
+        "a failed journal that appliers do not hear of",
+        "box/replication/row_sink.py",
+        "        self.applied = self._instance.vclock.copy()\n        self.on_failure(error)\n",
+        "        self.on_failure(error)\n",
+        "async",
+        "write,sync,latency",
+    ),
+)
+
+ELECTIONS: Final = (
+    Mutation(
+        "a second vote in a term",
+        "box/replication/raft.py",
+        '        if self.vote:\n            return "already voted in this term"\n',
+        "",
+        "register",
+        "process,network",
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "a vote that a restart forgets",
+        "box/replication/raft.py",
+        "        self.vote = request.vote or self.vote\n        self._recorded",
+        "        self.vote = 0\n        self._recorded",
+        "register",
+        "kill,crash,isolate,split",
+        elections="candidate",
+        seconds=40,
+    ),
+    Mutation(
+        "an election that is won by a vote too few",
+        "box/replication/raft.py",
+        "        self._voters.add(source)\n        if len(self._voters) >= self.quorum:\n",
+        "        self._voters.add(source)\n        if len(self._voters) + 1 >= self.quorum:\n",
+        "register",
+        "process,network",
+        5,
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "a vote for who has fewer rows",
+        "box/replication/raft.py",
+        "        if not request.vclock.covers(self._own_vclock(), ignore_zero=True):\n"
+        '            return "the vclock is not acceptable"\n',
+        "",
+        "set",
+        "isolate,kill,slow",
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "a vote that is told before it is recorded",
+        "box/replication/raft.py",
+        "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)\n",
+        "        return RaftRequest(self.term, self.vote, self.role, vclock)\n",
+        "register",
+        "process,write,flush,latency",
+        elections="candidate",
+        seconds=40,
+    ),
+    Mutation(
+        "a leader that does not step down",
+        "box/replication/raft.py",
+        "        self.term, self.vote, self.leader_id = term, 0, 0\n        self.role = Role.FOLLOWER\n",
+        "        self.term, self.vote, self.leader_id = term, 0, 0\n",
+        "register",
+        "isolate,halt",
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "a heartbeat that does not count",
+        "box/replication/raft.py",
+        "            self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)\n\n    def time_out",
+        "            pass\n\n    def time_out",
+        "register",
+        "none",
+        elections="candidate",
+        seconds=20,
+    ),
+    Mutation(
+        "rows of who does not lead",
+        "box/replication/elections.py",
+        "        return not self.raft.is_enabled or self.raft.leader_id == source\n",
+        "        return True\n",
+        "register",
+        "isolate,slow,cut,halt",
+        elections="candidate",
+        seconds=30,
+    ),
+    Mutation(
+        "rows of a former leader that count",
+        "box/replication/elections.py",
+        "        return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)\n",
+        "        return False\n",
+        "set",
+        "process,network",
+        elections="candidate",
+        seconds=30,
+    ),
+    Mutation(
+        "a promotion that does not wait for a quorum",
+        "box/txn/synchro.py",
+        "        await self._wait_quorum(former, lsn, quorum)\n",
+        "",
+        "set",
+        "isolate,kill,slow,split",
+        5,
+        elections="candidate",
+        seconds=30,
+    ),
+    Mutation(
+        "a promotion that confirms nothing",
+        "box/txn/synchro.py",
+        "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)\n",
+        "            request = SynchroRequest(RequestType.PROMOTE, former, 0, term, self.limbo.instance_id)\n",
+        "set",
+        "isolate,kill,slow",
+        elections="candidate",
+        seconds=20,
+    ),
+)
+
+MUTATIONS: Final = (*JOURNAL, *TRANSACTIONS, *REPLICATION, *ELECTIONS)
