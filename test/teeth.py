@@ -71,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no such mutation: one of {', '.join(one.name for one in MUTATIONS)} is expected")
     missed = 0
-    print("| mutation | workload | elections | faults | seeds | what was seen |\n|---|---|---|---|---:|---|", flush=True)
+    print(
+        "| mutation | workload | elections | faults | seeds | what was seen |\n|---|---|---|---|---:|---|", flush=True
+    )
     with ThreadPoolExecutor(options.jobs) as pool:
         for mutation, finding in zip(chosen, pool.map(try_out, chosen), strict=True):
             missed += finding.seed is None

@@ -230,7 +230,7 @@ class Instance:
         self.mode_changes.wake()
 
     def _role_changed(self) -> None:
-        self.mode.set(ReadOnlyReason.ELECTION, self.elections.raft.is_read_only)
+        self.mode.set(ReadOnlyReason.ELECTION, self.elections.is_read_only)
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")

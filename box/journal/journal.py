@@ -582,10 +582,9 @@ class Journal:
         return Follower(self._tail, start, self._open_reader, self._in_thread, self.vclock)
 
     def _open_reader(self, vclock: VClock, position: LogPosition | None) -> LogReader:
-        directory = LogDirectory(
-            self._storage, self.wal_dir, LogKind.XLOG, instance_uuid=self._instance_uuid, log=self._log
-        )
-        return LogReader(directory, vclock, position=position, index=self._writer.index, errinj=self._errinj)
+        uuid, index = self._instance_uuid, self._writer.index
+        directory = LogDirectory(self._storage, self.wal_dir, LogKind.XLOG, instance_uuid=uuid, log=self._log)
+        return LogReader(directory, vclock, position=position, index=index, limit=self.vclock, errinj=self._errinj)
 
     def _in_thread(self, call: Callable[[], Runs | None]) -> asyncio.Future[Runs | None]:
         return self._loop.run_in_executor(self._executor, call)

@@ -133,7 +133,8 @@ class LogReader:
 
     Start: the last file that begins not after `vclock`. Raises XlogGapError if rows are missing; with `force_recovery`
     of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block; so does
-    `index`, which learns of a file that is read from its start.
+    `index`, which learns of a file that is read from its start. `limit`, which moves, is the vclock that the writer has
+    told of: `next_runs` goes no further, because what stands behind it may yet be taken back.
     """
 
     def __init__(
@@ -143,10 +144,13 @@ class LogReader:
         *,
         position: LogPosition | None = None,
         index: BlockIndex | None = None,
+        limit: VClock | None = None,
         log: Logger | None = None,
         errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock
+        self._limit = limit
+        self._is_at_limit = False
         self._index = index
         self._file_clock: VClock | None = None
         """The vclock of the file where it is read, while that is known; nobody changes it any more."""
@@ -172,8 +176,8 @@ class LogReader:
         return None if block is None else self._fresh(block)
 
     def next_runs(self) -> list[PacketRun] | None:
-        """New rows of some blocks, as packets; as `next_rows` otherwise."""
-        block = self._next_block()
+        """New rows of some blocks, as packets; as `next_rows` otherwise, but that `limit` is an end."""
+        block = None if self._is_at_limit else self._next_block()
         if block is None:
             return None
         blocks, size = [block], len(block)
@@ -182,7 +186,12 @@ class LogReader:
             blocks.append(following)
             size += len(following)
         runs = packet_runs(block if len(blocks) == 1 else b"".join(blocks))
-        self._note(runs)
+        limit = self._limit
+        if limit is not None and any(run.last > limit[run.replica_id] for run in runs):
+            self._is_at_limit = True
+            runs = [part for run in runs if (part := run.up_to(limit[run.replica_id])) is not None]
+        else:
+            self._note(runs)
         return fresh_runs(runs, self.vclock)
 
     def _block_of_this_file(self) -> bytes | None:

@@ -122,6 +122,8 @@ class WalWriter:
         """Begin after `vclock`. A file of exactly that vclock is continued. Raises SystemError, XlogError."""
         self.vclock = vclock.copy()
         self.directory.scan()
+        if self._fsync:
+            self._sync_what_is_there()
         path = self.directory.filename(vclock.signature)
         try:
             if not self._storage.exists(path):
@@ -134,6 +136,23 @@ class WalWriter:
             self._log.error(error.message)
             self._log.warn(f"renaming corrupted {path}")
             self._rename_corrupted(path)
+
+    def _sync_what_is_there(self) -> None:
+        """Rows that a killed process has written, and not synced, count from now on: others may get them, and a later
+        loss of power must not take them from the middle of the log. Files that are durable cost next to nothing."""
+        for known in self.directory.files:
+            try:
+                file = self._storage.append(known.path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+            except OSError as error:
+                raise failed(f"{known.path}: fsync() failed", error) from error
+        try:
+            self._storage.sync_directory(self.directory.path)
+        except OSError as error:
+            raise failed(f"{self.directory.path}: fsync() failed", error) from error
 
     def _continue(self, path: str) -> None:
         """Open a file that has no rows, or torn bytes of a row that was never acknowledged, after its meta."""

@@ -6,11 +6,11 @@ The decisions are `box.replication.raft`'s. After every event this module looks 
 unrecorded     write a RAFT row; the machine stands still until it is in the log, and a write that fails is retried
 news           tell every relay; a relay that is busy sends the newest message only
 wait           a timer of the loop
-leader         take over the limbo, so that the instance becomes writable (but not for a manual election: there
-               `box.ctl.promote` goes on by itself)
+leader         take over the limbo (but not for a manual election: there `box.ctl.promote` goes on by itself)
 ```
 
-The role, and with it whether the instance takes changes, follows at once and needs no log.
+A leader takes changes when its PROMOTE is written: a synchronous transaction before it in the log would meet those of
+the former leader in the limbos of others, which refuse it.
 """
 
 from __future__ import annotations
@@ -79,6 +79,24 @@ class Elections:
 
     def __repr__(self) -> str:
         return f"<elections {self.mode} {self.raft!r}>"
+
+    # -- questions
+
+    @property
+    def _has_taken_over(self) -> bool:
+        limbo = self._synchro.limbo
+        return limbo.replica_term(limbo.instance_id) == self.raft.term
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether elections forbid writes here: only the leader takes them, once it has taken over the limbo."""
+        return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)
+
+    @property
+    def role(self) -> Role:
+        """The role as `box.info.election` tells it: who leads takes changes."""
+        role = self.raft.role
+        return Role.CANDIDATE if role is Role.LEADER and self.is_read_only else role
 
     # -- life
 
@@ -179,6 +197,7 @@ class Elections:
         limbo, term = self._synchro.limbo, self.raft.recorded_term
         if self.mode is not ElectionMode.CANDIDATE or limbo.replica_term(limbo.instance_id) != term:
             await self._synchro.promote(term, is_elected=True)
+            self._changed()
 
     async def _win(self) -> None:
         """Stand in one election, to its end."""
@@ -265,14 +284,12 @@ class Elections:
                 return
 
     async def _take_over_limbo(self, term: int) -> None:
-        """Try for as long as this instance leads; without a quorum it may take long."""
-        while self.raft.role is Role.LEADER and self.raft.term == term:
+        """Try for as long as this instance leads; without a quorum, or with a full disk, it may take long."""
+        while self.raft.role is Role.LEADER and self.raft.term == term and not self._is_stopped:
             try:
                 await self._take_over()
                 return
             except BoxError as error:
                 self._log.error(error.log_text)
-                if error.code != ErrorCode.QUORUM_WAIT:
-                    return
-            # Even where the wait for a quorum takes no time, others have their turn.
-            await asyncio.sleep(0)
+                # Even where the wait for a quorum takes no time, others have their turn.
+                await asyncio.sleep(0 if error.code == ErrorCode.QUORUM_WAIT else RETRY_DELAY)

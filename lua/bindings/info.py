@@ -125,7 +125,7 @@ class InfoBinding(Binding):
 
     def _election(self) -> dict[str, Any]:
         raft = self.node.elections.raft
-        return {"state": str(raft.role), "term": raft.term, "vote": raft.vote, "leader": raft.leader_id}
+        return {"state": str(self.node.elections.role), "term": raft.term, "vote": raft.vote, "leader": raft.leader_id}
 
     def _synchro(self) -> dict[str, Any]:
         return self.node.synchro.info()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import threading
 
 import pytest
 
@@ -11,6 +13,7 @@ from box.errors import BoxError
 from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
+from box.journal.storage import AppendFile
 from box.wire.packet_run import rows_of
 from box.wire.vclock import VClock
 from test.support import until
@@ -85,6 +88,66 @@ def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
             errinj.set("ERRINJ_WAL_WRITE", False)
             await write(journal, replace_row(3))
             assert await waiting == [3]
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+class SlowSyncs(MemoryStorage):
+    """Syncs of files wait for `may_end`, and fail if `fails`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waiting, self.may_end, self.fails = threading.Event(), threading.Event(), False
+        self.may_end.set()
+
+    def create(self, path: str) -> AppendFile:
+        return self._slow(super().create(path))
+
+    def append(self, path: str) -> AppendFile:
+        return self._slow(super().append(path))
+
+    def _slow(self, file: AppendFile) -> AppendFile:
+        storage = self
+
+        class File:
+            path = file.path
+            write, truncate, close = staticmethod(file.write), staticmethod(file.truncate), staticmethod(file.close)
+
+            @staticmethod
+            def sync() -> None:
+                storage.is_waiting.set()
+                storage.may_end.wait(20)
+                if storage.fails:
+                    raise OSError(errno.EIO, "Input/output error")
+
+        return File()
+
+
+def test_a_follower_that_reads_files_sees_no_row_that_is_not_synced() -> None:
+    """It is in the file, and may yet be taken back: then nobody has seen it."""
+
+    async def scenario() -> None:
+        storage = SlowSyncs()
+        async with running_journal(storage, wal_mode="fsync") as journal:
+            await write(journal, replace_row(1))
+        async with running_journal(storage, vclock=VClock({1: 1}), wal_mode="fsync") as journal:
+            await write(journal, replace_row(2))
+            storage.may_end.clear()
+            storage.is_waiting.clear()
+            refused = write(journal, replace_row(3))
+            await until(storage.is_waiting.is_set, "the sync")
+            follower = journal.follow(VClock())
+            assert await take(follower, 2) == [1, 2]
+            following = asyncio.create_task(take(follower, 1))
+            for _ in range(50):
+                await asyncio.sleep(0.001)
+            storage.fails = True
+            storage.may_end.set()
+            assert await refused is not None
+            storage.fails = False
+            await write(journal, replace_row(4))
+            assert await following == [4]
             follower.close()
 
     asyncio.run(scenario())
