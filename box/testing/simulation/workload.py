@@ -48,7 +48,7 @@ NO_EFFECT: Final = frozenset(
 Body = Callable[[Changes], Any]
 
 
-class Surroundings(Protocol):
+class ClientWorld(Protocol):
     """Time and chance: a `Simulation`, or the real world."""
 
     @property
@@ -111,7 +111,7 @@ class Workload(ABC):
     """All nodes have the same in the end."""
     may_elect: ClassVar[bool] = True
 
-    def __init__(self, surroundings: Surroundings, nodes: Sequence[ClusterNode], *, has_elections: bool) -> None:
+    def __init__(self, surroundings: ClientWorld, nodes: Sequence[ClusterNode], *, has_elections: bool) -> None:
         self.surroundings = surroundings
         self.nodes = nodes
         self.owner = nodes[0]
