@@ -6,7 +6,8 @@ Keys are unique in the tree, as every entry needs its place:
     non-unique                the key, then the parts of the primary key that it lacks
     unique with nullable      the key, then all of the primary key where the key has a nil: nils never collide
 
-A partial key is a prefix p of such tuples; the keys that start with p are those in [p, p + (TOP,)).
+A partial key is a prefix p of such tuples; the keys that start with p are those in [p, p + (TOP,)). Keys of non-unique
+indexes are one bytes object each where their parts allow it (`box.index.packed`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
+from box.index.packed import after_all, is_packable, pack_parts, packer
 
 _BYTES_AN_ENTRY: Final = 16
 """Bytes that the peer's tree takes for a tuple: a pointer and a hint."""
@@ -37,7 +39,11 @@ class TreeIndex(OrderedIndex):
         own, is_unique = self.key_def, definition.unique
         self.cmp_def = own if is_unique or primary is None else own.merge(primary)
         nils_repeat = is_unique and own.is_nullable
-        self.key_of = _key_with_primary(own, primary) if nils_repeat and primary else self.cmp_def.extract
+        self._is_packed = not is_unique and is_packable(self.cmp_def)
+        if self._is_packed:
+            self.key_of = packer(self.cmp_def)
+        else:
+            self.key_of = _key_with_primary(own, primary) if nils_repeat and primary else self.cmp_def.extract
         self._is_bare = len(self.cmp_def) == 1 and not nils_repeat
         self._is_one_pair = len(own) == 1 and nils_repeat
         self._full_parts = len(own) if is_unique and not nils_repeat else -1
@@ -60,10 +66,9 @@ class TreeIndex(OrderedIndex):
         kind = self.iterator_type(iterator)
         if kind is IteratorType.EQ and values and len(values) == self._full_parts:
             return PointCursor(self.find, self.key_def.parse(values, False))
-        prefix = self._prefix(values)
+        bounds = self.bounds(kind, values)
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
-        bounds = self._bounds(kind, prefix) if values else EVERYTHING
         return BackwardCursor(self, bounds) if kind.is_reverse else ForwardCursor(self, bounds)
 
     def select(self, iterator: int, values: list[Any], offset: int, limit: int) -> list[Entry]:
@@ -73,8 +78,7 @@ class TreeIndex(OrderedIndex):
             return [] if entry is None or offset or limit < 1 else [entry]
         if kind > IteratorType.GT or (kind.is_reverse and offset + limit <= self.MAX_CHUNK):
             return super().select(iterator, values, offset, limit)
-        prefix = self._prefix(values)
-        found = self._tree.values(*(self._bounds(kind, prefix) if values else ()))
+        found = self._tree.values(*(self.bounds(kind, values) if values else ()))
         if kind.is_reverse:
             last = max(0, len(found) - offset)
             entries = list(found[max(0, last - limit) : last])
@@ -85,32 +89,37 @@ class TreeIndex(OrderedIndex):
         return list(islice(found, offset, offset + limit))
 
     def _prefix(self, values: list[Any]) -> Any:
-        """The checked key as a bare value or as a prefix of the tree's keys."""
-        if not values:
-            return ()
+        """The checked key, which is not empty, as a bare value or as a prefix of the tree's keys."""
         if self._is_bare:
             return self.key_def.parse(values, False)
         parts = self.key_def.parse_parts(values)
+        if self._is_packed:
+            return pack_parts(parts)
         return parts[0] if self._is_one_pair else parts
 
-    def _bounds(self, kind: IteratorType, key: Any) -> Bounds:
-        after = key if self._is_bare else (*key, TOP)
+    def bounds(self, kind: IteratorType, values: list[Any]) -> Bounds:
+        """The part of the tree that an iteration reads. Checks the user's key."""
+        if not values:
+            return EVERYTHING
+        key = self._prefix(values)
+        after = key if self._is_bare else after_all(key) if self._is_packed else (*key, TOP)
+        is_behind = not self._is_bare  # `after` is then the first key that does not begin with this one
         if kind in (IteratorType.EQ, IteratorType.REQ):
-            return key, after, False, False
+            return key, after, False, is_behind
         if kind is IteratorType.GT:
-            return after, None, True, False
+            return after, None, not is_behind, False
         if kind is IteratorType.LE:
-            return None, after, False, False
+            return None, after, False, is_behind
         if kind is IteratorType.LT:
             return None, key, False, True
         return key, None, False, False
 
     def count(self, iterator: int, values: list[Any]) -> int:
         kind = self.iterator_type(iterator)
-        prefix = self._prefix(values)
+        bounds = self.bounds(kind, values)
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
-        return len(self._tree.keys(*self._bounds(kind, prefix))) if values else self._size
+        return len(self._tree.keys(*bounds)) if values else self._size
 
     def min(self, values: list[Any]) -> Entry | None:
         if not values:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from box.data.codec import unpack
 from box.index import IteratorType, TreeIndex
+from box.index.ordered import EVERYTHING, is_within
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 class Range:
     """A part of an index that a transaction has read: from the start of an iteration to the last tuple it took."""
 
-    __slots__ = ("complete", "index", "iterator", "last", "prefix")
+    __slots__ = ("_bounds", "complete", "index", "iterator", "last")
 
     def __init__(self, index: Index, iterator: int, key: list[Any]) -> None:
         self.index = index
         self.iterator = iterator
-        self.prefix = _prefix(index, key)
+        kind = index.iterator_type(iterator)
+        self._bounds = index.bounds(kind, key) if isinstance(index, TreeIndex) else EVERYTHING
         self.last: bytes | None = None
         self.complete = False
 
@@ -30,44 +32,13 @@ class Range:
             return False
         if not isinstance(self.index, TreeIndex):
             return True
-        whole = _whole(self.index, key)
-        if not self._matches(whole[: len(self.prefix)]):
+        if not is_within(key, self._bounds):
             return False
         if self.complete:
             return True
         assert self.last is not None
-        last = _whole(self.index, self.index.key_of(unpack(self.last)))
-        return whole >= last if IteratorType(self.iterator).is_reverse else whole <= last
-
-    def _matches(self, part: tuple[Any, ...]) -> bool:
-        iterator, prefix = self.iterator, self.prefix
-        if iterator in (IteratorType.EQ, IteratorType.REQ):
-            return part == prefix
-        if iterator in (IteratorType.GE, IteratorType.ALL):
-            return part >= prefix
-        if iterator == IteratorType.LE:
-            return part <= prefix
-        if not prefix:
-            return True  # GT and LT without a key read everything
-        return part > prefix if iterator == IteratorType.GT else part < prefix
-
-
-def _is_bare(index: Index) -> bool:
-    """True if a full key of a TREE index is a bare value and not a tuple (see `box.index.tree`)."""
-    assert isinstance(index, TreeIndex)
-    return len(index.cmp_def) == 1 and not (index.is_unique and index.key_def.is_nullable)
-
-
-def _prefix(index: Index, key: list[Any]) -> tuple[Any, ...]:
-    """A user's key as the beginning of the index's keys."""
-    parts = index.key_def.parse_parts(key)
-    is_one_pair = index.is_unique and index.key_def.is_nullable and len(index.key_def) == 1
-    return parts[0] if is_one_pair and parts else parts
-
-
-def _whole(index: Index, key: SortKey) -> tuple[Any, ...]:
-    """A full key of a TREE index as a tuple of its parts."""
-    return (key,) if _is_bare(index) else key
+        last = self.index.key_of(unpack(self.last))
+        return bool(key >= last if IteratorType(self.iterator).is_reverse else key <= last)
 
 
 class ReadSet:

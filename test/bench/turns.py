@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable
@@ -22,6 +23,7 @@ import uvloop
 
 from box import Node
 from box.embed import LuaInstance
+from test.bench.stalls import Server
 
 _TICK = 0.0005
 _FILL = """
@@ -140,6 +142,32 @@ async def measure(directory: str, count: int) -> list[Phase]:
     return watch.phases
 
 
+async def measure_join(directory: Path, count: int) -> list[Phase]:
+    """The replica's part of a join: the master is a process of its own, with a secondary index by string."""
+    loop = asyncio.get_running_loop()
+    master = await loop.run_in_executor(None, _master, directory / "master", count)
+    options: dict[str, Any] = {"log_level": 4, "log": f"{directory}/replica.log", "memtx_memory": 2 << 30}
+    options |= {"replication": f"127.0.0.1:{master.port}", "replication_timeout": 60, "checkpoint_interval": 0}
+    (directory / "replica").mkdir()
+    watch, replica = Watch(), LuaInstance(str(directory / "replica"))
+    try:
+        await watch.phase("join, the replica", replica.configure(options))
+        assert await replica.node.loop.run_in_executor(None, master.process.poll) is None
+    finally:
+        watch.stop()
+        await replica.stop()
+        await loop.run_in_executor(None, master.stop)
+    return watch.phases
+
+
+def _master(directory: Path, count: int) -> Server:
+    server = Server([sys.executable, "-m", "console"], directory)
+    server.wait_running()
+    server.console.ask(f"fill({count})")
+    server.console.ask("box.space.stalls:create_index('name', {parts = {{2, 'string'}}, unique = false}) return true")
+    return server
+
+
 async def _collect() -> None:
     gc.collect()
 
@@ -156,12 +184,19 @@ def table(phases: list[Phase]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
+    parser.add_argument("--only", choices=("own", "join"), help="what one instance does alone, or a join")
     args = parser.parse_args()
     # As `lunabox` does at its start.
     gc.freeze()
     gc.set_threshold(10_000)
+    count = int(2_000_000 * args.scale)
+    phases: list[Phase] = []
     with tempfile.TemporaryDirectory(prefix="turns") as directory:
-        print(table(uvloop.run(measure(directory, int(2_000_000 * args.scale)))))
+        if args.only != "join":
+            phases += uvloop.run(measure(directory, count))
+        if args.only != "own":
+            phases += uvloop.run(measure_join(Path(directory), count))
+    print(table(phases))
 
 
 if __name__ == "__main__":

@@ -62,8 +62,12 @@ function define(client, round)
     end
     local kind = round % 6
     if kind == 0 then
-        for id = 1, 300 do
-            space:replace{id, 'text ' .. (id % 50), round}
+        for first = 1, 300, 100 do
+            box.begin()
+            for id = first, first + 99 do
+                space:replace{id, 'text ' .. (id % 50), round}
+            end
+            box.commit()
         end
     elseif kind == 1 and space.index.second == nil then
         space:create_index('second', {parts = {{2, 'string'}}, unique = false})
