@@ -20,7 +20,7 @@ from box.wire.constants import RequestType
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""
 _TUPLES_A_TURN: Final = 1024
-_SYSTEM_ROWS_A_TURN: Final = 32
+_SYSTEM_ROWS_A_TURN: Final = 8
 """Tuples of a snapshot that are taken in without giving way."""
 
 

@@ -11,6 +11,7 @@ come: nothing of its body is stored.
 from __future__ import annotations
 
 import struct
+import sys
 from collections import deque
 from typing import Final
 
@@ -30,10 +31,12 @@ _STAMP: Final = 0x04CB
 class RowBuffer:
     """Keeps the beginning of a packet until the rest comes. `prologue`: bytes that come before the first packet."""
 
-    __slots__ = ("_chunks", "_have", "_need", "_prologue_size")
+    __slots__ = ("_at", "_chunks", "_have", "_need", "_prologue_size")
 
     def __init__(self, prologue: int = 0) -> None:
         self._chunks: list[bytes] = []
+        self._at = 0
+        """The position in the first chunk up to which everything was taken."""
         self._have = 0
         self._need = self._prologue_size = prologue
 
@@ -41,6 +44,11 @@ class RowBuffer:
     def size(self) -> int:
         """Bytes that are kept."""
         return self._have
+
+    @property
+    def may_have_rows(self) -> bool:
+        """False if nothing that is here is a whole packet."""
+        return self._have >= self._need and self._have > 0
 
     def add(self, data: bytes) -> None:
         """Bytes have come."""
@@ -51,19 +59,24 @@ class RowBuffer:
         """The bytes before the first packet, once; None until all are here."""
         if self._have < self._prologue_size:
             return None
-        data, size = b"".join(self._chunks), self._prologue_size
+        data, size = self._rest(), self._prologue_size
         self._keep(data[size:], 0)
         self._prologue_size = 0
         return data[:size]
 
-    def take_rows(self, rows: deque[Row]) -> None:
-        """Append the rows that are complete. INVALID_MSGPACK for a stream that cannot go on; rows before are taken."""
-        if self._have < self._need or not self._have:
+    def take_rows(self, rows: deque[Row], most: int = sys.maxsize) -> None:
+        """Append the rows that are complete, so many at most. INVALID_MSGPACK for a stream that cannot go on; rows
+        before are taken."""
+        if not self.may_have_rows:
             return
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-        pos, end, need = 0, len(data), 0
+        if len(self._chunks) > 1:
+            self._keep(self._rest(), 0)
+        data, pos = self._chunks[0], self._at
+        end, need = len(data), 0
         try:
-            while pos < end:
+            for _ in range(most):
+                if pos == end:
+                    break
                 start, stop = packet_bounds(data, pos)
                 if stop > end:
                     need = stop - pos
@@ -73,13 +86,16 @@ class RowBuffer:
         except BaseException:
             self._keep(b"", 0)
             raise
-        self._keep(data[pos:], need)
+        if pos == end or need:
+            self._keep(data[pos:], need)
+        else:
+            self._at, self._have, self._need = pos, end - pos, 0
 
     def take_items(self, items: deque[StreamItem]) -> None:
         """As `take_rows`, but usual changes that follow each other come as runs, whose bodies nobody has looked at."""
-        if self._have < self._need or not self._have:
+        if not self.may_have_rows:
             return
-        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        data = self._rest()
         pos, end, need = 0, len(data), 0
         try:
             while pos < end:
@@ -97,8 +113,14 @@ class RowBuffer:
             raise
         self._keep(data[pos:], need)
 
+    def _rest(self) -> bytes:
+        """Everything that is here and was not taken."""
+        data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+        return data[self._at :] if self._at else data
+
     def _keep(self, data: bytes, need: int) -> None:
         self._chunks = [data] if data else []
+        self._at = 0
         self._have = len(data)
         self._need = need
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, cast
@@ -31,8 +32,9 @@ from box.wire.row import Row, encode_packet
 EOF_TEXT: Final = "unexpected EOF when reading from socket"
 
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
-_MAX_UNREAD_ROWS: Final = 65536
 """Input that nobody has read yet, above which the other side has to wait."""
+_ROWS_A_TURN: Final = 256
+"""Rows that are decoded at once: about a millisecond. The others wait as bytes."""
 
 
 class DetachedSocket(NamedTuple):
@@ -164,27 +166,37 @@ class PeerConnection(asyncio.Protocol):
         if self._error is not None:
             return
         self._input.add(data)
-        rows = self._rows if self._keeps_rows and not self._replies else deque[Row]()
+        if self._is_greeted or self._take_greeting():
+            self._take_rows()
+            if self._rows:
+                self._unread += len(data)
+                self._hold_if_full()
+                _wake(self._reader)
+
+    def _take_rows(self) -> None:
+        """Decode what is here: replies that somebody waits for all at once, other rows as many as go into a turn."""
+        is_stream = self._keeps_rows and not self._replies
+        if is_stream and len(self._rows) >= _ROWS_A_TURN:
+            return
+        rows = self._rows if is_stream else deque[Row]()
         broken: BoxError | None = None
         try:
-            if not self._is_greeted and not self._take_greeting():
-                return
-            self._input.take_rows(rows)
+            self._input.take_rows(rows, _ROWS_A_TURN - len(rows) if is_stream else sys.maxsize)
         except BoxError as error:
             broken = error
-        if rows is not self._rows:
+        if not is_stream:
             self._sort(rows)
-        if self._rows:
-            self._unread += len(data)
-            self._hold_if_full()
-            _wake(self._reader)
         if broken is not None:
             self.close(broken)
 
     def _take_greeting(self) -> bool:
         raw = self._input.take_prologue()
         if raw is not None:
-            greeting = decode_greeting(raw)
+            try:
+                greeting = decode_greeting(raw)
+            except BoxError as error:
+                self.close(error)
+                return False
             # Whoever waited may have given up meanwhile.
             if not self._greeting.done():
                 self._greeting.set_result(greeting)
@@ -198,12 +210,13 @@ class PeerConnection(asyncio.Protocol):
                 self._rows.append(row)
 
     def _hold_if_full(self) -> None:
-        is_full = self._unread > _MAX_UNREAD_BYTES or len(self._rows) > _MAX_UNREAD_ROWS
-        if is_full and not self._is_held and self._transport is not None:
+        if self._unread > _MAX_UNREAD_BYTES and not self._is_held and self._transport is not None:
             self._is_held = True
             self._transport.pause_reading()
 
     def _all_read(self) -> None:
+        if self._input.may_have_rows:
+            return
         self._unread = 0
         if self._is_held:
             self._is_held = False
@@ -242,8 +255,8 @@ class PeerConnection(asyncio.Protocol):
     # -- rows -------------------------------------------------------------------------------------------------
 
     async def read_rows(self, timeout: float | None = None) -> list[Row]:
-        """All rows that are here, at least one, errors as they are. Raises the connection's error after the last row,
-        `timed out` after `timeout` seconds of silence."""
+        """The next rows, at least one and no more than a turn's, errors as they are. Raises the connection's error
+        after the last row, `timed out` after `timeout` seconds of silence."""
         await self._wait_for_rows(timeout)
         rows = list(self._rows)
         self._rows.clear()
@@ -264,6 +277,11 @@ class PeerConnection(asyncio.Protocol):
 
     async def _wait_for_rows(self, timeout: float | None) -> None:
         while not self._rows:
+            if self._is_greeted and self._input.may_have_rows:
+                await asyncio.sleep(0)  # others have had no turn since the rows before
+                self._take_rows()
+                continue
+            self._all_read()
             if self._error is not None:
                 raise self._error
             self._reader = self._loop.create_future()

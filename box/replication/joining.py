@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _ROWS_PER_LOG: Final = 100_000
 _ROWS_A_TURN: Final = 512
-"""Rows that are taken in without giving way to others."""
+_FIRST_ROWS: Final = 1024
+_FIRST_ROWS_A_TURN: Final = 8
+"""Rows that are taken in without giving way to others; the first are mostly of system spaces, which take longer."""
 
 
 @dataclass(slots=True)
@@ -56,8 +58,9 @@ async def receive_snapshot(
         rows = await connection.read_rows()
         times.touch()
         end = next((i for i, row in enumerate(rows) if row.type not in DML_TYPES), len(rows))
-        for start in range(0, end, _ROWS_A_TURN):
-            bootstrap.add_rows(rows[start : min(end, start + _ROWS_A_TURN)])
+        step = _FIRST_ROWS_A_TURN if count < _FIRST_ROWS else _ROWS_A_TURN
+        for start in range(0, end, step):
+            bootstrap.add_rows(rows[start : min(end, start + step)])
             await asyncio.sleep(0)
         if (count + end) // _ROWS_PER_LOG > count // _ROWS_PER_LOG:
             host.log.info(f"{(count + end) / 1e6:.1f}M rows received")
