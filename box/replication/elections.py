@@ -60,6 +60,8 @@ class Elections:
         self.mode = ElectionMode.OFF
         self.raft = Raft(random, own_vclock, log.info)
         self.raft.on_change.append(self._changed)
+        self.before_promotion: Callable[[], Awaitable[None]] | None = None
+        """Returns when this instance may take over the limbo; raises what keeps it from that."""
         self.on_change: Callable[[], None] = lambda: None
         """Whether the instance is read-only may have changed. Must not wait."""
         self._loop = loop
@@ -176,10 +178,12 @@ class Elections:
         """`box.ctl.promote`: win an election in manual mode, then take over the limbo.
 
         UNSUPPORTED for a voter and for a candidate that does not lead, INTERFERING_PROMOTE if another one wins,
-        RAFT_DISABLED, and what `LimboDriver.promote` raises.
+        RAFT_DISABLED, and what `before_promotion` and `LimboDriver.promote` raise.
         """
         raft = self.raft
         if self.mode is ElectionMode.OFF:
+            if self.before_promotion is not None:
+                await self.before_promotion()
             await self._synchro.promote(raft.recorded_term)
             return
         if self.mode is ElectionMode.VOTER:

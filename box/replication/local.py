@@ -91,6 +91,11 @@ class ReplicationOptions:
         return bool(self._values["replication_fetch_once"])
 
     @property
+    def promotes_by_quorum(self) -> bool:
+        """A promotion asks a quorum for its vclocks first."""
+        return bool(self._values["replication_promote_quorum"])
+
+    @property
     def skips_conflicts(self) -> bool:
         return bool(self._values["replication_skip_conflict"])
 

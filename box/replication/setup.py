@@ -23,6 +23,7 @@ from box.errors import BoxError
 from box.log import Log
 from box.replication.elections import Elections
 from box.replication.local import LocalInstance, OptionValues, ReplicationOptions
+from box.replication.promotion import PromotionQuorum
 from box.replication.registration import Registration
 from box.replication.replicaset import ReplicaSet
 from box.replication.requests import ReadView, ReplicaRequests
@@ -109,6 +110,8 @@ class Replication:
             log=log,
             errinj=errinj,
         )
+        self.promotion = PromotionQuorum(loop, instance, options, self.replicaset, synchro.limbo, network)
+        self.elections.before_promotion = self.promotion.catch_up
         self.requests = ReplicaRequests(
             loop,
             instance,

@@ -1,0 +1,122 @@
+"""The quorum that `box.ctl.promote` asks first with `replication_promote_quorum`.
+
+Without it an instance takes over the limbo with whatever rows it has. If its own limbo is empty, nobody is asked: a
+transaction that the former owner and a quorum had confirmed, and this instance has not heard of, is rolled back by
+those that have not got its confirmation, and stays with the others. With it:
+
+```
+collect    the vclocks of so many members, asked now, that any quorum of acknowledgements has one of them
+wait       until every row up to all of these vclocks is here
+```
+
+What a quorum had acknowledged before is then in the limbo here, and confirmed by the promotion. A former owner that
+lives and goes on writing meanwhile is not kept from it: that takes elections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.net.dial import open_connection
+from box.replication.local import LocalInstance, ReplicationOptions
+from box.replication.replicaset import ReplicaSet
+from box.wire import messages
+from box.wire.ballot import Ballot
+from box.wire.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.net.network import Network
+    from box.txn.limbo import Limbo
+
+_PAUSE: Final = 0.1
+"""Seconds between two attempts to ask the same member."""
+_LOOK: Final = 0.005
+"""Seconds between two looks whether the rows are here."""
+
+
+class PromotionQuorum:
+    """Asks the members that this instance has the addresses of: its sources."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        instance: LocalInstance,
+        options: ReplicationOptions,
+        replicaset: ReplicaSet,
+        limbo: Limbo,
+        network: Network,
+    ) -> None:
+        self._loop = loop
+        self._instance = instance
+        self._options = options
+        self._replicaset = replicaset
+        self._limbo = limbo
+        self._network = network
+
+    @property
+    def size(self) -> int:
+        """Members to ask, this one included: at least a quorum, and one of any quorum."""
+        members, quorum = len(self._replicaset.registered), self._limbo.quorum
+        return max(quorum, members - quorum + 1)
+
+    async def catch_up(self) -> None:
+        """Return when the rows of a quorum are here, at once without the option. QUORUM_WAIT after
+        `replication_synchro_timeout`."""
+        if not self._options.promotes_by_quorum:
+            return
+        size, timeout = self.size, self._limbo.timeout
+        deadline = self._loop.time() + timeout
+        clocks = await self._collect(size, deadline)
+        if len(clocks) < size:
+            text = f"timeout after {timeout:.2f} seconds, collected {len(clocks)} vclocks"
+            raise client_error(ErrorCode.QUORUM_WAIT, size, text)
+        wanted = VClock()
+        for clock in clocks:
+            wanted.merge_max(clock.without_zero())
+        while not self._instance.vclock.covers(wanted):
+            if self._loop.time() >= deadline:
+                text = f"timeout after {timeout:.2f} seconds, rows up to {wanted} are not here"
+                raise client_error(ErrorCode.QUORUM_WAIT, size, text)
+            await asyncio.sleep(_LOOK)
+
+    async def _collect(self, size: int, deadline: float) -> list[VClock]:
+        """The vclocks of so many members, or of fewer at the deadline."""
+        clocks = [self._instance.vclock.copy()]
+        sources = [
+            replica.applier.uri
+            for replica in self._replicaset.registered
+            if replica.applier is not None and not replica.applier.is_self
+        ]
+        tasks = {self._loop.create_task(self._vclock_of(uri, deadline), name=f"promote/{uri}") for uri in sources}
+        waiting = set(tasks)
+        try:
+            while waiting and len(clocks) < size:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                clocks += [clock for task in done if (clock := task.result()) is not None]
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return clocks
+
+    async def _vclock_of(self, uri: str, deadline: float) -> VClock | None:
+        """Ask until there is an answer; None at the deadline."""
+        while (left := deadline - self._loop.time()) > 0:
+            try:
+                async with asyncio.timeout(left):
+                    return await self._ask(uri, left)
+            except TimeoutError:
+                return None
+            except BoxError:
+                await asyncio.sleep(min(_PAUSE, max(deadline - self._loop.time(), 0)))
+        return None
+
+    async def _ask(self, uri: str, timeout: float) -> VClock:
+        connection = await open_connection(self._loop, self._network, uri, timeout, keeps_rows=True)
+        try:
+            answer = await connection.request(messages.vote_row(), timeout=timeout)
+            return Ballot.decode(answer.body).vclock
+        finally:
+            connection.close()

@@ -1,0 +1,97 @@
+"""Every record once among real processes: bytes counted under load, through the end and the return of each."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+
+import pytest
+
+from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, bytes_of, process_mesh
+from test.support import until
+
+ONCE = "replication_fetch_once = true"
+PEERS = [path for path in (shutil.which("tarantool"), os.environ.get("LUNABOX_PEER")) if path]
+
+
+async def _settled(mesh: ProcessMesh, *, without: NodeProcess | None = None) -> None:
+    """Wait until each of our nodes fetches from each other one its own rows only."""
+    ids = {node: (await node.eval("return box.info.id"))[0] for node in mesh.nodes if node is not without}
+
+    async def is_settled() -> bool:
+        for node, own in ids.items():
+            wanted = {other: [other] for other in ids.values() if other != own}
+            if node.is_ours and await node.fetches() != wanted:
+                return False
+        return True
+
+    await until(is_settled, "everybody fetches from each its own", 60)
+
+
+async def _write(mesh: ProcessMesh, rows: int) -> None:
+    """Let the load go on until every node that runs has made so many more rows."""
+    running = [node for node in mesh.nodes if node.is_running]
+    before = {node: (await node.eval("return written"))[0] for node in running}
+
+    async def has_grown() -> bool:
+        return all([(await node.eval("return written"))[0] >= before[node] + rows for node in running])
+
+    await until(has_grown, "the load", 120)
+
+
+async def _stop_load(mesh: ProcessMesh) -> None:
+    await mesh.eval_all("is_writing = false")
+    await until(mesh.are_equal, "equality", 120)
+    assert await mesh.same_rows()
+
+
+async def _through_ends_and_returns(mesh: ProcessMesh) -> dict[NodeProcess, float]:
+    """The load of the test, each node killed and started again; bytes received beside the others' rows once."""
+    await until(mesh.are_equal, "equality", 60)
+    await _settled(mesh)
+    before = {node: node.received for node in mesh.nodes}
+    since = await mesh.nodes[0].vclock()
+    await mesh.eval_all("start_writing()")
+    await _write(mesh, 200)
+    for node in mesh.nodes:
+        await node.end(kills=True)
+        await _write(mesh, 200)
+        await mesh.start(node)
+        await node.eval("start_writing()")
+        await _settled(mesh)
+        await _write(mesh, 200)
+    await _stop_load(mesh)
+    shares = {}
+    rows = mesh.nodes[0].rows()
+    for node in mesh.nodes:
+        (own,) = await node.eval("return box.info.id")
+        shares[node] = (node.received - before[node]) / bytes_of(rows, without=own, since=since)
+    return shares
+
+
+def test_five_nodes_receive_every_row_once() -> None:
+    """With the option at most 1.1 times the bytes of the others' rows, though each is killed once and returns."""
+
+    async def main() -> None:
+        async with process_mesh([LUNABOX] * 5, options=ONCE) as mesh:
+            shares = await _through_ends_and_returns(mesh)
+            print("received, as a share of the rows of others:", [round(share, 3) for share in shares.values()])
+            assert all(share <= 1.1 for share in shares.values()), shares.values()
+
+    asyncio.run(main())
+
+
+@pytest.mark.peer
+@pytest.mark.skipif(not PEERS, reason="the peer's executable is not installed")
+def test_the_peer_among_them() -> None:
+    """Those that know nothing of lists leave out what is not asked for; they themselves get everything."""
+
+    async def main() -> None:
+        ours = [LUNABOX] * 2
+        async with process_mesh([*ours, *PEERS], options=ONCE) as mesh:
+            shares = await _through_ends_and_returns(mesh)
+            print("received, as a share of the rows of others:", [round(share, 3) for share in shares.values()])
+            assert all(share <= 1.1 for node, share in shares.items() if node.is_ours), shares.values()
+
+    asyncio.run(main())
