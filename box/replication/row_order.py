@@ -91,9 +91,9 @@ class RowOrder:
         """Apply a transaction in its turn. OutOfOrder when that does not come; errors that no other row mends."""
         self.look(rows[0])
         deadline = self._loop.time() + self._patience()
-        while self.must_wait:
+        while not self._sink.applied.covers(self._after):
             await self._wait(self._sink.progress.next(), deadline)
-            self.must_wait = not self._sink.applied.covers(self._after)
+        self.must_wait = False
         pause = _FIRST_PAUSE
         while True:
             try:

@@ -156,6 +156,20 @@ def test_a_transaction_waits_for_what_comes_before_it() -> None:
     asyncio.run(main())
 
 
+def test_what_has_come_between_a_position_and_its_row_is_not_waited_for() -> None:
+    """Everybody else may wait for this very row."""
+
+    async def main() -> None:
+        held = Held()
+        held.order.learn(VClock({1: 1}))
+        assert held.order.must_wait
+        held.sink.apply_now(CTX, [row(1, 1)])
+        await held.order.apply(CTX, [row(2, 1)])
+        assert held.sink.rows == [(1, 1), (2, 1)]
+
+    asyncio.run(main())
+
+
 def test_what_is_here_already_holds_nothing() -> None:
     async def main() -> None:
         held = Held()
