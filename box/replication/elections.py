@@ -26,7 +26,8 @@ from box.log import Log
 from box.replication.raft import Raft, Role, Wait
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
-from box.wire.messages import RaftRequest, decode_raft, raft_row
+from box.wire.constants import RequestType
+from box.wire.messages import RaftRequest, SynchroRequest, decode_raft, raft_row, synchro_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -105,6 +106,30 @@ class Elections:
     def recover(self, row: Row) -> None:
         """A RAFT row of a snapshot or of the log. INVALID_MSGPACK."""
         self.raft.recover(decode_raft(row))
+
+    def metadata(self) -> list[Row]:
+        """Everything about elections and the limbo that a joining instance is told before the data.
+
+        ```
+        JOIN_META, RAFT term and vote, PROMOTE limbo's owner, confirmed lsn and term, JOIN_SNAPSHOT
+        ```
+        """
+        limbo = self._synchro.limbo
+        promotion = synchro_row(
+            SynchroRequest(RequestType.PROMOTE, limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
+        )
+        promotion.replica_id = limbo.owner_id
+        state = raft_row(self.raft.local_state())
+        return [Row(RequestType.JOIN_META), state, promotion, Row(RequestType.JOIN_SNAPSHOT)]
+
+    def recover_metadata(self, row: Row) -> None:
+        """A row of another instance's metadata. INVALID_MSGPACK, UNKNOWN_REQUEST_TYPE."""
+        if row.type == RequestType.RAFT:
+            self.recover(row)
+        elif row.type == RequestType.PROMOTE:
+            self._synchro.recover(row)
+        else:
+            raise client_error(ErrorCode.UNKNOWN_REQUEST_TYPE, row.type)
 
     def start(self) -> None:
         """The instance has started: rows can be written."""

@@ -2,6 +2,7 @@
 
 ```
 snapshot     position, INSERT rows, position          FETCH_SNAPSHOT, the first half of JOIN
+metadata     JOIN_META, RAFT, PROMOTE, JOIN_SNAPSHOT  before the rows of a JOIN, of versions from 2.8.2 on and ours
 final rows   rows with their origin and lsn, OK       the second half of JOIN, REGISTER
 ```
 """
@@ -19,6 +20,7 @@ from box.replication.applier_host import ApplierHost, UpstreamTimes
 from box.replication.incoming import IncomingTransaction, expect_ok
 from box.wire import messages
 from box.wire.constants import DML_TYPES, RequestType
+from box.wire.error import raise_if_error
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -53,6 +55,7 @@ async def receive_snapshot(
     expect_ok(answer)
     vclock = messages.decode_vclock(answer)
     on_begin()
+    await _receive_metadata(host, connection)
     count = 0
     while True:
         rows = await connection.read_rows()
@@ -70,6 +73,17 @@ async def receive_snapshot(
             expect_ok(rows[end])
             await bootstrap.finish(vclock)
             return
+
+
+async def _receive_metadata(host: ApplierHost, connection: PeerConnection) -> None:
+    """Take in the state of elections and of the limbo, if the peer sends it."""
+    row = await connection.read_row()
+    if row.type != RequestType.JOIN_META:
+        connection.put_back([row])
+        return
+    while (row := await connection.read_row()).type != RequestType.JOIN_SNAPSHOT:
+        raise_if_error(row)
+        host.elections.recover_metadata(row)
 
 
 async def receive_final_rows(host: ApplierHost, connection: PeerConnection, times: UpstreamTimes, ctx: Context) -> None:

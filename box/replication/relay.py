@@ -341,13 +341,17 @@ def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:
 
 
 async def send_read_view(
-    connection: PeerConnection, sync: int, vclock: VClock, spaces: Iterable[tuple[bytes, TupleView]]
+    connection: PeerConnection,
+    sync: int,
+    vclock: VClock,
+    spaces: Iterable[tuple[bytes, TupleView]],
+    metadata: Iterable[Row] = (),
 ) -> None:
     """The rows of an initial join: for each space the body's bytes before the tuple, and its tuples.
 
-    The response with `vclock` goes first; the caller sends what follows the data.
+    The response with `vclock` goes first, then `metadata`; the caller sends what follows the data.
     """
-    connection.write_rows([messages.vclock_row(vclock, sync=sync)])
+    connection.write_rows([messages.vclock_row(vclock, sync=sync), *metadata])
     header = encode_header_of_snapshot_row(sync)
     for prefix, view in spaces:
         while tuples := view.fetch(_CHUNK_ROWS):

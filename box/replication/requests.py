@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 from uuid import UUID
 
@@ -183,7 +184,8 @@ class ReplicaRequests:
     # -- requests -----------------------------------------------------------------------------------
 
     async def _join(self, ctx: Context, connection: PeerConnection, row: Row, peer: str) -> None:
-        uuid = _instance_uuid(messages.decode_replication(row, messages.JOIN_KEYS))
+        request = messages.decode_replication(row, messages.JOIN_KEYS)
+        uuid = _instance_uuid(request)
         self._check(ctx, uuid)
         replica = self._replicaset.by_uuid.get(uuid)
         if replica is None or replica.id == 0:
@@ -192,7 +194,7 @@ class ReplicaRequests:
         consumer = self._collector.register_consumer(f"replica {uuid}", self.instance.vclock)
         try:
             self.log.info(f"joining replica {uuid} at {peer}")
-            start = await self._send_read_view(connection, row.sync)
+            start = await self._send_read_view(connection, row.sync, has_metadata=request.version_id > 0)
             self.log.info("initial data sent.")
             await self._registration.register(uuid)
             await self.errinj.wait_until_off("ERRINJ_REPLICA_JOIN_DELAY")
@@ -220,14 +222,16 @@ class ReplicaRequests:
             replica.consumer.close()
         replica.consumer = consumer
 
-    async def _send_read_view(self, connection: PeerConnection, sync: int) -> VClock:
-        """A consistent view of all replicated spaces; what it holds is confirmed and in the journal."""
+    async def _send_read_view(self, connection: PeerConnection, sync: int, *, has_metadata: bool = False) -> VClock:
+        """A consistent view of all replicated spaces; what it holds is confirmed and in the journal. With metadata for
+        those that know it: the elections' term and the limbo's owner, as of the view."""
         spaces = self._open_read_view()
         # Without a switch in between: the vclock covers exactly what the view shows.
         try:
             vclock: VClock = await self.journal.sync()
             await self._synchro.wait_confirm()
-            await send_read_view(connection, sync, vclock, spaces)
+            metadata = [replace(row, sync=sync) for row in self._elections.metadata()] if has_metadata else []
+            await send_read_view(connection, sync, vclock, spaces, metadata)
         finally:
             for _, view in spaces:
                 view.close()

@@ -6,6 +6,8 @@ RowSink           where the rows of all appliers go
 ReplicaRequests   who fetches rows from here: joins, relays
 Registration      ids in `_cluster`
 Elections         who may write, if that is decided by votes
+PromotionQuorum   who is asked before this instance takes over
+Comparer          the data here beside that of another instance
 ReplicaSet        the members, as all of these see them
 ```
 """
@@ -21,6 +23,7 @@ from uuid import UUID
 from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.log import Log
+from box.replication.comparison import Comparer
 from box.replication.elections import Elections
 from box.replication.local import LocalInstance, OptionValues, ReplicationOptions
 from box.replication.promotion import PromotionQuorum
@@ -127,6 +130,17 @@ class Replication:
             errinj=errinj,
         )
 
+        self.comparer = Comparer(
+            loop,
+            instance,
+            options,
+            schema=schema,
+            open_views=lambda: {space.id: view_of(space) for space in self._replicated_spaces()},
+            journal=lambda: self.requests.journal,
+            synchro=synchro,
+            network=network,
+        )
+
     def use_journal(self, journal: Journal) -> None:
         """The journal is open: rows can be followed and sent."""
         self.sources.journal = self.requests.open_journal = journal
@@ -162,11 +176,10 @@ class Replication:
                 replica.relay.push_raft(request)
 
     def _open_read_view(self) -> ReadView:
-        return [
-            (space.body_prefix(RequestType.INSERT), self._view_of(space))
-            for space in self._schema.snapshot_spaces()
-            if not space.is_local
-        ]
+        return [(space.body_prefix(RequestType.INSERT), self._view_of(space)) for space in self._replicated_spaces()]
+
+    def _replicated_spaces(self) -> list[Space]:
+        return [space for space in self._schema.snapshot_spaces() if not space.is_local]
 
     async def stop(self) -> None:
         """Stop elections, appliers and relays."""

@@ -1,7 +1,7 @@
 """Bodies of the rows that replication exchanges. Requests and answers share their keys, so one decoder reads all.
 
 ```
-JOIN            { 0x24 instance uuid }
+JOIN            { 0x24 instance uuid, 0x06 version }
 FETCH_SNAPSHOT  { 0x06 version } or no body
 REGISTER        { 0x24 instance uuid, 0x26 vclock }
 SUBSCRIBE       { 0x25 cluster uuid, 0x24 instance uuid, 0x26 vclock, 0x06 version, 0x50 anon, 0x51 [ids to leave out],
@@ -124,7 +124,7 @@ class ReplicationRequest:
     fetch: frozenset[UUID] | None = None
 
 
-JOIN_KEYS = frozenset({Key.INSTANCE_UUID})
+JOIN_KEYS = frozenset({Key.INSTANCE_UUID, Key.SERVER_VERSION})
 REGISTER_KEYS = frozenset({Key.INSTANCE_UUID, Key.VCLOCK})
 
 
@@ -166,9 +166,9 @@ def _fetch_list(value: Any) -> frozenset[UUID] | None:
     return frozenset(_uuid(item) for item in value) or None
 
 
-def join_row(instance_uuid: UUID) -> Row:
-    """Ask a master for everything it has, and for a place in its cluster."""
-    return Row(RequestType.JOIN, body=_pack({Key.INSTANCE_UUID: str(instance_uuid)}))
+def join_row(instance_uuid: UUID, version_id: int = VERSION_ID) -> Row:
+    """Ask a master for everything it has, and for a place in its cluster. To a version it sends metadata, too."""
+    return Row(RequestType.JOIN, body=_pack({Key.INSTANCE_UUID: str(instance_uuid), Key.SERVER_VERSION: version_id}))
 
 
 def fetch_snapshot_row(version_id: int = VERSION_ID) -> Row:

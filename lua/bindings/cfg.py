@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.errors import timed_out
 from box.instance.config import Config
-from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 from lua.bindings.environment import options_from_environment
 
 if TYPE_CHECKING:
@@ -81,6 +81,12 @@ class CfgBinding(Binding):
     async def promote(self) -> None:
         """Take over the limbo."""
         await self.node.elections.promote()
+
+    @waiting("ctl_compare")
+    async def compare(self, uri: bytes) -> bytes:
+        """The data here beside that of another instance: see `Comparer.compare`."""
+        comparison = await self.node.replication.comparer.compare(text(uri))
+        return codec.pack(comparison.described())
 
     @waiting("ctl_wait_ro")
     async def wait_ro(self, timeout: float | None = None) -> None:

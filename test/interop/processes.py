@@ -50,7 +50,7 @@ local function write()
         if not ok then
             box.rollback()
         end
-        fiber.sleep(0.02)
+        fiber.sleep(0.1)
     end
 end
 

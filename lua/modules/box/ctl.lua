@@ -27,6 +27,16 @@ function ctl.promote()
     finish.nothing(python.ctl_promote())
 end
 
+-- Our own: where the data differs from that of another instance, at one vclock.
+function ctl.compare(uri)
+    if type(uri) ~= 'string' then
+        error('Usage: box.ctl.compare(uri)', 2)
+    end
+    local found = finish.value(python.ctl_compare(uri))
+    setmetatable(found.vclock, {__serialize = 'map'})
+    return found
+end
+
 -- The older name.
 ctl.clear_synchro_queue = ctl.promote
 

@@ -13,10 +13,13 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError, ErrorCode
 from box.replication.state import ApplierState
 from box.schema.ids import SpaceId
+from box.wire.constants import RequestType
+from box.wire.messages import RaftRequest
+from box.wire.row import Row
 from lua.bindings.info import InfoBinding, peer_name
 from test.support import until
 
-from .cluster import SPACE, cluster, equal
+from .cluster import SPACE, cluster, equal, fails
 
 
 class Trigger:
@@ -244,3 +247,35 @@ def test_box_info_of_an_anonymous_replica() -> None:
 
 def codec_value(info: InfoBinding, name: str) -> Any:
     return unpack(info.info(name.encode()))
+
+
+def test_a_join_brings_the_term_and_the_owner_of_the_limbo() -> None:
+    """A replica knows who may write and in which term, though no row of the log tells it any more."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            await master.node.elections.promote()
+            await master.node.checkpoints.make()
+            master.node.elections.raft.recover(RaftRequest(7))
+            replica = await running.member().start(master)
+            assert replica.node.elections.raft.term == 7
+            limbo = replica.node.limbo
+            assert (limbo.owner_id, limbo.greatest_term) == (master.id, master.node.limbo.greatest_term)
+            await replica.restart()
+            assert replica.node.elections.raft.term == 7
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", [RequestType.INSERT, RequestType.CONFIRM])
+def test_strange_rows_in_the_metadata(kind: RequestType, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            rows = [Row(RequestType.JOIN_META), Row(kind, body=b"\x80"), Row(RequestType.JOIN_SNAPSHOT)]
+            monkeypatch.setattr(master.node.elections, "metadata", lambda: rows)
+            error = await fails(running.member().start(master))
+            assert (error.code, error.message) == (ErrorCode.UNKNOWN_REQUEST_TYPE, f"Unknown request type {kind}")
+
+    asyncio.run(main())

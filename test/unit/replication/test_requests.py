@@ -87,6 +87,33 @@ def test_a_refused_subscription_ends_the_connection() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("version", [0, 0x020A00])
+def test_metadata_of_a_join(version: int) -> None:
+    """Who announces a version gets the elections' term and the limbo's owner before the rows, others the rows alone."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            await member.grant_guest()
+            await member.node.elections.promote()
+            async with stranger(member) as client:
+                row = messages.join_row(STRANGER, version)
+                row.sync = SYNC
+                client.send(encode_packet(row))
+                rows = [await client.read_row() for _ in range(6)]
+                assert [row.sync for row in rows] == [SYNC] * 6
+                if not version:
+                    assert {row.type for row in rows[1:]} == {RequestType.INSERT}
+                    return
+                kinds = [RequestType.OK, 71, RequestType.RAFT, RequestType.PROMOTE, 72, RequestType.INSERT]
+                assert [row.type for row in rows] == kinds
+                assert messages.decode_raft(rows[2]) == messages.RaftRequest(1)
+                wanted = messages.SynchroRequest(RequestType.PROMOTE, 1, 0, 1, 1)
+                assert messages.decode_synchro(rows[3]) == wanted
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("kind", [RequestType.JOIN, RequestType.FETCH_SNAPSHOT, RequestType.REGISTER])
 def test_requests_go_on_after_one_that_succeeds(kind: RequestType) -> None:
     """As a joining instance subscribes on the same connection, so may it do anything else."""

@@ -81,7 +81,7 @@ def test_a_position_before_rows() -> None:
 
 
 def test_other_requests() -> None:
-    assert unpacked(join_row(INSTANCE)) == {0x24: str(INSTANCE)}
+    assert unpacked(join_row(INSTANCE)) == {0x24: str(INSTANCE), 0x06: 0x020801}
     assert unpacked(register_row(INSTANCE, CLOCK)) == {0x24: str(INSTANCE), 0x26: {1: 300, 2: 7}}
     assert decode_replication(fetch_snapshot_row()).version_id == 0x020801
     answer = decode_replication(subscribe_response_row(CLUSTER, CLOCK, sync=5))
