@@ -14,8 +14,10 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO, cast
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app_session
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import completion_is_selected
@@ -23,13 +25,14 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
-from prompt_toolkit.output import Output
+from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 from pygments.lexers.scripting import LuaLexer
 
 from console import streams
 from console.syntax import Syntax
 from console.terminal import Terminal
+from console.terminal_stream import own_stream
 
 HISTORY = ".lunabox_history"
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:]*$")
@@ -81,7 +84,7 @@ class PromptTerminal:
             multiline=True,
             prompt_continuation=lambda width, _line, _wraps: " " * width,
             input=source or _own_terminal(),
-            output=sink,
+            output=sink or _own_output(),
         )
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
@@ -135,6 +138,18 @@ def _own_terminal() -> Input | None:
     except (OSError, ValueError):
         return None
     return create_input(open(descriptor))  # it is open as long as the session
+
+
+def _own_output() -> Output | None:
+    """The terminal of standard output, drawn by a thread; None where there is none."""
+    stream = own_stream()
+    if stream is None:
+        return None
+    output = create_output(stdout=cast(TextIO, stream))
+    # What is printed above the prompt goes the same way. `create_app_session` would set it for one context only, and a
+    # prompt runs in several.
+    get_app_session()._output = output
+    return output
 
 
 class PrivateHistory(FileHistory):

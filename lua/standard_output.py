@@ -14,11 +14,22 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final, Protocol, TextIO
 
 _GONE: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
 """The reader has ended, the terminal has hung up, there never was anything."""
 _PATIENCE: Final = 1.0
+
+
+class Ahead(Protocol):
+    """Something that draws on the same terminal, and comes first."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything is written."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until everything is written."""
 
 
 class StandardOutput:
@@ -28,6 +39,7 @@ class StandardOutput:
         self.failure: OSError | None = None
         """The first error that was not a reader's end."""
         self.on_failure: Callable[[OSError], None] = _ignore
+        self.ahead: Ahead | None = None
         self._lock = threading.Lock()
 
     def write(self, data: bytes) -> None:
@@ -41,6 +53,8 @@ class StandardOutput:
                 _write_to_stream(stream, data)
                 return
             with self._lock:
+                if self.ahead is not None:
+                    self.ahead.wait()
                 _flush(stream, descriptor)
                 _write_all(descriptor, data)
         except OSError as error:
@@ -50,6 +64,8 @@ class StandardOutput:
 
     def takes_at_once(self, size: int) -> bool:
         """Whether so few bytes can be written without waiting, as far as one can know."""
+        if self.ahead is not None and not self.ahead.is_idle:
+            return False
         try:
             descriptor = None if sys.stdout is None else _descriptor(sys.stdout)
         except (OSError, ValueError):
@@ -75,6 +91,8 @@ class StandardOutput:
 
     def _flush_in_time(self, stream: TextIO, descriptor: int) -> None:
         """A thread whose reader stands still is not waited for: the process is about to end."""
+        if self.ahead is not None:
+            self.ahead.wait(_PATIENCE)
         if self._lock.acquire(timeout=_PATIENCE):
             try:
                 _flush(stream, descriptor)

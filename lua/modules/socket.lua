@@ -31,6 +31,13 @@ local function name_of(value)
     return (kind == 'string' or kind == 'number') and tostring(value) or nil
 end
 
+-- What is no number is no limit.
+local function seconds_of(value)
+    local kind = type(value)
+    local seconds = (kind == 'string' or kind == 'number') and tonumber(value) or FOREVER
+    return seconds == seconds and math.min(seconds, FOREVER) or FOREVER
+end
+
 -- getaddrinfo(host, port[, timeout][, {family =, type =, protocol =, flags =}]): a list of addresses; nil and why
 -- there is none.
 local function getaddrinfo(host, port, timeout, options)
@@ -45,7 +52,7 @@ local function getaddrinfo(host, port, timeout, options)
         flags = flags_of(options.flags),
     }, {__serialize = 'map'})
     local packed, number, reason = wait(python.socket_getaddrinfo(
-        name_of(host), name_of(port), msgpack.encode(hints), timeout or FOREVER))
+        name_of(host), name_of(port), msgpack.encode(hints), seconds_of(timeout)))
     if packed == nil then
         errno(number)
         return nil, reason

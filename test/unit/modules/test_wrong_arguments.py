@@ -140,6 +140,17 @@ def test_ports_that_are_none(lua: Lua) -> None:
     ) == [False, True, True]
 
 
+def test_timeouts_of_look_ups_that_are_none(lua: Lua) -> None:
+    """What is no number is no limit."""
+    assert lua(
+        """local socket, found = require('socket'), {}
+        for i, timeout in ipairs{'x', '1', 0 / 0, 1 / 0, true, {}, 1e308, box.NULL, print} do
+            found[i] = #socket.getaddrinfo('127.0.0.1', '80', timeout) > 0
+        end
+        return found"""
+    ) == [[True] * 9]
+
+
 def test_comparisons_with_nothing(lua: Lua) -> None:
     assert lua(
         """local uuid = require('uuid')

@@ -1,0 +1,103 @@
+"""A terminal that is drawn by a thread: one that stands still (Ctrl-S, a slow line) holds up no loop.
+
+```
+drawing     TerminalStream.write ---> queue ---> thread ---> the terminal, by a descriptor of its own
+answers     OUTPUT.write, in a thread if the queue is not empty: it waits until everything before it is drawn
+```
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
+from typing import Final
+
+from lua.standard_output import OUTPUT
+
+_PIECE: Final = 65536
+_MOST: Final = 16 * 1024 * 1024
+"""Bytes that may wait; who draws more waits, too."""
+
+
+class TerminalStream:
+    """The part of a text stream that prompt-toolkit draws with."""
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._parts: deque[bytes] = deque()
+        self._size = 0
+        """Bytes that are not written yet, the piece that is being written included."""
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def write(self, text: str) -> int:
+        """Hand text over, without waiting if not very much waits already."""
+        data = text.encode(errors="replace")
+        with self._changed:
+            if self._thread is None:
+                # A daemon: the program may end while the terminal stands still.
+                self._thread = threading.Thread(target=self._run, name="terminal", daemon=True)
+                self._thread.start()
+            self._changed.wait_for(lambda: self._size < _MOST)
+            if data:
+                self._parts.append(data)
+                self._size += len(data)
+                self._changed.notify_all()
+        return len(text)
+
+    def flush(self) -> None:
+        """Everything is on its way already."""
+
+    def fileno(self) -> int:
+        """For those who ask for the size of the terminal."""
+        return self._descriptor
+
+    def isatty(self) -> bool:
+        """For those who ask what it is."""
+        return os.isatty(self._descriptor)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything is written."""
+        return self._size == 0
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until everything is written."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._size == 0, timeout)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: bool(self._parts))
+                data = b"".join(self._parts)
+                self._parts.clear()
+            for start in range(0, len(data), _PIECE):
+                piece = data[start : start + _PIECE]
+                self._write(piece)
+                with self._changed:
+                    self._size -= len(piece)
+                    self._changed.notify_all()
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        with suppress(OSError):  # the terminal has hung up; who reads from it learns that, too
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+
+def own_stream() -> TerminalStream | None:
+    """The terminal of standard output by a descriptor of its own, which `OUTPUT` knows of; None where it is none."""
+    try:
+        name = os.ttyname(sys.stdout.fileno())
+        stream = TerminalStream(os.open(name, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC))
+    except (OSError, ValueError, AttributeError):
+        return None
+    OUTPUT.ahead = stream
+    return stream
