@@ -9,7 +9,7 @@ import pytest
 
 from box.journal.snapshot import SnapshotWriter
 from box.journal.wal import WalWriter
-from test.soak import damage, disk_faults, kills
+from test.soak import damage, disk_faults, kills, mixed
 
 
 @pytest.fixture
@@ -20,7 +20,12 @@ def seed() -> int:
 @pytest.mark.parametrize("mode", kills.MODES)
 def test_kills(mode: str, seed: int) -> None:
     """Nothing acknowledged is lost, nothing is there in part."""
-    assert kills.run_campaign(seed, 5, (mode,))
+    assert kills.run_campaign(seed, 50, (mode,))
+
+
+def test_mixed_clients(seed: int) -> None:
+    """Fifty clients who do everything at once leave the sums right, the rows whole and nothing behind."""
+    assert mixed.run_campaign(seed, 8)
 
 
 def test_disk_faults(seed: int) -> None:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from test.soak import damage, disk_faults, kills, rounds
+from test.soak import arguments, damage, disk_faults, kills, mixed, repeats, rounds
 
 
 class Campaign(NamedTuple):
@@ -40,9 +40,12 @@ CAMPAIGNS = {
     "kills": Campaign(kills.run_campaign, "kills in each mode", 50, 2000),
     "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two faults", 1000, 8000),
     "damage": Campaign(damage.run_campaign, "bytes changed or cut off", 2000, 10**6),
+    "mixed": Campaign(mixed.run_campaign, "seconds of fifty clients", 60, 600),
+    "arguments": Campaign(arguments.run_campaign, "calls of each public function by chance", 5, 100),
     "replication": Campaign(_replication, "seeds of three instances", 200, 2000),
     "packets": Campaign(_packets, "conversations of hostile packets", 5000, 100_000),
     "rounds": Campaign(rounds.run_campaign, "rounds of our own suite, alone and with busy processors", 20, 100),
+    "repeats": Campaign(repeats.run_campaign, "runs of each file of tests beside busy processors", 1, 20),
 }
 
 

@@ -25,7 +25,7 @@ from box.journal.storage import MemoryStorage, write_all
 from box.schema.ids import SpaceId
 from test.crash.instance import SPACE, make_space, put
 
-PATIENCE: Final = 20.0
+PATIENCE: Final = 120.0
 _BEFORE, _AFTER = range(1, 6), range(6, 13)
 """Keys that are in the snapshot, and those of the log."""
 
@@ -79,16 +79,13 @@ class Original:
         return [snapshot, log]
 
     def damages(self, chooser: random.Random, size: int) -> Iterator[Damage]:
-        """All bytes changed and all ends, in random order; `size` of them."""
-        every = [
-            Damage(path, offset, change, force)
-            for path in self.damaged_paths
-            for offset in range(len(self.files[path]))
-            for change in (0, chooser.randrange(1, 256))
-            for force in (False, True)
-        ]
-        chooser.shuffle(every)
-        yield from every[:size]
+        """All bytes changed and all ends, `size` of them: every byte has its turn before one has its second."""
+        places = [(path, offset) for path in self.damaged_paths for offset in range(len(self.files[path]))]
+        chooser.shuffle(places)
+        for index in range(min(size, 4 * len(places))):
+            sweep, number = divmod(index, len(places))
+            is_change, force = divmod((sweep + number) % 4, 2)
+            yield Damage(*places[number], chooser.randrange(1, 256) if is_change else 0, bool(force))
 
 
 def read_all(disk: MemoryStorage) -> dict[str, bytes]:
@@ -182,7 +179,9 @@ def run_campaign(seed: int, size: int) -> bool:
     """Prints a line for each failure and a summary. True if there was no failure."""
     original, chooser = Original(), random.Random(seed)
     counts: Counter[str] = Counter()
+    places: set[tuple[str, int]] = set()
     for damage in original.damages(chooser, size):
+        places.add((damage.path, damage.offset))
         try:
             counts[asyncio.run(decide(original, damage))] += 1
         except Exception as error:
@@ -190,5 +189,7 @@ def run_campaign(seed: int, size: int) -> bool:
             print(f"damage, seed {seed}, {damage}: {type(error).__name__}: {error}", flush=True)
     sizes = ", ".join(f"{len(original.files[path])} bytes of {path[-5:]}" for path in original.damaged_paths)
     described = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    print(f"damage, seed {seed}: {sum(counts.values())} of {sizes}: {described}", flush=True)
+    print(
+        f"damage, seed {seed}: {sum(counts.values())} times at {len(places)} places of {sizes}: {described}", flush=True
+    )
     return not counts["failures"]

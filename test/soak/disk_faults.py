@@ -39,7 +39,7 @@ from box.txn.pending import completed
 from box.wire.change import Request
 
 KINDS: Final = ("fail", "late", "short", "delay")
-PATIENCE: Final = 20.0
+PATIENCE: Final = 120.0
 _DELAY: Final = 0.003
 _SPACE: Final = 512
 _ABSENT: Final = None
@@ -380,7 +380,7 @@ def count_calls(options: dict[str, Any]) -> list[str]:
 
 
 def plans(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault, ...]]:
-    """Every call with every kind, then with a second fault, mostly right behind; `size` of them, drawn in turn."""
+    """Every call with every kind, then each with a second fault right behind, then a little later; `size` of them."""
     single = [((number, kind),) for number in range(1, calls + 1) for kind in KINDS]
     chooser.shuffle(single)
     for index in range(size):
@@ -389,7 +389,7 @@ def plans(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault
         if index < len(single) and (size > len(single) or index % 2):
             yield first
         else:
-            distance = chooser.choice((1, 1, 1, 2, 3, 10))
+            distance = chooser.choice((1, 2, 3, 10)) if index >= 2 * len(single) else 1
             kind = chooser.choice(("fail", "fail", "late", "short"))
             yield (*first, (first[0][0] + distance, kind))
 
@@ -402,6 +402,8 @@ def run_campaign(seed: int, size: int) -> bool:
     chooser = random.Random(seed)
     calls = {options["wal_mode"]: count_calls(options) for options in MODES}
     counts: Counter[str] = Counter()
+    seen: list[set[tuple[str, Fault]]] = [set(), set()]
+    """First faults that came alone, and with a second one."""
     for options in MODES:
         names = calls[options["wal_mode"]]
         for faults in plans(len(names), chooser, (size + 1) // len(MODES)):
@@ -413,8 +415,11 @@ def run_campaign(seed: int, size: int) -> bool:
                 where = ", ".join(f"{kind} of {names[number - 1]}" for number, kind in faults if number <= len(names))
                 print(f"disk faults, {options}, {faults} ({where}): {type(error).__name__}: {error}", flush=True)
             counts["runs"] += 1
+            seen[len(faults) - 1].add((options["wal_mode"], faults[0]))
             counts["two faults"] += len(faults) > 1
             counts["panics"] += run.has_panicked
     described = ", ".join(f"{count} {name}" for name, count in counts.items())
+    everything = len(KINDS) * sum(map(len, calls.values()))
     print(f"disk faults, seed {seed}: {described}; {', '.join(f'{len(n)} calls with {m}' for m, n in calls.items())}")
+    print(f"  of {everything} faults {len(seen[0])} came alone, {len(seen[1])} with a second one")
     return not counts["failures"]

@@ -1,4 +1,4 @@
-"""An instance that is to be killed: `python -m test.soak.kill_child DIRECTORY ROLE GENERATION [OPTIONS as JSON]`.
+"""An instance that is to be killed: `run` in a process of its own, with a role.
 
 ```
 writer     transactions of three rows by several fibers, for ever, and one checkpoint after the other
@@ -8,16 +8,18 @@ founder    makes the synchronous space, and stays
 ```
 
 A row is `{key, sequence}`. The three keys of a transaction always change together; each acknowledged one is a line
-`KEY SEQUENCE` on standard output. The first line is `ready`.
+`KEY SEQUENCE` on what `run` is given. The first line is `ready`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import sys
 from contextlib import suppress
 from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any
 
 from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
@@ -70,9 +72,7 @@ async def stay() -> None:
     await asyncio.Event().wait()
 
 
-async def main() -> None:
-    directory, role, generation = sys.argv[1:4]
-    options = json.loads(sys.argv[4]) if len(sys.argv) > 4 else {}
+async def main(directory: str, role: str, generation: int, options: dict[str, Any]) -> None:
     node = Instance(directory)
     await node.configure({"log": "node.log", "checkpoint_count": 2, "wal_max_size": 200_000} | options)
     if role == "follower":
@@ -84,8 +84,10 @@ async def main() -> None:
     if role == "sync":
         await decide(node)
     say("ready")
-    await asyncio.gather(make_checkpoints(node), *(write(node, fiber, int(generation)) for fiber in range(FIBERS)))
+    await asyncio.gather(make_checkpoints(node), *(write(node, fiber, generation) for fiber in range(FIBERS)))
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+def run(output: Connection, directory: str, role: str, generation: int, options: dict[str, Any]) -> None:
+    """For ever: what is said goes to `output`."""
+    os.dup2(output.fileno(), sys.stdout.fileno())
+    asyncio.run(main(directory, role, generation, options))

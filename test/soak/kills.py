@@ -10,11 +10,13 @@ both indexes agree, and the instance starts again. With a replica both come to t
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import random
-import sys
 import tempfile
 import time
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +24,21 @@ from box.data.codec import unpack
 from box.errors import BoxError
 from box.instance.node import Instance
 from test.crash.instance import SPACE
+from test.soak import kill_child
 
-ROOT = Path(__file__).parents[2]
 MODES = ("write", "fsync", "qsync")
-PATIENCE = 60.0
+PATIENCE = 120.0
+PROCESSES = get_context("forkserver")
+PROCESSES.set_forkserver_preload(["test.soak.kill_child"])
 LONGEST = 0.4
 """Seconds of work before a kill."""
 
 
 class Child:
-    """A process that runs `test.soak.kill_child`; `lines` is what it has said since its start."""
+    """A process that runs `test.soak.kill_child`; `lines` is what it has said since its start.
+
+    It is forked from a server that has imported everything, which takes longer than all that comes after.
+    """
 
     def __init__(self, directory: Path, role: str, options: dict[str, Any]) -> None:
         self.directory = directory
@@ -39,25 +46,32 @@ class Child:
         self._role = role
         self._options = options
         self._generation = 0
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkServerProcess | None = None
         self._reader: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Return as soon as the process runs; see `wait_ready`."""
+        """Return as soon as the process runs; see `wait_for`."""
         self.directory.mkdir(exist_ok=True)
         self._generation += 1
         self.lines = []
-        arguments = [str(self.directory), self._role, str(self._generation), json.dumps(self._options)]
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "test.soak.kill_child"), *arguments, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-        )
-        self._reader = asyncio.ensure_future(self._read(self._process))
+        said, output = PROCESSES.Pipe(duplex=False)
+        arguments = (output, str(self.directory), self._role, self._generation, self._options)
+        self._process = PROCESSES.Process(target=kill_child.run, args=arguments, daemon=True)
+        self._process.start()
+        output.close()
+        self._reader = asyncio.ensure_future(self._read(said))
 
-    async def _read(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        async for line in process.stdout:
-            if line.endswith(b"\n"):  # one that was cut off was not told
-                self.lines.append(line.decode().strip())
+    async def _read(self, said: Connection) -> None:
+        lines = asyncio.StreamReader()
+        with os.fdopen(os.dup(said.fileno()), "rb") as pipe:
+            said.close()
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(lines), pipe
+            )
+            async for line in lines:
+                if line.endswith(b"\n"):  # one that was cut off was not told
+                    self.lines.append(line.decode().strip())
+            transport.close()
 
     def become(self, role: str, options: dict[str, Any]) -> None:
         """From the next start on."""
@@ -72,7 +86,7 @@ class Child:
         deadline = time.monotonic() + PATIENCE
         while len(self.lines) < count:
             assert self._process is not None
-            assert self._process.returncode is None, f"{self._role} ended by itself:\n{self.log[-2000:]}"
+            assert self._process.is_alive(), f"{self._role} ended by itself:\n{self.log[-2000:]}"
             assert time.monotonic() < deadline, f"{self._role} does nothing:\n{self.log[-2000:]}"
             await asyncio.sleep(0.005)
 
@@ -80,9 +94,9 @@ class Child:
         """Idempotent; afterwards `lines` is complete."""
         if self._process is None or self._reader is None:
             return
-        if self._process.returncode is None:
-            self._process.kill()
-        await self._process.wait()
+        self._process.kill()
+        await asyncio.get_running_loop().run_in_executor(None, self._process.join)
+        self._process.close()
         await self._reader
         self._process = None
 
@@ -218,22 +232,30 @@ async def check_replica(directory: Path, acknowledged: Acknowledged, common: dic
         await asyncio.gather(master.close(), replica.close())
 
 
-async def _kill(mode: str, kills: int, chooser: random.Random, directory: Path) -> int:
+async def _kill(mode: str, kills: int, seed: str, directory: Path) -> int:
+    chooser = random.Random(seed)
     if mode == "qsync":
         return await kill_in_pairs(kills, chooser, directory)
     return await kill_alone(mode, kills, chooser, directory)
+
+
+async def _kill_side_by_side(mode: str, kills: int, seed: int, directory: Path) -> int:
+    """Two at a time, on files of their own: most of a kill's time is that of a start, which has one processor."""
+    shares = [(number, kills // 2 + (number < kills % 2)) for number in range(2)]
+    for number, _ in shares:
+        (directory / str(number)).mkdir()
+    runs = [_kill(mode, share, f"{seed} {mode} {number}", directory / str(number)) for number, share in shares if share]
+    return sum(await asyncio.gather(*runs))
 
 
 def run_campaign(seed: int, size: int, modes: tuple[str, ...] = MODES) -> bool:
     """`size` kills in each mode. Prints a line for each; True if nothing was lost."""
     good = True
     for mode in modes:
-        chooser = random.Random(f"{seed} {mode}")
         start = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="kills") as name:
-            directory = Path(name)
             try:
-                count = asyncio.run(_kill(mode, size, chooser, directory))
+                count = asyncio.run(_kill_side_by_side(mode, size, seed, Path(name)))
             except Exception as error:
                 good = False
                 print(f"kills, seed {seed}, {mode}: {type(error).__name__}: {error}", flush=True)

@@ -16,7 +16,7 @@ box.once('mixed', function()
     for id = 1, ACCOUNTS do
         accounts:insert{id, MONEY}
     end
-    local rows = box.schema.space.create('rows', {id = 600})
+    local rows = box.schema.space.create('rows', {id = 1000000})
     rows:create_index('pk')
     rows:create_index('text', {parts = {{3, 'string'}}, unique = false})
 end)

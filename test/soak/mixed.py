@@ -38,7 +38,7 @@ ROOT: Final = Path(__file__).parents[2]
 PROGRAM: Final = Path(__file__).with_name("mixed.lua")
 CLIENTS: Final = 50
 MONEY: Final = 100 * 1000
-ROWS: Final = 600
+ROWS: Final = 1_000_000
 """Id of the space of the clients' own rows."""
 OWN_KEYS: Final = 40
 PATIENCE: Final = 60.0

@@ -1,12 +1,14 @@
 -- Every public function with arguments that nobody would give it; what comes out is judged by test_hostile.py.
--- Usage: EXECUTABLE hostile.lua short|full [NAMES]: with each argument in one of the places where it may stand, turn by
--- turn, or in all of them; of the functions whose names are given, between commas, or of all.
+-- Usage: EXECUTABLE hostile.lua short|full|SEED-COUNT [NAMES]: with each argument in one of the places where it may stand,
+-- turn by turn, or in all of them, or COUNT times with up to five arguments by chance; of the functions whose names are
+-- given, between commas, or of all.
 --
 -- A call may succeed or raise. Its error is a box.error or a text, and no text names anything of Python. Every call
 -- has a fiber of its own; one that waits is cancelled, and one that does not end by that is told about and left behind.
 local is_full, only = arg[1] == 'full', arg[2] and (',' .. arg[2] .. ',')
-local ffi, fiber, fio = require('ffi'), require('fiber'), require('fio')
-local PATIENCE, SLOW = 0.05, 1.5
+local seed, by_chance = arg[1]:match('^(%d+)-(%d+)$')
+local clock, ffi, fiber, fio = require('clock'), require('ffi'), require('fiber'), require('fio')
+local PATIENCE, STUCK, SLOW = 0.05, 10, 1.5
 
 box.cfg{log = 'hostile.log', log_level = 4, memtx_memory = 256 * 1024 * 1024, checkpoint_interval = 0}
 
@@ -278,7 +280,7 @@ local function try(entry, what, ...)
         end
     end
     io.stderr:write(what, '\n')
-    local started = fiber.clock()
+    local started = clock.proc()
     local runner = fiber.create(function()
         local ok, result
         if entry.owner then
@@ -294,15 +296,15 @@ local function try(entry, what, ...)
     while not done and fiber.clock() < deadline do fiber.sleep(0.001) end
     if not done then
         pcall(fiber.cancel, runner)
-        deadline = fiber.clock() + 1
+        deadline = fiber.clock() + STUCK
         while not done and fiber.clock() < deadline do fiber.sleep(0.001) end
         if not done then
             stuck[#stuck + 1] = what
             io.stdout:write('STUCK ', what, '\n')
         end
     end
-    if fiber.clock() - started > SLOW and not what:find('^log') then
-        io.stdout:write(('SLOW %s: %.1f s\n'):format(what, fiber.clock() - started))
+    if clock.proc() - started > SLOW and not what:find('^log') then
+        io.stdout:write(('SLOW %s: %.1f s\n'):format(what, clock.proc() - started))
     end
     judge(what, problem)
 end
@@ -312,25 +314,46 @@ local function value_of(argument)
     return argument[2]
 end
 
+-- Each argument in the places that are due.
+local function try_places(number, entry)
+    local before = #stuck
+    try(entry, entry.name .. '()')
+    for place, argument in ipairs(arguments()) do
+        local label, value = argument[1], value_of(argument)
+        local turn = not is_full and (number + place) % 4
+        if not turn or turn == 0 then try(entry, ('%s(%s)'):format(entry.name, label), value) end
+        if not turn or turn == 1 then try(entry, ('%s(1, %s)'):format(entry.name, label), 1, value) end
+        if not turn or turn == 2 then
+            try(entry, ("%s('x', %s, %s)"):format(entry.name, label, label), 'x', value, value)
+        end
+        if not turn or turn == 3 then
+            try(entry, ('%s(%s x 4)'):format(entry.name, label), value, value, value, value)
+        end
+        if #stuck > before + 3 then break end
+    end
+end
+
+-- Any arguments together.
+local function try_chances(entry, count)
+    local before = #stuck
+    for _ = 1, count do
+        local choice, labels, values = arguments(), {}, {}
+        local size = math.random(0, 5)
+        for place = 1, size do
+            local argument = choice[math.random(#choice)]
+            labels[place], values[place] = argument[1], value_of(argument)
+        end
+        try(entry, ('%s(%s)'):format(entry.name, table.concat(labels, ', ')), unpack(values, 1, size))
+        if #stuck > before + 3 then break end
+    end
+end
+
 collect()
 io.stdout:setvbuf('no')
+math.randomseed(tonumber(seed or 1))
 for number, entry in ipairs(functions) do
     if not only or only:find(',' .. entry.name .. ',', 1, true) then
-        local before = #stuck
-        try(entry, entry.name .. '()')
-        for place, argument in ipairs(arguments()) do
-            local label, value = argument[1], value_of(argument)
-            local turn = not is_full and (number + place) % 4
-            if not turn or turn == 0 then try(entry, ('%s(%s)'):format(entry.name, label), value) end
-            if not turn or turn == 1 then try(entry, ('%s(1, %s)'):format(entry.name, label), 1, value) end
-            if not turn or turn == 2 then
-                try(entry, ("%s('x', %s, %s)"):format(entry.name, label, label), 'x', value, value)
-            end
-            if not turn or turn == 3 then
-                try(entry, ('%s(%s x 4)'):format(entry.name, label), value, value, value, value)
-            end
-            if #stuck > before + 3 then break end
-        end
+        if by_chance then try_chances(entry, tonumber(by_chance)) else try_places(number, entry) end
     end
 end
 print(('%d functions, %d calls, %d finds, %d stuck'):format(#functions, calls, #finds, #stuck))

@@ -1,0 +1,56 @@
+"""Arguments: every public function of Lua with arguments by chance, in a process of its own (`hostile.lua`).
+
+Nothing but success, a box.error or a text that names nothing of Python comes back, no exception is in the log, no call
+takes the node's time, and the node lives on to the end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "test/unit/boxlua/hostile.lua"
+_SECONDS_A_CALL = 60
+"""Of each function, all together: most take a few milliseconds."""
+_FINDS = ("FIND", "STUCK", "SLOW")
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Each function `size` times. Prints what is wrong and a summary; True if nothing is."""
+    with tempfile.TemporaryDirectory(prefix="arguments") as name:
+        directory = Path(name)
+        with (directory / "calls").open("w+", errors="replace") as calls:
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-m", "console", str(PROGRAM), f"{seed}-{size}"],
+                    cwd=directory,
+                    env=os.environ | {"PYTHONPATH": str(ROOT)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=calls,
+                    text=True,
+                    errors="replace",
+                    timeout=300 + _SECONDS_A_CALL * size,
+                    check=False,
+                )
+                output, code = done.stdout, done.returncode
+            except subprocess.TimeoutExpired as error:
+                output, code = (error.stdout or b"").decode(errors="replace"), None
+            calls.seek(0)
+            last = calls.read().splitlines()[-1:]
+        path = directory / "hostile.log"
+        log = path.read_text(errors="replace") if path.exists() else ""
+    lines = output.splitlines()
+    problems = [line for line in lines if line.startswith(_FINDS)]
+    if code != 0:
+        problems.append(f"exit code {code} after {last}")
+    if "Traceback" in log:
+        problems.append(log[log.index("Traceback") :][:2000])
+    for problem in problems:
+        print(f"arguments, seed {seed}: {problem}", flush=True)
+    print(f"arguments, seed {seed}: {lines[-1] if lines else 'no output'}", flush=True)
+    return not problems
