@@ -17,6 +17,9 @@ LEAVES_A_TURN: Final = 32
 """Leaves of a tree that are emptied in one turn: one or two thousand entries, a few tenths of a millisecond."""
 
 
+_PAUSE: Final = 0.01
+
+
 class Releaser:
     """Takes indexes that nobody uses any more. One of an instance."""
 
@@ -40,19 +43,21 @@ class Releaser:
 
     def _go_on(self) -> None:
         self._turn = None
-        if self._leaves is None:
-            self._leaves = self._next_tree()
-        if self._leaves is not None:
-            for _ in range(LEAVES_A_TURN):
-                leaf = next(self._leaves, None)
-                if leaf is None:
-                    self._leaves = None
+        left = LEAVES_A_TURN
+        while left:
+            if self._leaves is None:
+                self._leaves = self._next_tree()
+                if self._leaves is None:
                     break
+            leaf = next(self._leaves, None)
+            if leaf is None:
+                self._leaves = None
+            else:
                 leaf.clear()
+            left -= 1
         if self._leaves is not None or self._waiting:
             # With nothing but views that are waited for there is no hurry.
-            pause = 0 if self._leaves is not None else 0.01
-            self._turn = self._loop.call_later(pause, self._go_on)
+            self._turn = self._loop.call_later(0 if left == 0 else _PAUSE, self._go_on)
 
     def _next_tree(self) -> Iterator[Any] | None:
         for _ in range(len(self._waiting)):

@@ -149,6 +149,31 @@ def test_an_index_is_freed_in_slices() -> None:
     asyncio.run(asyncio.wait_for(run(), DEADLINE))
 
 
+def test_many_small_indexes_are_freed_together() -> None:
+    """As many in a turn as have the leaves of one large one: who truncates all the time does not fill the memory. One
+    with a view on it holds none of them up."""
+
+    async def run() -> None:
+        releaser = Releaser(asyncio.get_running_loop())
+        seen = filled("unsigned", range(10))
+        view = open_view(seen)
+        releaser.release(seen)
+        small = [filled("unsigned", range(10)) for _ in range(1000)]
+        for index in small:
+            releaser.release(index)
+        turns = 0
+        while any(map(len, small)):
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns < 300
+        view.close()
+        while not releaser.is_idle:
+            await asyncio.sleep(0.001)
+        assert len(seen) == 0
+
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
+
+
 def test_an_index_stays_whole_while_a_view_is_open() -> None:
     """The view's tuples are freed when it is closed."""
 
