@@ -3,7 +3,7 @@
 ```
 nothing changes    the container's own iterator, from slice to slice
 the first change   just before it is made, a view of the rest takes over (`box.index.view`)
-order reversed     a view from the beginning
+order reversed     a view from the beginning; so with versions of tuples, whose view the caller makes
 container gone     all of it anew, at once: the index was emptied
 ```
 """
@@ -17,7 +17,7 @@ from typing import Final
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
-from box.index.view import IndexView
+from box.index.view import IndexView, TupleView
 
 LONG: Final = 65536
 """Tuples that are found in some milliseconds: fewer are read at once."""
@@ -27,7 +27,8 @@ _VIEW_SLICE: Final = 4096
 
 
 class LongRead:
-    """A select that is under way; `cursor` is a fresh one. `again` selects anew. Call `close` if it is given up."""
+    """A select that is under way; `cursor` is a fresh one, of which `view` reads if there is one. `again` selects anew.
+    Call `close` if it is given up."""
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class LongRead:
         offset: int,
         limit: int,
         again: Callable[[], list[bytes]],
+        view: TupleView | None = None,
     ) -> None:
         self._index = index
         self._tree = index.tree
@@ -46,11 +48,11 @@ class LongRead:
         self._left = limit
         self._skipped = 0
         """Tuples that a view has to leave out first."""
-        self._view: IndexView | None = None
+        self._view = view
         self._walk: Iterator[Entry] = iter(())
-        if cursor.is_reverse:
+        if view is not None or cursor.is_reverse:
             self._skipped = offset
-            self._view = IndexView(index, (), cursor)
+            self._view = view or IndexView(index, (), cursor)
         else:
             found = self._tree.values(*cursor.bounds)
             self._walk = iter(found[offset:]) if offset else iter(found)

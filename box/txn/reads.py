@@ -6,6 +6,7 @@ show the tuples that the reader may see, `_session_settings` the settings of the
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _ITERATOR_MAX: Final = 12
+_SLICE: Final = 4096
+"""Tuples whose sizes are summed up in one turn: below a millisecond."""
 _READ: Final = int(Privilege.R | Privilege.U)
 _SELECT: Final = int(RequestType.SELECT)
 """As in the peer a select counts in any case, a get and a cursor only without an error."""
@@ -82,7 +85,7 @@ class Reader:
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> LongRead | None:
         """A `select` that is worth some turns of the loop and can have them; None for another. Errors as `select`."""
-        if limit < LONG or ctx.txn is not None or self._is_versioned or not space.is_plain:
+        if limit < LONG or ctx.txn is not None or not space.is_plain:
             return None
         index = self._checked_index(ctx, space, iid, iterator)
         if len(index) < LONG:
@@ -91,8 +94,9 @@ class Reader:
         if not isinstance(index, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
             return None
         self.counters[_SELECT] += 1
+        view = self._storage.view_of(index, cursor) if self._is_versioned else None
         return LongRead(
-            index, cursor, offset, limit, lambda: self._storage.select(None, index, iterator, key, offset, limit)
+            index, cursor, offset, limit, lambda: self._storage.select(None, index, iterator, key, offset, limit), view
         )
 
     def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
@@ -140,6 +144,21 @@ class Reader:
     def bsize(self, space: Space) -> int:
         """Bytes of all tuples of a space, counted anew."""
         return sum(map(len, self._storage.read_view(space))) if space.is_plain else 0
+
+    def is_long(self, ctx: Context, space: Space) -> bool:
+        """Whether to go through all tuples of a space is worth some turns of the loop, and can have them."""
+        return ctx.txn is None and space.is_plain and space.primary is not None and len(space.primary) >= LONG
+
+    async def bsize_in_turns(self, space: Space) -> int:
+        """The same of the tuples that are there now, a slice in every turn of the loop."""
+        view, size = self._storage.open_view(space), 0
+        try:
+            while tuples := view.fetch(_SLICE):
+                size += sum(map(len, tuples))
+                await asyncio.sleep(0)
+        finally:
+            view.close()
+        return size
 
     def read_view(self, space: Space) -> list[bytes]:
         """All tuples in the order of the primary index, for a checkpoint or a join.

@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 
+from box.data.codec import pack
 from box.errors import BoxError
 from box.index import IteratorType, long_read
 from box.schema.space import Space
+from box.session import Context
 from box.txn import reads
 from box.wire.change import Request
 
@@ -34,12 +36,15 @@ def world_with(kind: str = "TREE", *, mvcc: bool = False) -> tuple[World, Space]
     return world, space
 
 
+@pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("kind", ["TREE", "HASH"])
-def test_it_finds_what_a_select_finds(kind: str) -> None:
+def test_it_finds_what_a_select_finds(kind: str, mvcc: bool) -> None:
     """For every iterator, key, offset and limit that it takes; it takes those of many tuples in their order."""
 
     async def run() -> None:
-        world, space = world_with(kind)
+        world, space = world_with(kind, mvcc=mvcc)
+        if mvcc:
+            change_some(world, space, world.context())
         taken = 0
         for iid, iterator, key in (
             *((0, iterator, []) for iterator in list(IteratorType)[:7]),
@@ -66,14 +71,26 @@ def test_it_finds_what_a_select_finds(kind: str) -> None:
     asyncio.run(run())
 
 
+def change_some(world: World, space: Space, ctx: Context) -> None:
+    """Changes of a transaction that stays open, which nobody else may see."""
+    world.txns.begin(ctx)
+    for number in range(0, COUNT, 11):
+        world.write(space, Request.replace(pack([number, 4])), ctx)
+        world.write(space, Request.delete([number + 1]), ctx)
+        world.write(space, Request.replace(pack([COUNT + 5000 + number, 4])), ctx)
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize("iterator", [IteratorType.ALL, IteratorType.GE, IteratorType.LE])
 @pytest.mark.parametrize("offset", [0, 30])
 @pytest.mark.parametrize("steps", [0, 1, 10, 37])
-def test_changes_meanwhile_are_not_in_it(iterator: IteratorType, offset: int, steps: int) -> None:
+def test_changes_meanwhile_are_not_in_it(iterator: IteratorType, offset: int, steps: int, mvcc: bool) -> None:
     """Whatever is written while it goes on, ahead or behind: what it finds is what was there at its beginning."""
 
     async def run() -> None:
-        world, space = world_with()
+        world, space = world_with(mvcc=mvcc)
+        if mvcc:
+            change_some(world, space, world.context())
         arguments = (space, 0, iterator, offset, 250, [] if iterator is IteratorType.ALL else [COUNT // 2])
         expected = world.dml.reads.select(world.ctx, *arguments)
         long = world.dml.reads.begin_long(world.ctx, *arguments)
@@ -133,7 +150,7 @@ def test_one_that_is_given_up_leaves_nothing() -> None:
 
 
 def test_what_is_read_at_once() -> None:
-    """Few tuples, a small limit, a transaction, versions."""
+    """Few tuples, a small limit, a transaction."""
 
     async def run() -> None:
         world, space = world_with()
@@ -143,8 +160,28 @@ def test_what_is_read_at_once() -> None:
         world.txns.begin(world.ctx)
         assert begin(world.ctx, space, 0, IteratorType.ALL, 0, 1000, []) is None
         world.txns.rollback(world.ctx)
-        versioned, other = world_with(mvcc=True)
-        assert versioned.dml.reads.begin_long(versioned.ctx, other, 0, IteratorType.ALL, 0, 1000, []) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_the_size_of_all_tuples_in_turns(mvcc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the beginning, whatever changes meanwhile, and nothing is left behind."""
+    monkeypatch.setattr(reads, "_SLICE", 7)
+
+    async def run() -> None:
+        world, space = world_with(mvcc=mvcc)
+        assert world.dml.reads.is_long(world.ctx, space)
+        expected = world.dml.reads.bsize(space)
+        task = asyncio.ensure_future(world.dml.reads.bsize_in_turns(space))
+        for number in range(20):
+            await asyncio.sleep(0)
+            world.replace(space, COUNT - number, 10**6)
+            world.write(space, Request.delete([number]))
+        assert await task == expected != world.dml.reads.bsize(space)
+        assert not space.indexes[0].listeners  # type: ignore[attr-defined]
+        world.txns.begin(world.ctx)
+        assert not world.dml.reads.is_long(world.ctx, space)
 
     asyncio.run(run())
 
