@@ -89,14 +89,14 @@ class Checkpoints:
 
     # -- directories ----------------------------------------------------------------------------
 
-    def lock(self) -> None:
-        """Take the log directory for this instance. ALREADY_RUNNING, SystemError for a missing directory."""
-        try:
-            self._lock = self._disk.lock(self._paths.wal_dir)
-        except OSError as error:
-            raise system_error(f"Can't open path: {self._paths.wal_dir}", error.errno or 0) from error
+    def try_lock(self) -> bool:
+        """Take the log directory for this instance if no other one has it. SystemError for a missing directory."""
         if self._lock is None:
-            raise client_error(ErrorCode.ALREADY_RUNNING, self._config["wal_dir"])
+            try:
+                self._lock = self._disk.lock(self._paths.wal_dir)
+            except OSError as error:
+                raise system_error(f"Can't open path: {self._paths.wal_dir}", error.errno or 0) from error
+        return self._lock is not None
 
     def unlock(self) -> None:
         if self._lock is not None:
@@ -104,7 +104,8 @@ class Checkpoints:
             self._lock = None
 
     def scan(self) -> LogFile | None:
-        """Find the snapshots of the directory and return the newest."""
+        """Find the snapshots of the directory and return the newest. Leftovers go, but those of an instance that has
+        the directory."""
         self._directory = LogDirectory(
             self._disk,
             self._paths.memtx_dir,
@@ -113,7 +114,8 @@ class Checkpoints:
             log=self._log,
         )
         self._directory.scan()
-        self._directory.remove_inprogress()
+        if self._lock is not None:
+            self._directory.remove_inprogress()
         self.collector.checkpoint_count = self._config["checkpoint_count"]
         for file in self._directory.files:
             self.collector.add_checkpoint(file.vclock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from box.errors import BoxError, fiber_is_cancelled
@@ -11,15 +11,21 @@ from box.instance.instance_state import InstanceState
 from box.instance.loader import ROWS_A_TURN, LogLoader, SnapshotLoader
 from box.instance.resources import Resources
 from box.journal.directory import LogFile
-from box.journal.recovery import Recovery
+from box.journal.reader import LogReader
+from box.journal.recovery import Recovery, group_transactions
 from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader
 from box.schema.ids import is_system_id
 from box.wire.constants import RequestType
+from box.wire.row import Row
 
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""
 _TUPLES_A_TURN: Final = 1024
+_STANDBY_PAUSE: Final = 0.01
+"""Seconds between two looks at the log of another instance."""
+_LOCK_PAUSE: Final = 0.1
+"""Seconds between two attempts to take over, as the peer has them."""
 _SYSTEM_ROWS_A_TURN: Final = 8
 """Tuples of a snapshot that are taken in without giving way."""
 
@@ -45,6 +51,8 @@ class LocalRecovery:
         self._log_loader = log_loader
         self._is_reading = False
         self._is_stopped = False
+        self.is_standby = False
+        """Everything that another instance has written so far is here, and it lives."""
         self._has_ended = asyncio.Event()
         self._is_forced = bool(resources.config["force_recovery"])
         self.log = Recovery(
@@ -74,15 +82,63 @@ class LocalRecovery:
         finally:
             self._has_ended.set()
 
+    async def stand_by(self, take_over: Callable[[], bool]) -> None:
+        """Hot standby: follow the log of another instance until `take_over` says that it has ended, then read its last
+        rows. XlogError, XlogGapError, FiberIsCancelled after `stop`, and what requests raise.
+
+        What has been read moves the state at once. The open file is looked at all the time, the directory every
+        `wal_dir_rescan_delay` seconds, and when the file was closed in order.
+        """
+        self._is_reading = True
+        try:
+            await self._read_snapshot()
+            self._state.move(self._snapshot.vclock)
+            await self._follow(take_over)
+        finally:
+            self._has_ended.set()
+
+    async def _follow(self, take_over: Callable[[], bool]) -> None:
+        loop, log = self._resources.loop, self._resources.log
+        reader = self.log.reader()
+        next_scan = next_attempt = loop.time()
+        try:
+            while True:
+                now = loop.time()
+                is_last = now >= next_attempt and self.is_standby and take_over()
+                next_attempt = max(next_attempt, now + _LOCK_PAUSE) if now >= next_attempt else next_attempt
+                reader.looks_for_files = is_last or reader.is_at_end_of_file or now >= next_scan
+                if reader.looks_for_files:
+                    next_scan = now + float(self._resources.config["wal_dir_rescan_delay"])
+                await self._read_new(reader)
+                if is_last:
+                    reader.finish()
+                    self.is_standby = False
+                    return
+                if not self.is_standby:
+                    self.is_standby = True
+                    log.info("Entering hot standby mode")
+                await self._give_way(_LOCK_PAUSE if reader.is_at_end_of_file else _STANDBY_PAUSE)
+                reader.reopen()
+        finally:
+            reader.close()
+
+    async def _read_new(self, reader: LogReader) -> None:
+        """Everything that is there now. A transaction is written whole, in one block."""
+        while (rows := reader.next_rows()) is not None:
+            for transaction in group_transactions(rows):
+                await self._add(transaction)
+            self._state.move(reader.vclock)
+            await self._give_way()
+
     async def stop(self) -> None:
         """Give up what `read` is at, and wait for its end."""
         self._is_stopped = True
         if self._is_reading:
             await self._has_ended.wait()
 
-    async def _give_way(self) -> None:
+    async def _give_way(self, seconds: float = 0.0) -> None:
         """The loop's turn: signals are handled, clients learn that this instance is loading."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(seconds)
         if self._is_stopped:
             raise fiber_is_cancelled()
 
@@ -124,13 +180,16 @@ class LocalRecovery:
             self._tell_progress(before, count)
             if before // ROWS_A_TURN != count // ROWS_A_TURN:
                 await self._give_way()
-            try:
-                await self._log_loader.add(rows, self._give_way)
-            except BoxError as error:
-                if not self._is_forced:
-                    raise
-                where = f"{{{rows[0].replica_id}: {rows[0].lsn}}}"
-                self._resources.log.error(f"skipping row {where}: {error.message}")
+            await self._add(rows)
+
+    async def _add(self, rows: list[Row]) -> None:
+        try:
+            await self._log_loader.add(rows, self._give_way)
+        except BoxError as error:
+            if not self._is_forced:
+                raise
+            where = f"{{{rows[0].replica_id}: {rows[0].lsn}}}"
+            self._resources.log.error(f"skipping row {where}: {error.message}")
 
 
 def _parts(run: TupleRun) -> Iterator[TupleRun]:

@@ -4,6 +4,7 @@
 status         what happened                                            takes changes
 unconfigured   constructed                                              no
 loading        `configure` was called: recovery, bootstrap or join      no
+hot_standby    it follows the log of another instance in its directory  no
 running        started, or `replication` changed: getting in sync       no
 running        in sync with a quorum of its peers                       unless read_only or the limbo is foreign
 orphan         could not get in sync                                    no
@@ -240,6 +241,8 @@ class Instance:
         """See the module's text."""
         if self.state.is_configured:
             return "orphan" if self.replication.sources.is_out_of_sync else "running"
+        if self._startup is not None and self._startup.is_standby:
+            return "hot_standby"
         return "loading" if self.is_loading else "unconfigured"
 
     def new_context(self, session_type: str = "background") -> Context:

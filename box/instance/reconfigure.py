@@ -32,7 +32,6 @@ Setter = Callable[[Any], Awaitable[None] | None]
 """The effect of an option on its part. One that may be set at any time is called before the start, too."""
 
 AT_START = (
-    "hot_standby",
     "background",
     "read_only",
     "net_msg_max",
@@ -105,7 +104,6 @@ def make_setters(
         "checkpoint_wal_threshold": checkpoints.set_threshold,
         "election_mode": set_election_mode,
         "election_timeout": lambda _: set_election_timeouts(),
-        "hot_standby": _unsupported("hot standby", False),
         "instance_uuid": set_instance_uuid,
         "listen": iproto.listen,
         "log_format": set_log_format,

@@ -2,6 +2,7 @@
 
 ```
 a snapshot is there                      recover it and the log after it            -> follow
+the same, and another instance runs      hot standby: follow its log to its end     -> follow
 no snapshot, somebody else leads         JOIN: snapshot, then the rows since then   -> checkpoint, follow
 no snapshot, nobody else, or we lead     bootstrap the system spaces                -> checkpoint
 ```
@@ -67,12 +68,19 @@ class Startup:
 
     async def run(self) -> bool:
         """Start; True if this instance has just founded its replica set."""
-        self._checkpoints.lock()
+        is_alone = self._checkpoints.try_lock()
         snapshot = self._checkpoints.scan()
+        if not is_alone and (snapshot is None or not self._config["hot_standby"]):
+            raise client_error(ErrorCode.ALREADY_RUNNING, self._config["wal_dir"])
         if snapshot is not None:
-            await self._recover(snapshot)
+            await (self._recover(snapshot) if is_alone else self._stand_by(snapshot))
             return False
         return await self._bootstrap()
+
+    @property
+    def is_standby(self) -> bool:
+        """The instance follows the log of another one that lives."""
+        return self._recovery is not None and self._recovery.is_standby
 
     async def stop(self) -> None:
         """Give up a recovery, which raises FiberIsCancelled."""
@@ -81,7 +89,7 @@ class Startup:
 
     # -- recovery -------------------------------------------------------------------------------
 
-    async def _recover(self, snapshot: LogFile) -> None:
+    def _begin_recovery(self, snapshot: LogFile) -> LocalRecovery:
         uuid = snapshot.meta.instance_uuid
         wanted = self._config["instance_uuid"]
         if wanted is not None and UUID(wanted) != uuid:
@@ -91,6 +99,23 @@ class Startup:
         self._recovery = recovery
         recovery.scan()
         self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
+        return recovery
+
+    async def _stand_by(self, snapshot: LogFile) -> None:
+        """Be ready to go on where another instance ends. Nobody is served meanwhile, and nobody followed."""
+        recovery = self._begin_recovery(snapshot)
+        await recovery.stand_by(self._checkpoints.try_lock)
+        # Files have come and gone meanwhile.
+        self._checkpoints.scan()
+        recovery.log.scan()
+        self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
+        await self._listen(self._config["listen"])
+        await self._sources.configure(is_bootstrap=False)
+        self._check_replicaset_uuid()
+        self._finish(is_new=False)
+
+    async def _recover(self, snapshot: LogFile) -> None:
+        recovery = self._begin_recovery(snapshot)
         await self._listen(self._config["listen"])
         await self._sources.configure(is_bootstrap=False)
         master = self._rejoin_master()

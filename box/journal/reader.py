@@ -17,7 +17,7 @@ from box.journal.directory import LogDirectory, LogFile, Logger, SilentLog
 from box.journal.packet_runs import fresh_runs, packet_runs
 from box.journal.rows import decode_rows
 from box.journal.storage import Storage, failed
-from box.journal.xlog import Meta, XlogDecoder
+from box.journal.xlog import MARKER_SIZE, Meta, XlogDecoder
 from box.journal.xlog_errors import XlogError, XlogGapError
 from box.wire.packet_run import PacketRun
 from box.wire.row import Row
@@ -161,6 +161,22 @@ class LogReader:
         self._file: LogFile | None = None
         self._following: LogFile | None = None
         self._blocks: BlockReader | None = None
+        self._is_reopening = False
+        self.looks_for_files = True
+        """Look into the directory for a next file at the end of each."""
+
+    @property
+    def is_at_end_of_file(self) -> bool:
+        """The writer has closed the file that is read: the next one is there, or will be."""
+        return self._blocks is None or self._blocks.eof
+
+    def reopen(self) -> None:
+        """If the file was closed in order, read on before its end marker: the next writer may go on in its place."""
+        if self._file is not None and self._blocks is not None and self._blocks.eof:
+            self._position = LogPosition(self._file.signature, self._blocks.position - MARKER_SIZE)
+            self._blocks.close()
+            self._blocks = None
+            self._is_reopening = True
 
     @property
     def position(self) -> LogPosition | None:
@@ -267,7 +283,7 @@ class LogReader:
     def _find_next(self) -> LogFile | None:
         assert self._file is not None
         following = self._directory.after(self._file)
-        if following is None:
+        if following is None and self.looks_for_files:
             self._directory.scan()
             following = self._directory.after(self._file)
         return following
@@ -288,7 +304,9 @@ class LogReader:
         )
         self._blocks.read_meta()
         self._file = file
-        self._log.info(f"recover from `{file.path}'")
+        if not self._is_reopening:
+            self._log.info(f"recover from `{file.path}'")
+        self._is_reopening = False
         if self._index is not None:
             offset = self._index.find(file.signature, self.vclock)
             self._file_clock = file.vclock

@@ -75,13 +75,17 @@ class Recovery:
         finally:
             blocks.close()
 
+    def reader(self) -> LogReader:
+        """A reader of what is later than `vclock`, which moves with it. It goes on when there is more to read."""
+        return LogReader(self._directory, self.vclock, log=self._log, errinj=self._errinj)
+
     def blocks(self) -> Iterator[list[Row]]:
         """Rows many at a time; a transaction is never split. Raises XlogError, XlogGapError, SystemError.
 
         A file that ends in a torn block, as a killed writer leaves it, is read up to there: those rows were never
         acknowledged. With `force_recovery` wrong blocks and missing files are logged and passed over.
         """
-        reader = LogReader(self._directory, self.vclock, log=self._log, errinj=self._errinj)
+        reader = self.reader()
         try:
             while (rows := reader.next_rows()) is not None:
                 if rows:

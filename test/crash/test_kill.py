@@ -191,3 +191,28 @@ def test_a_replica_killed_while_it_follows() -> None:
             assert replica.id == 2
 
     asyncio.run(main())
+
+
+def test_a_standby_takes_over_from_one_that_is_killed(tmp_path: Path) -> None:
+    """It has every acknowledged transaction, and goes on in the same directory."""
+
+    async def main() -> None:
+        writer = InstanceProcess(tmp_path, "write")
+        standby = InstanceProcess(tmp_path, "follow", hot_standby=True, log="standby.log", checkpoint_interval=0)
+        log = tmp_path / "standby.log"
+        is_ready = asyncio.Event()
+
+        def is_enough(lines: list[str]) -> bool:
+            if "ready" in lines:
+                is_ready.set()
+            is_followed = log.exists() and "Entering hot standby mode" in log.read_text()
+            return is_followed and len(acknowledged(lines)) >= 500
+
+        writing = asyncio.ensure_future(writer.run_until(is_enough, 60))
+        await is_ready.wait()
+        told = await standby.run_until(lambda lines: "ready" in lines, 60)
+        assert told[:2] == ["starting", "ready"]
+        transactions = acknowledged(await writing)
+        check(await recovered(tmp_path), transactions)
+
+    asyncio.run(main())
