@@ -107,6 +107,9 @@ class _Rest(Coroutine[Any, Any, T]):
         return self._awaited
 
     def throw(self, *error: Any) -> Any:
+        # Cancelled before its first step: as in every task, what the coroutine waits for is cancelled first.
+        if not self._is_started and self._awaited is not None and self._awaited.cancel():
+            return self.send(None)
         self._is_started = True
         return self._coroutine.throw(*error)
 
