@@ -331,7 +331,6 @@ class ReplicaRequests:
             request.fetch,
             request.id_filter,
             self._replicaset.uuids,
-            own_id=self.instance.instance_id,
             subscriber_id=replica.id,
         )
 

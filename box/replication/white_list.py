@@ -1,14 +1,17 @@
 """The relay's side of `replication_fetch_once`: rows of the wanted instances only, and what came before them.
 
-The rows that are passed over reach the subscriber from others, maybe later. A row of this instance itself was written
-when they were here, and may build upon them. So the subscriber is told how far they go before it gets the row:
+The rows that are passed over reach the subscriber from others, maybe later. A row that stands behind them here may
+build upon them. So the subscriber is told how far they go before it gets the row:
 
 ```
 log here (1)       {2: 7}   {1: 5}   {2: 8}   {3: 4}   {1: 6}   {1: 7}
 sent, wanted {1}   after {2: 7}, {1: 5}, after {2: 8, 3: 4}, {1: 6}, {1: 7}
 ```
 
-Rows of third instances come without: in this log they stand where they arrived, which says nothing of their origin.
+Before a row of this instance itself stands what was here when it was written: all of that really comes before it. Rows
+of third instances stand where they have arrived, which may be behind others that they do not build upon. As long as one
+peer alone sends a subscriber rows of third instances, its streams cannot wait for each other in a circle: the order of
+that peer's log agrees with all of them. Where several do, patience ends such a wait.
 """
 
 from __future__ import annotations
@@ -31,13 +34,11 @@ class WhiteList:
         left_out: frozenset[int],
         members: Callable[[], Mapping[int, UUID | None]],
         *,
-        own_id: int,
         subscriber_id: int,
     ) -> None:
         self._wanted = wanted
         self._left_out = left_out
         self._members = members
-        self._own_id = own_id
         self._subscriber_id = subscriber_id
         self._passed = VClock()
         """The rows that were passed over since the subscriber was told."""
@@ -55,7 +56,7 @@ class WhiteList:
 
     def position_before(self, origin: int) -> Row | None:
         """The position that goes before the next rows of an origin, if one is needed."""
-        if not self._passed or origin != self._own_id:
+        if not self._passed or origin == self._subscriber_id:
             return None
         position = messages.after_row(self._passed)
         self._passed.clear()

@@ -82,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=_kinds, default="all", metavar="LIST", help="kinds or groups: all, none, ...")
     modes = [mode.value for mode in ElectionMode]
     parser.add_argument("--elections", choices=modes, default="off", help="election_mode of all nodes")
+    parser.add_argument("--fetch-once", action="store_true", help="replication_fetch_once of all nodes")
     parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
     parser.add_argument("--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="real seconds of one run")
     parser.add_argument("--jobs", type=_node_count, default=1, metavar="N", help="runs at the same time")
@@ -147,8 +148,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.replay is not None:
         scenarios = [options.replay]
     else:
+        settings = {"replication_fetch_once": True} if options.fetch_once else {}
         scenarios = [
-            Scenario(seed, options.nodes, options.workload, options.time, options.faults, elections=options.elections)
+            Scenario(
+                seed,
+                options.nodes,
+                options.workload,
+                options.time,
+                options.faults,
+                elections=options.elections,
+                options=settings,
+            )
             for seed in options.seed
         ]
         try:

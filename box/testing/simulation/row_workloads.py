@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from random import Random
 from typing import ClassVar
 
@@ -98,6 +98,47 @@ class AsyncWorkload(Workload):
                     yield f"{node.name}: refused, and there all the same: {call}"
                 elif 0 < present < len(call.argument):
                     yield f"{node.name}: half of it is there: {call}"
+
+
+class TokenWorkload(Workload):
+    """Rows that the node that has them changes and gives to another one: whoever writes has seen all writes before.
+
+    So there is one order, though every node writes and nobody waits for anybody. A node that applies two changes the
+    other way round has another row in the end.
+    """
+
+    name = "token"
+    clients = 5
+    may_elect = False
+    tokens = 6
+
+    async def step(self, client: str, random: Random) -> None:
+        node = self.nodes[int(client.removeprefix("client")) % len(self.nodes)]
+        key = random.randrange(self.tokens)
+        heir = random.choice(self.nodes).name
+        call = self.begin(client, "pass", key, heir)
+
+        def give(changes: Changes) -> int:
+            row = changes.get(ASYNC, key)
+            number, holder = (0, self.owner.name) if row is None else (row[1], row[2])
+            if holder != node.name:
+                raise Refused
+            changes.replace(ASYNC, [key, number + 1, heir])
+            return int(number) + 1
+
+        await self.call(node, call, give)
+
+    def verdict(self) -> Iterable[str]:
+        """A change that is acknowledged is there, or a later one."""
+        last: dict[Hashable, int] = {}
+        for call in self.history.operations:
+            if call.ending is Ending.OK:
+                last[call.key] = max(last.get(call.key, 0), call.result)
+        for node, rows in self.rows_everywhere(ASYNC):
+            for key, number in last.items():
+                found = next((row[1] for row in rows.values() if row[0] == key), 0)
+                if found < number:
+                    yield f"{node.name}: token {key} stands at {found}, though {number} was acknowledged"
 
 
 class LocalWorkload(Workload):

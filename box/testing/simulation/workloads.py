@@ -9,6 +9,7 @@ bank           synchronous    transfers between ten accounts                 the
 set            synchronous    inserts                                        what is acknowledged is there, what is
                                                                              refused is not
 async          asynchronous   inserts at every node, of keys of its own      the same; a transaction is there or not
+token          asynchronous   changes of rows that go from node to node      the same, and one order of changes
 local          local          inserts at every node, which has them alone    the same
 transactions   synchronous    reads and appends, with waits between them     serialisable
 ```
@@ -19,7 +20,13 @@ from __future__ import annotations
 from typing import Final
 
 from box.testing.simulation.object_workloads import ListWorkload, RegisterWorkload, UniqueWorkload
-from box.testing.simulation.row_workloads import AsyncWorkload, BankWorkload, LocalWorkload, SetWorkload
+from box.testing.simulation.row_workloads import (
+    AsyncWorkload,
+    BankWorkload,
+    LocalWorkload,
+    SetWorkload,
+    TokenWorkload,
+)
 from box.testing.simulation.transaction_workload import TransactionWorkload
 from box.testing.simulation.workload import Workload
 
@@ -32,6 +39,7 @@ WORKLOADS: Final[dict[str, type[Workload]]] = {
         BankWorkload,
         SetWorkload,
         AsyncWorkload,
+        TokenWorkload,
         LocalWorkload,
         TransactionWorkload,
     )

@@ -38,6 +38,7 @@ def test_a_file_is_played_exactly_and_drawn(tmp_path: Path, capsys: pytest.Captu
     first, second = capsys.readouterr().out.splitlines()
     assert first.rpartition("trace ")[2] == second.rpartition("trace ")[2]
     assert drawing.read_text().startswith("<svg")
+    assert main(["--nodes", "2", "--workload", "token", "--time", "2", "--fetch-once"]) == 0
 
 
 def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

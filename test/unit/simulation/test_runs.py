@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from box.journal.journal import Journal
+from box.replication.white_list import WhiteList
 from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
 from box.testing.simulation.run import Scenario, play, shorten
 from box.testing.simulation.simulation import Simulation
@@ -28,6 +29,23 @@ def test_all_checks_pass(workload: str) -> None:
 def test_runs_that_failed_once_pass(path: Path) -> None:
     outcome = play(Scenario.from_json(path.read_text()), deadline=120)
     assert not outcome.violations
+
+
+@pytest.mark.parametrize("workload", ["async", "token", "set"])
+def test_every_record_once(workload: str) -> None:
+    """Five nodes of which each fetches from each its own rows: the same holds."""
+    options = {"replication_fetch_once": True}
+    outcome = play(Scenario(3, nodes=5, workload=workload, seconds=5, options=options), deadline=120)
+    assert not outcome.violations
+    assert outcome.calls["ok"] > 20
+
+
+def test_rows_that_overtake_what_they_build_upon_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of several peers' rows without the order between them."""
+    monkeypatch.setattr(WhiteList, "position_before", lambda white_list, origin: None)
+    options = {"replication_fetch_once": True}
+    scenarios = (Scenario(seed, nodes=5, workload="token", seconds=12, options=options) for seed in range(1, 8))
+    assert any(play(scenario, deadline=120).violations for scenario in scenarios)
 
 
 def test_a_run_without_faults_refuses_nothing() -> None:
