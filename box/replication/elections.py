@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from enum import StrEnum
 from random import Random
 from typing import Final
@@ -61,6 +62,8 @@ class Elections:
         self.mode = ElectionMode.OFF
         self.raft = Raft(random, own_vclock, log.info)
         self.raft.on_change.append(self._changed)
+        self.is_member: Callable[[int], bool] = lambda source: True
+        """Whether `_cluster` has an id."""
         self.before_promotion: Callable[[], Awaitable[None]] | None = None
         """Returns when this instance may take over the limbo; raises what keeps it from that."""
         self.on_change: Callable[[], None] = lambda: None
@@ -169,10 +172,15 @@ class Elections:
     # -- events
 
     def receive(self, row: Row, source: int) -> None:
-        """A RAFT row of another instance. INVALID_MSGPACK, PROTOCOL, RaftError."""
+        """A RAFT row of another instance. INVALID_MSGPACK, PROTOCOL, RaftError. The vote of one that is not registered
+        does not count."""
         if not source:
             raise client_error(ErrorCode.PROTOCOL, "Can't apply a Raft request from an instance without an ID")
-        self.raft.receive(decode_raft(row), source)
+        request = decode_raft(row)
+        if request.state == Role.FOLLOWER and request.vote and not self.is_member(source):
+            self._log.warn(f"RAFT: the vote of {source}, which is not registered, is skipped")
+            request = replace(request, vote=0)
+        self.raft.receive(request, source)
         self._follow_up()
 
     def hear(self, source: int) -> None:

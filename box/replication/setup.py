@@ -114,6 +114,7 @@ class Replication:
             errinj=errinj,
         )
         self.promotion = PromotionQuorum(loop, instance, options, self.replicaset, synchro.limbo, network)
+        self.elections.is_member = self.replicaset.by_id.__contains__
         self.elections.before_promotion = self.promotion.catch_up
         self.requests = ReplicaRequests(
             loop,
