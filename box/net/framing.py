@@ -91,14 +91,16 @@ class RowBuffer:
         else:
             self._at, self._have, self._need = pos, end - pos, 0
 
-    def take_items(self, items: deque[StreamItem]) -> None:
-        """As `take_rows`, but usual changes that follow each other come as runs, whose bodies nobody has looked at."""
+    def take_items(self, items: deque[StreamItem], most: int = sys.maxsize) -> None:
+        """As `take_rows`, but usual changes that follow each other come as a run, whose bodies nobody has looked at."""
         if not self.may_have_rows:
             return
-        data = self._rest()
-        pos, end, need = 0, len(data), 0
+        if len(self._chunks) > 1:
+            self._keep(self._rest(), 0)
+        data, pos = self._chunks[0], self._at
+        end, need = len(data), 0
         try:
-            while pos < end:
+            for _ in range(most):
                 pos = _take_run(data, pos, end, items)
                 if pos == end:
                     break
@@ -111,7 +113,10 @@ class RowBuffer:
         except BaseException:
             self._keep(b"", 0)
             raise
-        self._keep(data[pos:], need)
+        if pos == end or need:
+            self._keep(data[pos:], need)
+        else:
+            self._at, self._have, self._need = pos, end - pos, 0
 
     def _rest(self) -> bytes:
         """Everything that is here and was not taken."""

@@ -3,6 +3,7 @@
 ```
 request     a row with a sync of its own -> the reply of that sync; many may be on their way at once
 rows        what answers no request, in order; a side that reads them slowly holds the other one
+items       the same from `begin_stream` on: runs of changes, and other rows one by one
 write       rows as they are; `drain` waits while the other side is slow
 ```
 
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, cast
 
 from box.errors import BoxError, ErrorCode, client_error, timed_out
-from box.net.framing import RowBuffer
+from box.net.framing import RowBuffer, StreamItem
 from box.net.replies import PendingReplies, PushHandler
 from box.net.sockets import address_text, socket_name
 from box.net.uri import socket_error
@@ -63,6 +64,8 @@ class PeerConnection(asyncio.Protocol):
         self._input = RowBuffer(GREETING_SIZE)
         self._replies = PendingReplies(loop)
         self._rows: deque[Row] = deque()
+        self._items: deque[StreamItem] | None = None
+        """In place of the rows once a stream has begun."""
         self._unread = 0
         """Bytes that have come since all rows were read."""
         self._is_held = False
@@ -168,13 +171,16 @@ class PeerConnection(asyncio.Protocol):
         self._input.add(data)
         if self._is_greeted or self._take_greeting():
             self._take_rows()
-            if self._rows:
+            if self._rows or self._items:
                 self._unread += len(data)
                 self._hold_if_full()
                 _wake(self._reader)
 
     def _take_rows(self) -> None:
         """Decode what is here: replies that somebody waits for all at once, other rows as many as go into a turn."""
+        if self._items is not None:
+            self._take_items(self._items)
+            return
         is_stream = self._keeps_rows and not self._replies
         if is_stream and len(self._rows) >= _ROWS_A_TURN:
             return
@@ -188,6 +194,13 @@ class PeerConnection(asyncio.Protocol):
             self._sort(rows)
         if broken is not None:
             self.close(broken)
+
+    def _take_items(self, items: deque[StreamItem]) -> None:
+        if len(items) < _ROWS_A_TURN:
+            try:
+                self._input.take_items(items, _ROWS_A_TURN - len(items))
+            except BoxError as error:
+                self.close(error)
 
     def _take_greeting(self) -> bool:
         raw = self._input.take_prologue()
@@ -271,12 +284,25 @@ class PeerConnection(asyncio.Protocol):
             self._all_read()
         return row
 
+    def begin_stream(self) -> None:
+        """Changes come from now on: they are to be read by `read_items`, and no request is made any more."""
+        self._items, self._rows = deque[StreamItem](self._rows), deque()
+
+    async def read_items(self, timeout: float | None = None) -> list[StreamItem]:
+        """The next items of the stream; see `read_rows`."""
+        await self._wait_for_rows(timeout)
+        assert self._items is not None
+        items = list(self._items)
+        self._items.clear()
+        self._all_read()
+        return items
+
     def put_back(self, rows: list[Row]) -> None:
         """Return rows that were read too far."""
         self._rows.extendleft(reversed(rows))
 
     async def _wait_for_rows(self, timeout: float | None) -> None:
-        while not self._rows:
+        while not (self._rows or self._items):
             if self._is_greeted and self._input.may_have_rows:
                 await asyncio.sleep(0)  # others have had no turn since the rows before
                 self._take_rows()

@@ -12,6 +12,7 @@ from box.replication.elections import Elections
 from box.replication.fetch_once import FetchList
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.waiters import Waiters
+from box.wire.change_run import ChangeRun
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -31,6 +32,10 @@ class TransactionSink(Protocol):
 
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply a transaction if that needs no wait; otherwise False, and nothing has happened."""
+
+    def apply_run(self, ctx: Context, run: ChangeRun, start: int, stop: int) -> int:
+        """Apply transactions of one row each from number `start` on, as far as that needs no wait and nothing special;
+        the number of the first that is left."""
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 

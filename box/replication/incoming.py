@@ -40,6 +40,11 @@ class IncomingTransaction:
         self._replicaset_uuid = replicaset_uuid
         self._rows: list[Row] = []
 
+    @property
+    def is_open(self) -> bool:
+        """Some rows of a transaction have come, others not yet."""
+        return bool(self._rows)
+
     def add(self, row: Row) -> list[Row] | None:
         """The rows of the transaction that this row completes, None if more have to come.
 

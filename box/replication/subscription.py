@@ -14,6 +14,7 @@ from box.replication.incoming import IncomingTransaction, expect_ok
 from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
 from box.wire import messages
+from box.wire.change_run import ChangeRun
 from box.wire.constants import RequestType
 from box.wire.row import Row
 from box.wire.vclock import VClock
@@ -21,8 +22,12 @@ from box.wire.vclock import VClock
 if TYPE_CHECKING:
     from box.session import Context
 
-_ROWS_PER_TURN: Final = 256
-"""Rows applied before other tasks of the tx thread get their turn."""
+_SECONDS_A_TURN: Final = 0.004
+"""Time for applying rows before other tasks of the tx thread get their turn."""
+_ROWS_AT_ONCE: Final = 512
+"""Rows that are applied between two looks at the clock, where many are applied at once."""
+_ROWS_PER_LOOK: Final = 32
+"""The same, where they are applied one by one."""
 HELD_TIMEOUTS: Final = 2
 """So many `replication_timeout` rows are held for others that come before them."""
 _SLOW_ACK: Final = 0.01
@@ -63,6 +68,10 @@ class Subscription:
             patience=lambda: HELD_TIMEOUTS * host.options.timeout,
             is_over=lambda: self.is_interrupted,
         )
+        self._transaction = IncomingTransaction(host.instance.replicaset_uuid)
+        self._turn_began = 0.0
+        self._rows_taken = 0
+        self._last_ack = 0.0
         self._ack_wanted = asyncio.Event()
 
     async def begin(self, timeout: float) -> None:
@@ -122,37 +131,75 @@ class Subscription:
     # -- rows ---------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        transaction = IncomingTransaction(self._host.instance.replicaset_uuid)
+        self._connection.begin_stream()
+        loop = self._host.loop
         while True:
-            rows = await self._connection.read_rows(silence(self._host.options))
+            items = await self._connection.read_items(silence(self._host.options))
             self._times.touch()
-            for start in range(0, len(rows), _ROWS_PER_TURN):
-                if start:
-                    await asyncio.sleep(0)
-                await self._take_rows(transaction, rows[start : start + _ROWS_PER_TURN])
+            self._turn_began = loop.time()
+            for item in items:
+                if isinstance(item, ChangeRun):
+                    await self._take_run(item)
+                else:
+                    await self._take_row(item)
+            if items[-1].tm:
+                self._times.lag = self._host.now() - items[-1].tm
+            if loop.time() - self._last_ack > self._host.options.timeout:
+                self.signal_ack()  # a transaction may be too long for one
 
-    async def _take_rows(self, transaction: IncomingTransaction, rows: list[Row]) -> None:
-        """Apply the transactions that `rows` complete."""
-        ctx, sink, journal, elections = self._ctx, self._host.sink, journal_of(self._host), self._host.elections
-        for row in rows:
-            complete = transaction.add(row)
-            if complete is None:
+    async def _take_run(self, run: ChangeRun) -> None:
+        """Transactions of one row each."""
+        ctx, sink, elections = self._ctx, self._host.sink, self._host.elections
+        number, count = 0, len(run)
+        while number < count:
+            end = number
+            if not (self._transaction.is_open or self._order.must_wait):
+                elections.hear(self.peer_id)
+                if not elections.accepts_from(self.peer_id):
+                    return  # what is passed over here comes again when the peer is the leader
+                end = sink.apply_run(ctx, run, number, min(number + _ROWS_AT_ONCE, count))
+            if end > number:
+                number = end
+                await self._wait_for_space()
+                await self._give_way()
                 continue
+            end = min(number + _ROWS_PER_LOOK, count)
+            while number < end:
+                await self._take_row(run.checked_row(number))
+                number += 1
+
+    async def _take_row(self, row: Row) -> None:
+        """Apply the transaction that the row completes, if it does."""
+        complete = self._transaction.add(row)
+        if complete is not None:
+            elections = self._host.elections
             elections.hear(self.peer_id)
             if row.lsn == 0:
                 self._handle_signal(row)
             elif not elections.accepts_from(self.peer_id):
                 # What is passed over here comes again when the peer is the leader.
                 pass
-            elif self._fetch is not None:
-                if not self._order.apply_now(ctx, complete):
-                    await self._order.apply(ctx, complete)
-            elif not sink.apply_now(ctx, complete):
-                await sink.apply(ctx, complete)
-            if journal.queue_size >= journal.queue_max_size:
-                await journal.wait_for_space()
-        if rows[-1].tm:
-            self._times.lag = self._host.now() - rows[-1].tm
+            else:
+                order = self._host.sink if self._fetch is None else self._order
+                if not order.apply_now(self._ctx, complete):
+                    await order.apply(self._ctx, complete)
+            await self._wait_for_space()
+        self._rows_taken += 1
+        if self._rows_taken % _ROWS_PER_LOOK == 0 or (complete is not None and len(complete) > 1):
+            await self._give_way()
+
+    async def _wait_for_space(self) -> None:
+        """Give the journal its time."""
+        journal = journal_of(self._host)
+        if journal.queue_size >= journal.queue_max_size:
+            await journal.wait_for_space()
+
+    async def _give_way(self) -> None:
+        """Let others have their turn now and then."""
+        loop = self._host.loop
+        if loop.time() - self._turn_began > _SECONDS_A_TURN:
+            await asyncio.sleep(0)
+            self._turn_began = loop.time()
 
     def _handle_signal(self, row: Row) -> None:
         if row.type == RequestType.RAFT:
@@ -175,6 +222,7 @@ class Subscription:
             if self._machine.state not in (ApplierState.SYNC, ApplierState.FOLLOW):
                 return
             self._ack_wanted.clear()
+            self._last_ack = self._host.loop.time()
             try:
                 self._connection.write_rows([messages.vclock_row(self._host.instance.vclock)])
                 await self._connection.drain()

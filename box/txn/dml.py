@@ -23,8 +23,10 @@ from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.plan import Planner
 from box.txn.reads import Reader
 from box.txn.short import SHORT_CHANGES, ShortWrite, undo
+from box.txn.short_run import RunWrite, change_all
 from box.txn.transaction import Statement
 from box.wire.change import REPLACE, UPSERT, Request, decode_row
+from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
 from box.wire.row import Row
 
@@ -149,6 +151,34 @@ class Dml:
         if write.error is not None:
             raise write.error
         return result
+
+    def write_run(
+        self, ctx: Context, run: ChangeRun, start: int, stop: int, on_end: Callable[[BoxError | None], None]
+    ) -> int:
+        """Execute changes of another instance, each a transaction of its own, as far as the short way goes.
+
+        Gives the number of the first that was not executed. `on_end` is told when the others are in the journal, or
+        have failed. WAL_IO if the journal takes nothing; then nothing was changed.
+        """
+        journal = self.txns.journal
+        if ctx.txn is not None or self._limbo.entries or not journal.takes_runs:
+            return start
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            return start
+        changes = change_all(self._schema, self._planner, run, start, stop)
+        if not changes:
+            return start
+        stop = start + len(changes)
+        write = RunWrite(run.part(start, stop), changes, on_end)
+        try:
+            journal.submit(write)
+        except BoxError:
+            self.counters[write.run.heads[0][2]] += 1  # the others are as if never asked for
+            write.take_back()
+            raise
+        for head in write.run.heads:
+            self.counters[head[2]] += 1
+        return stop
 
     def _write_generally(self, ctx: Context, space: Space, request: Request) -> Outcome:
         if request.row is None and not (space.is_temporary or space.is_local):

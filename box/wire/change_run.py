@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from box.errors import ErrorCode, client_error
 from box.wire.constants import RequestType
-from box.wire.row import Row
+from box.wire.row import Row, is_msgpack
 from box.wire.vclock import VCLOCK_MAX
 
 HEAD_SIZE: Final = 6
@@ -41,6 +42,12 @@ class ChangeRun:
         """One row as an object."""
         lsn = self.lsns[number]
         return Row(self.heads[number][2], self.replica_id, lsn, self.tm, tsn=lsn, body=self.bodies[number])
+
+    def checked_row(self, number: int) -> Row:
+        """One row as an object. INVALID_MSGPACK (`packet body`) if its body is no MessagePack."""
+        if not is_msgpack(self.bodies[number]):
+            raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
+        return self.row(number)
 
     def rows(self) -> list[Row]:
         """All rows as objects."""

@@ -51,6 +51,10 @@ class JournalSink(Protocol):
     def is_void(self) -> bool:
         """Rows only move the vclock; nothing reads them."""
 
+    @property
+    def takes_runs(self) -> bool:
+        """A `RunEntry` may be submitted."""
+
     def pass_row(self) -> None:
         """One row of this instance, alone in its transaction, is written: for `is_void`. Raises WAL_IO."""
 

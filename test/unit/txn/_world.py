@@ -32,6 +32,7 @@ class FakeJournal:
     """Entries wait in `queue` until `write` or `fail`; with `is_quick` they complete at once."""
 
     is_void = False
+    takes_runs = True
 
     def __init__(self) -> None:
         self.queue: list[JournalEntry] = []
@@ -60,7 +61,7 @@ class FakeJournal:
             entry = self.queue.pop(0)
             if not self.queue:
                 self.submitted.clear()
-            for row in entry.rows:
+            for row in entry.rows if entry.run is None else entry.run.rows():
                 if not row.replica_id:
                     row.replica_id = 0 if row.group_id else INSTANCE_ID
                     row.lsn = self.vclock[row.replica_id] + 1

@@ -1,0 +1,213 @@
+"""Runs of changes: applied together as each of them is applied alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from box.data.codec import pack
+from box.errinj import ErrorInjections
+from box.errors import BoxError, ErrorCode
+from box.log import Log
+from box.replication.row_sink import RowSink
+from box.txn.short_run import change_all
+from box.wire.change import Request
+from box.wire.change_run import ChangeRun
+from box.wire.row import Row
+from test.unit.txn._world import World, code
+
+PLAIN, INDEXED, TRIGGERED, SYNCHRONOUS, MISSING = 512, 513, 514, 515, 600
+ORIGIN = 2
+KINDS = (2, 3, 3, 3, 4, 5, 9)
+
+
+class _Instance:
+    instance_id = 1
+
+    def __init__(self, world: World) -> None:
+        self.vclock = world.journal.vclock
+
+
+class _Options:
+    skips_conflicts = False
+
+
+class _Elections:
+    def is_outdated(self, origin_id: int) -> bool:
+        return False
+
+
+class _Trigger:
+    def __init__(self, heard: list[Any]) -> None:
+        self._heard = heard
+
+    async def call(self, ctx: Any, old: bytes | None, new: bytes | None, name: str, operation: str) -> None:
+        self._heard.append((old, new, name, operation))
+
+
+class Replica:
+    """Everything that has a say when rows are applied."""
+
+    def __init__(self, *, skips_conflicts: bool) -> None:
+        world = self.world = World()
+        extra = (("sk", "TREE", True, [(2, "string")]), ("three", "TREE", False, [(3, "unsigned", True)]))
+        self.spaces = [
+            world.space("plain", space_id=PLAIN),
+            world.space("indexed", *extra, space_id=INDEXED),
+            world.space("triggered", space_id=TRIGGERED),
+            world.space("synchronous", space_id=SYNCHRONOUS, is_sync=True),
+        ]
+        self.heard: list[Any] = []
+        self.spaces[2].on_replace.append(_Trigger(self.heard))
+        options = _Options()
+        options.skips_conflicts = skips_conflicts
+        stand_ins: Any = (_Instance(world), options, _Elections())
+        self.sink = RowSink(
+            *stand_ins,
+            schema=world.schema,
+            txns=world.txns,
+            dml=world.dml,
+            synchro=world.synchro,
+            log=Log(lambda: 0.0),
+            errinj=ErrorInjections(),
+        )
+        self.sink.on_failure = lambda error: self.failures.append(error.code)
+        self.failures: list[int] = []
+
+    async def apply(self, row: Row) -> str | None:
+        """One row alone; the error that an applier would stop with."""
+        try:
+            if not self.sink.apply_now(self.world.ctx, [row]):
+                await self.sink.apply(self.world.ctx, [row])
+        except BoxError as error:
+            return f"{code(error)} {error.message}"
+        return None
+
+    async def apply_run(self, run: ChangeRun) -> str | None:
+        """As an applier does it."""
+        number = 0
+        while number < len(run):
+            try:
+                end = self.sink.apply_run(self.world.ctx, run, number, len(run))
+            except BoxError as error:
+                return f"{code(error)} {error.message}"
+            if end < len(run):
+                error_text = await self.apply(run.row(end))
+                if error_text is not None:
+                    return error_text
+                end += 1
+            number = end
+        return None
+
+    def state(self) -> Any:
+        """Everything that the outside can see."""
+        contents = [self.world.all(space, iid=iid) for space in self.spaces for iid in space.indexes]
+        limbo = len(self.world.limbo)
+        return contents, self.world.journal.rows, self.world.dml.counters, dict(self.sink.applied), self.heard, limbo
+
+
+tuples = st.one_of(
+    st.tuples(st.integers(0, 4), st.sampled_from("abcd"), st.integers(0, 3)),
+    st.tuples(st.integers(0, 4), st.sampled_from("abcd")),
+    st.sampled_from([(), ("wrong", "a", 1), (1, "a", None)]),
+)
+spaces = st.sampled_from([PLAIN, PLAIN, PLAIN, INDEXED, INDEXED, TRIGGERED, SYNCHRONOUS, MISSING])
+operations = st.sampled_from([[["=", 2, "x"]], [["+", 3, 5]], [["=", 1, 3]], [["#", 4, 1]], []])
+changes = st.tuples(st.sampled_from(KINDS), spaces, tuples, operations, st.sampled_from([0, 0, 0, 0, 1]))
+steps = st.lists(
+    st.one_of(
+        st.lists(changes, min_size=1, max_size=12),
+        st.lists(changes, min_size=1, max_size=12),
+        st.sampled_from(["written", "failed", "refuse", "repeat"]),
+    ),
+    max_size=12,
+)
+
+
+def _body(kind: int, space_id: int, fields: tuple[Any, ...], ops: list[Any], oddity: int) -> bytes:
+    raw = pack(list(fields))
+    request = {
+        2: Request.insert(raw),
+        3: Request.replace(raw),
+        4: Request.update(list(fields[:1]), ops),
+        5: Request.delete(list(fields[:1])),
+        9: Request.upsert(raw, ops),
+    }[kind]
+    body = request.body(space_id)
+    if not oddity:
+        return body
+    # Other forms: a number of five bytes, the pairs in another order, something behind the end.
+    if kind == 3 and len(fields) == 2:
+        return b"\x82\x21" + raw + b"\x10\xce" + space_id.to_bytes(4, "big")
+    return body + b"\x00" if kind == 2 else body
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps, st.booleans())
+def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> None:
+    """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
+    by step, also when rows come again, when the log fails and when it refuses."""
+
+    async def body() -> None:
+        one, other = Replica(skips_conflicts=skips), Replica(skips_conflicts=skips)
+        lsn = 70000
+        last: list[tuple[int, int, bytes]] = []
+        for step in program:
+            if step == "written":
+                one.world.journal.write()
+                other.world.journal.write()
+            elif step == "failed":
+                one.world.journal.fail()
+                other.world.journal.fail()
+                assert bool(one.failures) == bool(other.failures)
+            elif step == "refuse":
+                for world in (one.world, other.world):
+                    world.journal.refuses = not world.journal.refuses
+            else:
+                if step != "repeat":
+                    last = [(change[0], lsn + number, _body(*change)) for number, change in enumerate(step)]
+                    lsn += len(last)
+                run = ChangeRun(ORIGIN)
+                run.heads = [bytes((0x84, 0, kind, 2, ORIGIN, 3)) for kind, _, _ in last]
+                run.lsns = [place for _, place, _ in last]
+                run.bodies = [raw for _, _, raw in last]
+                if not last:
+                    continue
+                found = await one.apply_run(run)
+                wanted = None
+                for kind, place, raw in last:
+                    wanted = wanted or await other.apply(Row(kind, ORIGIN, place, tsn=place, body=raw))
+                    if wanted is not None:
+                        break
+                assert found == wanted
+            assert one.state() == other.state()
+        await one.sink.stop()
+        await other.sink.stop()
+
+    asyncio.run(body())
+
+
+def test_usual_changes_take_the_short_way() -> None:
+    """Or the test above would compare the general way with itself."""
+
+    async def body() -> None:
+        world = World()
+        world.space(space_id=PLAIN)
+        run = ChangeRun(ORIGIN)
+        for number in range(100):
+            run.heads.append(bytes((0x84, 0, 3, 2, ORIGIN, 3)))
+            run.lsns.append(number + 1)
+            run.bodies.append(_body(3, PLAIN, (number, "a"), [], 0))
+        outcomes: list[BoxError | None] = []
+        assert world.dml.write_run(world.ctx, run, 10, 90, outcomes.append) == 90
+        assert len(world.journal.queue) == 1
+        assert not outcomes
+        world.journal.fail()
+        assert [error and error.code for error in outcomes] == [ErrorCode.WAL_IO]
+        assert world.all(world.schema.space(PLAIN)) == []
+        assert len(change_all(world.schema, world.dml._planner, run, 0, 5)) == 5
+
+    asyncio.run(body())
