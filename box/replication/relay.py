@@ -132,6 +132,8 @@ class Relay:
     def __init__(self, host: RelayHost, uuid: UUID, replica_id: int, on_ack: Callable[[VClock], None]) -> None:
         self.host = host
         self.uuid = uuid
+        self.peer = ""
+        """The address of the replica's side of the connection."""
         self._replica_id = replica_id
         self._on_ack = on_ack
         self.state = RelayState.OFF
@@ -170,13 +172,14 @@ class Relay:
         Raises what ended it, XLOG_GAP when rows after `vclock` are no longer in the journal.
         """
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
+        self.peer = connection.peer
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
         self._last_sent = self._loop.time()
         row_filter = RowFilter(self._replica_id, self.host.instance.vclock.copy(), id_filter, sync, white_list)
         self._sync = sync
         tasks = [
-            self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.uuid}"),
+            self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.peer}"),
             self._loop.create_task(self._send_heartbeats(connection), name=f"relay-heartbeat/{self.uuid}"),
             self._loop.create_task(self._read_acks(connection), name=f"relay-reader/{self.uuid}"),
         ]
@@ -202,7 +205,7 @@ class Relay:
         """Rows and messages about elections. A follower passes over the rows of who is not its leader: who becomes the
         leader sends again what is not acknowledged, so that no row comes before those that were passed over."""
         while True:
-            rows = self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.uuid}")
+            rows = self._loop.create_task(self._send_rows(connection, vclock, row_filter), name=f"relay/{self.peer}")
             try:
                 await self._send_raft(connection, rows)
             finally:

@@ -12,7 +12,7 @@ from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from box.errors import BoxError
     from box.instance.node import Instance
@@ -37,6 +37,13 @@ def _with_error(described: dict[str, Any], error: BoxError | None) -> dict[str, 
         if error.errno:
             described["system_message"] = os.strerror(error.errno)
     return described
+
+
+def _names_of_applier(applier: Applier) -> Iterator[str]:
+    if applier.is_running:
+        yield f"applier/{applier.address}"
+        if applier.state in (ApplierState.SYNC, ApplierState.FOLLOW):
+            yield f"applierw/{applier.address}"
 
 
 class InfoBinding(Binding):
@@ -72,6 +79,15 @@ class InfoBinding(Binding):
     def info(self, name: bytes) -> bytes:
         """The packed value of one field."""
         return codec.pack(self._fields[text(name)]())
+
+    @exported("box_fibers")
+    def fibers(self) -> bytes:
+        """The names of the fibers that fetch and send rows, one a line, as the peer names them."""
+        replicaset = self.node.replication.replicaset
+        names = [name for applier in replicaset.appliers for name in _names_of_applier(applier)]
+        relays = [replica.relay for replica in replicaset]
+        names += [f"relay/{relay.peer}" for relay in relays if relay is not None and relay.is_following]
+        return "\n".join(names).encode()
 
     def _id(self) -> int | None:
         """0 for an anonymous replica, None for an instance that has no id yet."""

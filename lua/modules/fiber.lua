@@ -246,13 +246,29 @@ fiber.cond = require('internal.fiber_cond')
 fiber.channel = require('internal.fiber_channel')
 
 -- id -> description of every living fiber.
+-- Appliers and relays run in Python. Here they only have their ids, as long as they live.
+local background_ids = {}
+
+local function background_fibers()
+    local ids = {}
+    for name in (python.box_fibers and python.box_fibers() or ''):gmatch('[^\n]+') do
+        ids[name] = background_ids[name] or scheduler.take_id()
+    end
+    background_ids = ids
+    return ids
+end
+
+local function described(id, name, csw)
+    return {fid = id, name = name, csw = csw, time = 0, backtrace = {}, memory = {total = 0, used = 0}}
+end
+
 function fiber.info()
     local result = {}
     for id, record in pairs(fibers) do
-        result[id] = {
-            fid = id, name = record.name, csw = record.csw, time = 0,
-            backtrace = {}, memory = {total = 0, used = 0},
-        }
+        result[id] = described(id, record.name, record.csw)
+    end
+    for name, id in pairs(background_fibers()) do
+        result[id] = described(id, name, 0)
     end
     return result
 end

@@ -69,11 +69,18 @@ shared[NEXT_ID] = FIRST_ID
 -- Set by internal.fiber: called with a fiber that has ended and with its outcome.
 scheduler.on_end = nil
 
+-- The id of the next fiber, which is taken by that.
+local function take_id()
+    local id = shared[NEXT_ID]
+    shared[NEXT_ID] = id + 1
+    return id
+end
+scheduler.take_id = take_id
+
 -- `id`: what Python has taken for it; nil: the next one.
 local function new_fiber(name, id)
     if id == nil then
-        id = shared[NEXT_ID]
-        shared[NEXT_ID] = id + 1
+        id = take_id()
     end
     local fiber = {id = id, name = name or 'lua', csw = 0}
     fibers[id] = fiber

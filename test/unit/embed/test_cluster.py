@@ -92,3 +92,38 @@ def test_three_nodes_replicate_all_ways_and_leave_nothing_behind(tmp_path: Path)
         await until(lambda: descriptors() == before)
 
     asyncio.run(run())
+
+
+def test_the_fibers_of_replication_have_their_peers_names(tmp_path: Path) -> None:
+    """`fiber.info()` shows appliers and relays, under the same ids as long as they live."""
+    names = """
+        local found = {}
+        for id, fiber in pairs(require('fiber').info()) do
+            if fiber.name:find('^applier') or fiber.name:find('^relay') then
+                found[#found + 1] = fiber.name .. (id == fiber.fid and '' or '?')
+            end
+        end
+        table.sort(found)
+        return table.concat(found, ' ')
+    """
+
+    async def scenario() -> None:
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        (tmp_path / "a").mkdir()
+        (tmp_path / "b").mkdir()
+        master = Node(tmp_path / "a", listen=address, log=str(tmp_path / "a" / "log"))
+        await master.start()
+        assert await master.eval(names) == ""
+        await master.eval("box.schema.user.grant('guest', 'replication')")
+        replica = Node(tmp_path / "b", replication=address, log=str(tmp_path / "b" / "log"))
+        await replica.start()
+        assert await replica.eval(names) == f"applier/{address} applierw/{address}"
+        relays = await master.eval(names)
+        assert relays.startswith("relay/127.0.0.1:")
+        assert len(relays.split()) == 1
+        await replica.eval("box.cfg{replication = {}}")
+        assert await replica.eval(names) == ""
+        await replica.stop()
+        await master.stop()
+
+    asyncio.run(scenario())
