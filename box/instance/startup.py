@@ -57,6 +57,7 @@ class Startup:
         self._loader = snapshot_loader
         self._log_loader = log_loader
         self._checkpoints = checkpoints
+        self._replication = replication
         self._replicaset = replication.replicaset
         self._sources = replication.sources
         self._journal = journal
@@ -198,6 +199,9 @@ class Startup:
             self.is_join_undone = error.code in _PASSING_ERRORS or _is_leaderless(master, error)
             raise
         self._finish(is_new=True)
+        if not self._replication.synchro_is_settled:
+            # Synchronous transactions have come without the row that decides about them, which a checkpoint needs.
+            self._sources.follow()
         await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:

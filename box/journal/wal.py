@@ -114,13 +114,16 @@ class WalWriter:
         self._offset = 0
         self._broken: WalBroken | None = None
         self.is_provisional = False
-        """There is no snapshot yet that a file could go on from."""
+        """There is no snapshot yet that a file could go on from: files get their names when there is one."""
+        self._nameless: list[str] = []
+        """The paths that provisional files are to have."""
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     def open(self, vclock: VClock) -> None:
         """Begin after `vclock`. A file of exactly that vclock is continued. Raises SystemError, XlogError."""
         self.vclock = vclock.copy()
+        self.directory.remove_inprogress()
         self.directory.scan()
         if self._fsync:
             self._sync_what_is_there()
@@ -185,7 +188,12 @@ class WalWriter:
 
         An instance whose first snapshot has failed leaves none: it will be another instance next time.
         """
-        if self._broken is not None or (self.is_provisional and self._current is None):
+        if self._broken is not None:
+            return
+        if self.is_provisional:
+            self._finish_file()
+            for path in self._nameless:
+                remove_quietly(self._storage, path + INPROGRESS)
             return
         current = self._current
         if current is None or self.vclock != current.vclock:
@@ -265,15 +273,21 @@ class WalWriter:
             write_all(file, meta)
             if self._fsync:  # or a power failure leaves the name with half of the meta, and nothing starts from there
                 file.sync()
-            self._storage.rename(temporary, path)
-            if self._fsync:
-                self._storage.sync_directory(self.directory.path)
+            if self.is_provisional:
+                self._nameless.append(path)
+            else:
+                self._publish(path)
         except OSError as error:
             file.close()
             remove_quietly(self._storage, temporary)
             raise failed(f"{temporary}: failed to write xlog meta", error) from error
         file.path = path
         return file
+
+    def _publish(self, path: str) -> None:
+        self._storage.rename(path + INPROGRESS, path)
+        if self._fsync:
+            self._storage.sync_directory(self.directory.path)
 
     def _append(self, data: bytes) -> int:
         """Write at the end of the good blocks, or leave them alone. Returns the size."""
@@ -390,8 +404,14 @@ class WalWriter:
         return CheckpointStart(self.vclock.copy(), self.checkpoint_size)
 
     def commit_checkpoint(self, start: CheckpointStart) -> None:
-        """The checkpoint is on disk: older files are not needed to start from it."""
+        """The checkpoint is on disk: older files are not needed to start from it. SystemError."""
         self.is_provisional = False
+        while self._nameless:
+            try:
+                self._publish(self._nameless[0])
+            except OSError as error:
+                raise failed(f"failed to rename {self._nameless[0] + INPROGRESS}", error) from error
+            del self._nameless[0]
         self.checkpoint_vclock = start.vclock.copy()
         self.checkpoint_size -= start.wal_size
 

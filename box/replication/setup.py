@@ -75,6 +75,7 @@ class Replication:
         self._loop = loop
         self._instance = instance
         self._collector = collector
+        self._synchro = synchro
         self._schema = schema
         self._view_of = view_of
         options = ReplicationOptions(values)
@@ -157,6 +158,11 @@ class Replication:
             self.replicaset.unregister(replica_id)
         if uuid != self._instance.instance_uuid:
             self._collector.delay_ref() if is_registered else self._collector.delay_unref()
+
+    @property
+    def synchro_is_settled(self) -> bool:
+        """No transaction waits for a decision of another instance."""
+        return self._synchro.limbo.is_empty
 
     async def _write_row(self, row: Row) -> None:
         """A row of this instance alone into the log. WAL_IO, LOADING before the log is open."""

@@ -121,6 +121,35 @@ def test_a_row_twice_in_a_final_join() -> None:
     asyncio.run(main())
 
 
+def test_a_join_amid_synchronous_transactions() -> None:
+    """The final rows may end with transactions that nobody has decided about yet: the replica follows its master,
+    acknowledges them and hears of the decision, and only then makes its first checkpoint."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master(replication_synchro_quorum=1, replication_synchro_timeout=100)
+            await master.make_space(513, "synchronous", is_sync=True)
+            await master.put([1], space=513)
+            master.inject("REPLICA_JOIN_DELAY", True)
+            replica = running.member()
+            joining = asyncio.create_task(replica.start(master, replication_synchro_timeout=100))
+            await until(lambda: len(master.rows(SpaceId.CLUSTER)) == 2)
+            await until(lambda: not master.node.synchro.limbo.entries)
+            await master.node.configure({"replication_synchro_quorum": 2})
+            commit = master.begin_put([2], space=513)
+            assert commit is not None
+            master.inject("REPLICA_JOIN_DELAY", False)
+            async with asyncio.timeout(30):
+                await joining
+                await commit.wait()
+            await equal([master, replica], 513)
+            assert not [name for name in replica.disk.names(".") if name.endswith(".inprogress")]
+            await replica.restart()
+            await equal([master, replica], 513)
+
+    asyncio.run(main())
+
+
 def test_a_final_join_that_sleeps_goes_on_with_the_next_row() -> None:
     """ERRINJ_RELAY_FINAL_SLEEP."""
 
