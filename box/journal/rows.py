@@ -72,7 +72,7 @@ class RowEncoder:
                 row = rows[0]
                 lsn = clock[instance_id] + 1
                 if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _USUAL_LSNS:
-                    # The usual entry: one local row of a replicated space; its header in one call.
+                    # The usual entry: one row of our own of a replicated space; its header in one call.
                     clock[instance_id] = row.lsn = row.tsn = lsn
                     row.replica_id = instance_id
                     row.tm = now

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -32,6 +33,8 @@ from box.wire.row import Row, encode_packet
 
 EOF_TEXT: Final = "unexpected EOF when reading from socket"
 
+_LOOKS: Final = 3
+"""Turns of the loop in which it reads from every socket at least once."""
 _MAX_UNREAD_BYTES: Final = 4 * 1024 * 1024
 """Input that nobody has read yet, above which the other side has to wait."""
 _ROWS_A_TURN: Final = 256
@@ -315,9 +318,16 @@ class PeerConnection(asyncio.Protocol):
                 async with asyncio.timeout(timeout):
                     await self._reader
             except TimeoutError:
-                raise timed_out() from None
+                await self._look_again()
             finally:
                 self._reader = None
+
+    async def _look_again(self) -> None:
+        """What has come while the loop was busy is read now: only then it is silence. Raises `timed out`."""
+        for _ in range(_LOOKS):
+            await asyncio.sleep(0)
+        if not (self._rows or self._items or self._input.may_have_rows or self._error):
+            raise timed_out()
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -332,6 +342,18 @@ class PeerConnection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise socket_error("send", self._socket_name, errno.EPIPE)
         self._transport.write(data)
+
+    def write_at_once(self, row: Row) -> None:
+        """Send a row in the middle of a turn that takes long. It is dropped if that cannot be now."""
+        transport, data = self._transport, encode_packet(row)
+        if self._error is not None or transport is None or transport.is_closing() or transport.get_write_buffer_size():
+            return
+        try:
+            written = os.write(self._info("socket").fileno(), data)
+        except OSError:
+            return  # the reader finds out what it is
+        if written < len(data):
+            transport.write(data[written:])
 
     async def drain(self) -> None:
         """Wait until the other side has taken enough of what was written."""

@@ -197,6 +197,11 @@ class Applier:
         if self._subscription is not None:
             self._subscription.signal_ack()
 
+    def tell_alive(self) -> None:
+        """The instance is busy: the peer is told in the middle of a turn that it lives."""
+        if self._subscription is not None:
+            self._subscription.tell_alive()
+
     async def wait_connected(self) -> None:
         """Until the peer has answered or the applier has given up."""
         await self._changes.until(lambda: self.is_connected or not self.is_running)

@@ -148,6 +148,7 @@ class Relay:
         """The last moment when the replica took a part of a large transaction."""
         self._is_in_transaction = False
         """Some rows of a transaction are sent, others not yet: nothing else may come between."""
+        self._connection: PeerConnection | None = None
         self._raft_message: RaftRequest | None = None
         """The newest message about elections that is not sent yet; older ones are of no use."""
         self._has_raft_message = asyncio.Event()
@@ -172,7 +173,7 @@ class Relay:
         Raises what ended it, XLOG_GAP when rows after `vclock` are no longer in the journal.
         """
         self.state, self.vclock, self.error = RelayState.FOLLOW, vclock.copy(), None
-        self.peer = connection.peer
+        self.peer, self._connection = connection.peer, connection
         self.last_row_time = self._loop.time()
         self._is_in_transaction = False
         self._last_sent = self._loop.time()
@@ -192,7 +193,7 @@ class Relay:
             await self._linger(tasks)
             raise
         finally:
-            self.state = RelayState.STOPPED
+            self.state, self._connection = RelayState.STOPPED, None
             await _end(tasks)
 
     def push_raft(self, request: RaftRequest) -> None:
@@ -299,6 +300,16 @@ class Relay:
     def _send_heartbeat(self, connection: PeerConnection) -> None:
         connection.write_rows([messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)])
         self._last_sent = self._loop.time()
+
+    def tell_alive(self) -> None:
+        """Send a heartbeat in the middle of a turn that takes long, if nothing was sent for a while."""
+        now = self._loop.time()
+        is_due = now - self._last_sent > self.host.options.timeout and not self._is_in_transaction
+        if self.is_following and is_due and self._connection is not None:
+            self._last_sent = now
+            self._connection.write_at_once(
+                messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)
+            )
 
     async def _send_heartbeats(self, connection: PeerConnection) -> None:
         while True:

@@ -142,6 +142,15 @@ class Replication:
             synchro=synchro,
             network=network,
         )
+        dml.on_busy = self._tell_alive
+
+    def _tell_alive(self) -> None:
+        """This instance does one thing for long: others are not to take it for dead."""
+        for replica in self.replicaset.by_uuid.values():
+            if replica.applier is not None:
+                replica.applier.tell_alive()
+            if replica.relay is not None:
+                replica.relay.tell_alive()
 
     def use_journal(self, journal: Journal) -> None:
         """The journal is open: rows can be followed and sent."""

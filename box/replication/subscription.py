@@ -215,6 +215,13 @@ class Subscription:
         """The journal has grown or the peer has asked: send our vclock."""
         self._ack_wanted.set()
 
+    def tell_alive(self) -> None:
+        """Send our vclock in the middle of a turn that takes long, if the last one is a while ago."""
+        now = self._host.loop.time()
+        if now - self._last_ack > self._host.options.timeout:
+            self._last_ack = now
+            self._connection.write_at_once(messages.vclock_row(self._host.instance.vclock))
+
     async def _write_acks(self) -> None:
         while True:
             await self._ack_wanted.wait()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
+_STATEMENTS_A_SIGN: Final = 4096
 MAX_TUPLE_SIZE: Final = 1048576
 """The default of `memtx_max_tuple_size`."""
 
@@ -60,6 +61,8 @@ class Dml:
         self.reads = Reader(txns, self.counters)
         self.is_read_only = False
         """The mode of the instance; whether the limbo allows changes is another question."""
+        self.on_busy: Callable[[], None] = lambda: None
+        """Called now and then while a transaction grows large, perhaps in one turn of the loop."""
         self._schema = schema
         self._loop = loop
         self._check_writable = check_writable
@@ -135,6 +138,8 @@ class Dml:
         result = None if kind == UPSERT else old if new is None else new
         if txn is not None:
             _add_statement(txn, space, request, old, new)
+            if not len(txn.statements) % _STATEMENTS_A_SIGN:
+                self.on_busy()
             return result
         journal = self.txns.journal
         try:

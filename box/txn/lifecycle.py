@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry, JournalSink
 
+_WAIT_SYNC = int(Flag.WAIT_SYNC)
+_WAIT_SYNC_AND_ACK = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
 """Engines without transactions: they neither bind a transaction nor forbid it to yield."""
 
@@ -236,7 +238,7 @@ class TransactionManager:
         txn.wait_sync = True
         txn.wait_ack = is_synchronous
         self.synchro.append(txn, rows, waits=waits)
-        rows[-1].flags |= Flag.WAIT_SYNC | (Flag.WAIT_ACK if txn.wait_ack else 0)
+        rows[-1].flags |= _WAIT_SYNC_AND_ACK if txn.wait_ack else _WAIT_SYNC
 
     def _on_written(self, entry: JournalEntry) -> None:
         """The journal is done with a transaction: written, or failed with everything behind it undone already."""

@@ -536,3 +536,47 @@ def test_memory_disks_are_independent() -> None:
             assert master.keys() == [1]
 
     asyncio.run(main())
+
+
+def test_a_large_transaction_breaks_no_connection() -> None:
+    """Whoever reads, sends or applies one gives signs of life: nobody counts as gone, though it takes longer than the
+    silence that is allowed."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair(replication_timeout=0.02)
+            await master.node.configure({"replication_timeout": 0.02})
+            await until(lambda: replica.follows(master))
+            before = replica.log.count("subscribed")
+            await master.put(*([key, "x"] for key in range(20000)))
+            await until(lambda: len(replica.keys()) == 20000)
+            assert replica.log.count("subscribed") == before
+            assert "timed out" not in replica.log
+            assert "timed out" not in master.log
+
+    asyncio.run(main())
+
+
+def test_a_row_in_the_middle_of_a_turn() -> None:
+    """It is there when the turn is over, and a connection that is gone or busy does not mind."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await running.pair()
+            await until(lambda: replica.follows(master))
+            applier = replica.applier(master)
+            (relay,) = [r.relay for r in master.node.replication.replicaset if r.relay is not None]
+            relay._last_sent -= 10
+            heard = applier.times.last_row_time
+            relay.tell_alive()
+            await until(lambda: applier.times.last_row_time > heard)
+            assert applier._subscription is not None
+            applier._subscription._last_ack -= 10
+            relay.last_row_time = 0
+            applier.tell_alive()
+            await until(lambda: relay.last_row_time > 0)
+            await replica.stop()
+            relay._last_sent -= 10
+            relay.tell_alive()
+
+    asyncio.run(main())
