@@ -323,7 +323,7 @@ class PeerConnection(asyncio.Protocol):
                 self._reader = None
 
     async def _look_again(self) -> None:
-        """What has come while the loop was busy is read now: only then it is silence. Raises `timed out`."""
+        """Read what has come while the loop was busy: only without it there is silence. Raises `timed out`."""
         for _ in range(_LOOKS):
             await asyncio.sleep(0)
         if not (self._rows or self._items or self._input.may_have_rows or self._error):
