@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -24,7 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.framing import RowBuffer, StreamItem
 from box.net.replies import PendingReplies, PushHandler
-from box.net.sockets import address_text, socket_name
+from box.net.sockets import address_text, send_now, socket_name
 from box.net.uri import socket_error
 from box.wire.auth import encode_auth
 from box.wire.constants import GREETING_SIZE, RequestType
@@ -348,11 +347,8 @@ class PeerConnection(asyncio.Protocol):
         transport, data = self._transport, encode_packet(row)
         if self._error is not None or transport is None or transport.is_closing() or transport.get_write_buffer_size():
             return
-        try:
-            written = os.write(self._info("socket").fileno(), data)
-        except OSError:
-            return  # the reader finds out what it is
-        if written < len(data):
+        written = send_now(self._info("socket"), data)
+        if 0 < written < len(data):
             transport.write(data[written:])
 
     async def drain(self) -> None:

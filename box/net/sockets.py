@@ -171,3 +171,13 @@ class SocketNetwork:
             return list(await self._loop.getaddrinfo(host, service, type=socket.SOCK_STREAM, flags=flags))
         except OSError as error:
             raise socket_error("can't resolve uri for bind", "fd -1") from error
+
+
+def send_now(sock: Any, data: bytes) -> int:
+    """Write to the socket of a transport that has nothing buffered; the number of bytes that it has taken, 0 for none."""
+    if sock is None:
+        return 0
+    try:
+        return os.write(sock.fileno(), data)
+    except OSError:
+        return 0  # whoever reads finds out what it is
