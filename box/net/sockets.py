@@ -174,7 +174,7 @@ class SocketNetwork:
 
 
 def send_now(sock: Any, data: bytes) -> int:
-    """Write to the socket of a transport that has nothing buffered; the number of bytes that it has taken, 0 for none."""
+    """Write to the socket of a transport that has nothing buffered; the number of bytes that it has taken."""
     if sock is None:
         return 0
     try:
