@@ -175,8 +175,8 @@ class SocketNetwork:
 
 def send_now(sock: Any, data: bytes) -> int:
     """Write to the socket of a transport that has nothing buffered; the number of bytes that it has taken."""
-    if sock is None:
-        return 0
+    if getattr(sock, "family", None) is None:
+        return 0  # not a socket of the operating system
     try:
         return os.write(sock.fileno(), data)
     except OSError:
