@@ -16,8 +16,10 @@ import getopt
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -25,6 +27,7 @@ import uvloop
 from box.errors import BoxError
 from box.log import Level
 from console import streams
+from console.forked_children import ForkedChildren
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
@@ -194,6 +197,7 @@ class Program:
         self._consoles = Consoles(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=main")
         self._handle_signals()
+        ForkedChildren(self._loop, self._owned_processes).watch()
         script = self._loop.create_task(self._run_script())
         await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
         code = await self._finish(script)
@@ -244,7 +248,7 @@ class Program:
     async def _run_parts(self) -> None:
         options = self._options
         script = options.script or "lunabox"
-        await self._call("arguments", sys.argv[0], options.script or sys.argv[0], *options.arguments)
+        await self._call("arguments", _executable(), options.script or _executable(), *options.arguments)
         for kind, text in options.prelude:
             if kind == "l":
                 await self._call("library", text)
@@ -285,9 +289,18 @@ class Program:
     def _handle_signals(self) -> None:
         node = self._instance.node
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._end, 0)
-        self._loop.add_signal_handler(signal.SIGHUP, node.log.rotate)
-        self._loop.add_signal_handler(signal.SIGUSR1, self._start_snapshot)
+            self._on_signal(number, partial(self._end, 0))
+        self._on_signal(signal.SIGHUP, node.log.rotate)
+        self._on_signal(signal.SIGUSR1, self._start_snapshot)
+
+    def _on_signal(self, number: signal.Signals, act: Callable[[], None]) -> None:
+        """Not by the loop's own handlers: those trust the pipe that wakes the loop, and a child that a script has
+        forked writes its signals there too until it becomes another program."""
+        signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(act))
+
+    def _owned_processes(self) -> set[int]:
+        log = self._instance.node.log.pid
+        return self._instance.runtime.processes | ({log} if log is not None else set())
 
     def _start_snapshot(self) -> None:
         task = self._loop.create_task(self._snapshot())
@@ -310,6 +323,15 @@ class Program:
             self._instance.node.log.say(level, text, fiber="main")
         else:
             streams.complain(text)
+
+
+def _executable() -> str:
+    """The command that starts this program again, `arg[-1]` of scripts. A module has no file that could be executed."""
+    path = sys.argv[0]
+    if os.path.basename(path) != "__main__.py":
+        return path
+    command = os.path.join(os.path.dirname(sys.executable), "lunabox")
+    return command if os.access(command, os.X_OK) else path
 
 
 def _error_text(error: BoxError) -> str:

@@ -79,6 +79,8 @@ class Runtime:
         self.new_context = new_context or object
         self.end_context = end_context
         self.log = log or _log_to_stderr
+        self.processes: set[int] = set()
+        """Children that somebody here waits for."""
         self._contexts: dict[int, Any] = {}
         self._lent: set[int] = set()
         self._fiber_of: dict[int, int] = {}

@@ -8,7 +8,6 @@ texts were observed on the peer (2.8.1).
 from __future__ import annotations
 
 import math
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.instance.quorum import check_synchro_quorum
 from box.journal.journal import WAL_MODES
 from box.log import check_log_target, log_level
+from box.net import uri as uris
 
 _QUOTA_MAX = 4398046510080
 _NUMBER, _STRING, _BOOLEAN = "number", "string", "boolean"
@@ -261,22 +261,10 @@ def _check_log(values: Values) -> None:
         raise _bad("log_nonblock", "the option is incompatible with file/stderr logger")
 
 
-_NAME = r"(?:[\w~.!$&'()*+,;=-]|%(?:%|[0-9A-Fa-f]{1,2}))"
-_USER = rf"(?:{_NAME}+(?::{_NAME}*)?@)?"
-_SOCKET_PATH = rf"\.?(?:/(?:{_NAME}|@)+)+"
-_URI = re.compile(
-    rf"""\d+                                                        # a port of every interface
-    |{_USER}(?:\w+://)?(?:\[[0-9A-Fa-f:.]+\]|{_NAME}+):(?:\d+|[A-Za-z]+)   # [user[:password]@]host:service
-    |{_USER}unix/:{_SOCKET_PATH}:?
-    |{_USER}/(?:[^\s/?#]+(?:/[^\s?#]*)?)?                        # the path of a unix socket""",
-    re.ASCII | re.VERBOSE,
-)
-
-
 def check_uri(name: str, text: str | None) -> None:
     """Raise CFG unless `text` is `[user[:password]@]host:service`, a service or a unix socket path."""
-    if text is not None and _URI.fullmatch(text) is None:
-        raise _bad(name, "expected host:service or /unix.socket")
+    if text is not None:
+        uris.check(text, name)
 
 
 def _check_uuid(values: Values, name: str) -> None:

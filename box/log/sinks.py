@@ -231,8 +231,9 @@ class PipeSink(_ChannelSink):
 
     def __init__(self, command: str) -> None:
         try:
+            # The command finds the descriptors that a script has left open for it: `|cat >/dev/fd/9`.
             self._process = subprocess.Popen(
-                command, shell=True, stdin=subprocess.PIPE, bufsize=0, start_new_session=True
+                command, shell=True, stdin=subprocess.PIPE, bufsize=0, start_new_session=True, close_fds=False
             )
         except (OSError, ValueError) as error:
             raise system_error("failed to create process", _number(error)) from error

@@ -1,24 +1,34 @@
-"""`core = app`: a script that is its own node and speaks TAP 13 on its standard output."""
+"""`core = app`, `core = tap`: a script that is its own node and speaks TAP 13 on its standard output."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from console.suite.instance import InstanceProcess, ServerError
 
 _PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
 
 
-async def run_app(server: InstanceProcess, timeout: float, expected: str | None) -> str | None:
-    """Run the script; what is wrong with its output or its end, or None."""
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """Output of a script, and what is wrong with how it ended."""
+
+    output: str
+    errors: str
+    problem: str | None = None
+    is_late: bool = False
+
+
+async def run_app(server: InstanceProcess, timeout: float) -> AppRun:
+    """Run the script to its end, or until its time is over."""
     try:
         code, output, errors = await server.run_to_end(timeout)
-    except (TimeoutError, ServerError) as error:
-        return str(error) or f"not finished within {timeout:g} s"
-    problem = check_output(output, expected)
-    if code != 0:
-        problem = f"exit code {code}" + (f"; {problem}" if problem else "")
-    return f"{problem}\n{output}{errors}" if problem else None
+    except ServerError as error:
+        return AppRun("", "", str(error))
+    if code is None:
+        return AppRun(output, errors, f"not finished within {timeout:g} s", is_late=True)
+    return AppRun(output, errors, f"exit code {code}" if code else None)
 
 
 def check_output(output: str, expected: str | None) -> str | None:

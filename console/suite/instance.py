@@ -132,24 +132,28 @@ class InstanceProcess:
         if options.wait:
             await self._wait_ready(options)
 
-    async def run_to_end(self, timeout: float) -> tuple[int, str, str]:
-        """Run the script as a program: exit code, standard output, standard error. Raises TimeoutError."""
-        process = await spawn(
-            (*self._around.executable, str(self.script)),
-            cwd=self.directory,
-            env=self._environment(),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+    async def run_to_end(self, timeout: float) -> tuple[int | None, str, str]:
+        """Run the script as a program: exit code (None once the time is over), standard output, standard error."""
+        output, errors = self.directory / f"{self.instance}.out", self.directory / f"{self.instance}.err"
+        with output.open("wb") as stdout, errors.open("wb") as stderr:
+            process = await spawn(
+                (*self._around.executable, str(self.script)),
+                cwd=self.directory,
+                env=self._environment(),
+                stdout=stdout,
+                stderr=stderr,
+            )
+        code: int | None = None
         try:
             async with asyncio.timeout(timeout):
-                stdout, stderr = await process.communicate()
-        except BaseException:  # an interrupt too leaves nothing behind
-            process.kill()
-            await process.wait()
-            raise
-        assert process.returncode is not None
-        return process.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
+                code = await process.wait()
+        except TimeoutError:
+            pass
+        finally:  # an interrupt too leaves nothing behind
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        return code, output.read_text(errors="replace"), errors.read_text(errors="replace")
 
     async def stop(self, signal_name: str = "TERM") -> None:
         """Send the signal; SIGKILL follows after STOP_TIMEOUT. A stopped node stays stopped."""

@@ -1,7 +1,8 @@
-"""pytest plugin: `.test.lua` and `.test.py` files of suite directories become test items.
+"""pytest plugin: `.test.lua`, `.test.py` and luatest's `_test.lua` files of suite directories become test items.
 
 Enable it by `-p console.suite.plugin`, by `pytest_plugins` in the top conftest.py, or for one directory by importing
-`pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`.
+`pytest_collect_file` into its conftest.py. Options: `--executable`, `--long-suites`,
+`--update-results`, `--luatest`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from console.suite.runner import PYTHON_SUFFIX, SUFFIX, RunOutcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import SUFFIXES, RunOutcome, Settings, TestCase, discover, is_debug, run_case
 from console.suite.suite_ini import SuiteError
 
 
@@ -63,10 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("suites", "original-style suites")
     group.addoption("--executable", help="run this command instead of lunabox")
     group.addoption("--long-suites", action="store_true", help="run the tests that a suite marks as long too")
+    group.addoption("--update-results", action="store_true", help="write result files anew where the output differs")
+    group.addoption("--luatest", type=Path, help="a rocks tree or sources of luatest")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if file_path.name.endswith((SUFFIX, PYTHON_SUFFIX)) and (file_path.parent / "suite.ini").exists():
+    if file_path.name.endswith(SUFFIXES) and (file_path.parent / "suite.ini").exists():
         collector: pytest.Collector = SuiteFile.from_parent(parent, path=file_path)
         return collector
     return None
@@ -79,7 +82,11 @@ def _settings(config: pytest.Config) -> Settings:
     """Made once a run: whether the executable is a debug build is asked of it."""
     settings = config.stash.get(_SETTINGS, None)
     if settings is None:
-        settings = Settings(long=config.getoption("--long-suites", False))
+        settings = Settings(
+            long=config.getoption("--long-suites", False),
+            update=config.getoption("--update-results", False),
+            luatest=config.getoption("--luatest", None),
+        )
         executable = config.getoption("--executable", None)
         if executable:
             settings = replace(settings, executable=tuple(shlex.split(executable)))

@@ -4,122 +4,95 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import hashlib
 import shutil
-import sys
 import tempfile
-from dataclasses import dataclass
-from enum import Enum
+import time
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import lua
-from console.suite.app import run_app
+from console.suite.app import check_output, run_app
+from console.suite.case import (
+    DEFAULT_TIMEOUT,
+    LUATEST_SUFFIX,
+    PYTHON_SUFFIX,
+    SUFFIX,
+    SUFFIXES,
+    Settings,
+    TestCase,
+    discover,
+    skip_reason,
+)
+from console.suite.dump import dump
 from console.suite.inspector import Inspector
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
+from console.suite.luatest import run_luatest
 from console.suite.python_test import run_python_test
+from console.suite.report import Report, RunOutcome
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
-from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
+from console.suite.suite_ini import Fragile, Suite, SuiteError
 from console.suite.wire import WireError
 
-SUFFIX = ".test.lua"
-PYTHON_SUFFIX = ".test.py"
+__all__ = [
+    "DEFAULT_TIMEOUT",
+    "LUATEST_SUFFIX",
+    "PYTHON_SUFFIX",
+    "SUFFIX",
+    "SUFFIXES",
+    "Report",
+    "RunOutcome",
+    "Settings",
+    "TestCase",
+    "discover",
+    "is_debug",
+    "run_case",
+]
+
 START_TIMEOUT = 60.0  # seconds until a node is ready
-DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 TEST_RUN_MODULE = Path(lua.__file__).parent / "modules" / "suite" / "test_run.lua"
 
 
-class RunOutcome(Enum):
-    PASSED = "passed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    NEW = "new"
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """`text` explains what is not a pass: a diff, a crash, the reason of a skip."""
-
-    outcome: RunOutcome
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Of a whole run. `debug` executables have error injections."""
-
-    executable: tuple[str, ...] = (sys.executable, "-m", "console")
-    timeout: float = DEFAULT_TIMEOUT
-    debug: bool = True
-    long: bool = False
-    keep: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TestCase:
-    """One run of one script with one configuration."""
-
-    __test__ = False
-
-    suite: Suite
-    path: Path
-    configuration: str | None
-    params: Params
-
-    @property
-    def name(self) -> str:
-        suffix = f"[{self.configuration}]" if self.configuration else ""
-        return f"{self.suite.name}/{self.path.name}{suffix}"
-
-    @property
-    def result(self) -> Path:
-        return self.path.with_name(self.stem + ".result")
-
-    @property
-    def stem(self) -> str:
-        """The file's name without its suffix."""
-        return self.path.name.removesuffix(SUFFIX).removesuffix(PYTHON_SUFFIX)
-
-    @property
-    def is_python(self) -> bool:
-        return self.path.name.endswith(PYTHON_SUFFIX)
-
-    @property
-    def reject(self) -> Path:
-        return self.result.with_suffix(".reject")
-
-
-def discover(path: Path) -> list[TestCase]:
-    """Test cases of a script, of a suite directory, or of all suites below a directory.
-
-    Raises SuiteError for a broken suite, FileNotFoundError where there is no such path.
-    """
-    if not path.exists():
-        raise FileNotFoundError(f"no such file or directory: {path}")
-    path = path.resolve()
-    if path.is_file():
-        return _cases(load_suite(path.parent), [path])
-    cases: list[TestCase] = []
-    for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):
-        found = [*directory.glob(f"*{SUFFIX}"), *directory.glob(f"*{PYTHON_SUFFIX}")]
-        cases += _cases(load_suite(directory), sorted(script for script in found if script.is_file()))
-    return cases
-
-
-def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
-    return [TestCase(suite, path, name, params) for path in paths for name, params in suite.runs_of(path.name)]
+class TimeLimit(ServerError):
+    """A command without an answer in time."""
 
 
 async def run_case(case: TestCase, settings: Settings) -> Report:
+    """Run a case, a fragile one again after a failure that may be its usual one."""
+    begun = time.monotonic()
+    report = await _run_once(case, settings)
+    fragile = case.suite.fragile.get(case.path.name)
+    tries = 0
+    while fragile and report.outcome is RunOutcome.FAILED and tries < fragile.retries and _is_usual(fragile, report):
+        tries += 1
+        report = await _run_once(case, settings)
+    if tries and fragile:
+        issues = f" ({', '.join(fragile.issues)})" if fragile.issues else ""
+        report = report.with_note(f"fragile, {tries} more {'try' if tries == 1 else 'tries'}{issues}")
+    return replace(report, seconds=time.monotonic() - begun)
+
+
+def _is_usual(fragile: Fragile, report: Report) -> bool:
+    """Whether the output of a failure is one that the suite knows, or any will do."""
+    if not fragile.checksums:
+        return True
+    output = report.output.encode(errors="surrogateescape")
+    return hashlib.md5(output, usedforsecurity=False).hexdigest() in fragile.checksums
+
+
+async def _run_once(case: TestCase, settings: Settings) -> Report:
     """Run a case in a directory of its own, which is removed afterwards. What keeps it from running is a failure."""
     # Short: the path of a unix socket has at most 107 bytes.
     directory = Path(tempfile.mkdtemp(prefix="lb-"))
     try:
-        reason = _skip_reason(case, settings)
+        reason = skip_reason(case, settings)
         if reason:
             return Report(RunOutcome.SKIPPED, reason)
         _install_libraries(case.suite, directory)
-        if case.suite.core == "app":
+        if case.suite.core == "luatest":
+            return await run_luatest(case, settings, directory)
+        if case.suite.core in ("app", "tap"):
             return await _run_app(case, settings, directory)
         if case.is_python:
             return await _run_python(case, settings, directory)
@@ -129,29 +102,6 @@ async def run_case(case: TestCase, settings: Settings) -> Report:
     finally:
         if not settings.keep:
             shutil.rmtree(directory, ignore_errors=True)
-
-
-def _skip_reason(case: TestCase, settings: Settings) -> str | None:
-    """Raises SuiteError for a condition that cannot be evaluated."""
-    name, suite = case.path.name, case.suite
-    if name in suite.disabled:
-        return "disabled"
-    if name in suite.release_disabled and not settings.debug:
-        return "needs a debug build"
-    if name in suite.long_run and not settings.long:
-        return "long run"
-    condition = case.path.with_name(case.stem + ".skipcond")
-    return f"skipped by {condition.name}" if condition.exists() and _is_skipped(case, condition) else None
-
-
-def _is_skipped(case: TestCase, condition: Path) -> bool:
-    """The value that the condition, which is Python, has given `self.skip`."""
-    test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
-    try:
-        exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
-    except Exception as error:
-        raise SuiteError(f"{condition}: {type(error).__name__}: {error}") from error
-    return bool(test.skip)
 
 
 def _install_libraries(suite: Suite, directory: Path) -> None:
@@ -172,14 +122,23 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
     session = TestSession(around, case.params, ScriptReader(result_version(None)))
     inspector.session = session
+    servers = ""
     try:
-        problem = await run_app(InstanceProcess("app", case.path, around), settings.timeout, _read_result(case))
+        run = await run_app(InstanceProcess("app", case.path, around), settings.timeout)
+        if run.is_late:
+            servers = await dump(session.servers.values())
     finally:
         failures = session.failures()
         await inspector.close()
         await session.close()
-    notes = [note for note in (problem, *failures) if note]
-    return Report(RunOutcome.FAILED, "\n".join(notes)) if notes else Report(RunOutcome.PASSED)
+    expected = _read_result(case)
+    problem = run.problem
+    if expected is None or problem:
+        wrong = check_output(run.output, expected)
+        notes = [note for note in (problem, wrong, *failures) if note]
+        text = "\n".join([*notes, run.output + run.errors, servers])
+        return Report(RunOutcome.FAILED, text, output=run.output) if notes else Report(RunOutcome.PASSED)
+    return _compare(case, settings, run.output, expected, None, failures, run.errors)
 
 
 async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:
@@ -194,13 +153,13 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
         await server.start(StartOptions())
         output, problem = await run_python_test(case.path, server, settings.timeout)
     except TimeoutError:
-        problem = f"not finished within {settings.timeout:g} s"
+        problem = f"not finished within {settings.timeout:g} s\n{await dump([server])}"
     except ServerError as error:
         problem = str(error)
     finally:
         crash = server.check_crash()
         await server.stop()
-    return _compare(case, output, expected, problem, [crash] if crash else [], server.tail())
+    return _compare(case, settings, output, expected, problem, [crash] if crash else [], server.tail())
 
 
 def _read_result(case: TestCase) -> str | None:
@@ -228,11 +187,13 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
         await _play(case.path, reader, session, inspector, output, settings.timeout)
     except (ServerError, WireError, OSError) as error:
         problem = str(error)
+        if isinstance(error, TimeLimit):
+            problem += "\n" + await dump(session.servers.values())
     finally:
         failures = session.failures()
         await inspector.close()
         await session.close()
-    return _compare(case, "".join(output), expected, problem, failures, _tails(session))
+    return _compare(case, settings, "".join(output), expected, problem, failures, _tails(session))
 
 
 async def _play(
@@ -261,7 +222,7 @@ async def _carry_out(command: str, session: TestSession, inspector: Inspector, t
                 await session.settle()
             return reply
     except TimeoutError:
-        raise ServerError(f"no answer within {timeout:g} s to: {command.strip()}") from None
+        raise TimeLimit(f"no answer within {timeout:g} s to: {command.strip()}") from None
 
 
 def _source_lines(path: Path) -> list[str]:
@@ -275,15 +236,24 @@ def _tails(session: TestSession) -> str:
 
 
 def _compare(
-    case: TestCase, output: str, expected: str | None, problem: str | None, failures: list[str], logs: str
+    case: TestCase,
+    settings: Settings,
+    output: str,
+    expected: str | None,
+    problem: str | None,
+    failures: list[str],
+    logs: str,
 ) -> Report:
     notes = [note for note in (problem, *failures) if note]
-    if expected is None and not notes:
-        _write(case.result, output)
-        return Report(RunOutcome.NEW, f"new result: {case.result.name}")
     if output == expected and not notes:
         case.reject.unlink(missing_ok=True)
         return Report(RunOutcome.PASSED)
+    if not notes and (expected is None or settings.update):
+        _write(case.result, output)
+        case.reject.unlink(missing_ok=True)
+        if expected is None:
+            return Report(RunOutcome.NEW, f"new result: {case.result.name}")
+        return Report(RunOutcome.UPDATED, case.result.name)
     try:
         _write(case.reject, output)
     except SuiteError as error:
@@ -296,7 +266,7 @@ def _compare(
             case.reject.name,
         )
     )
-    return Report(RunOutcome.FAILED, "\n".join([*notes, difference, logs]))
+    return Report(RunOutcome.FAILED, "\n".join([*notes, difference, logs]), output=output)
 
 
 def _write(path: Path, output: str) -> None:

@@ -11,10 +11,21 @@ from typing import Any
 
 Params = dict[str, Any]
 _TRUE = {"1", "true", "yes", "on"}
+CORES = ("tarantool", "app", "tap", "luatest")
 
 
 class SuiteError(Exception):
     """A suite directory that cannot be used: no suite.ini, a wrong option, a broken suite.cfg."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragile:
+    """A test that fails now and then. `issues` say why; only outputs with one of the MD5 `checksums` are tried again,
+    if there are any."""
+
+    retries: int
+    issues: tuple[str, ...] = ()
+    checksums: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +44,7 @@ class Suite:
     unix_sockets: bool = True
     unix_sockets_iproto: bool = True
     configurations: dict[str, dict[str, Params]] = field(default_factory=dict)
+    fragile: dict[str, Fragile] = field(default_factory=dict)
 
     @property
     def root(self) -> Path:
@@ -81,7 +93,7 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
         return default if value is None else value.strip().lower() in _TRUE
 
     core = section.get("core", "tarantool")
-    if core not in ("tarantool", "app"):
+    if core not in CORES:
         raise SuiteError(f"{path}/suite.ini: unsupported core: {core}")
     script = section.get("script")
     return Suite(
@@ -97,7 +109,33 @@ def _suite_of(path: Path, section: configparser.SectionProxy) -> Suite:
         unix_sockets=flag("use_unix_sockets", True),
         unix_sockets_iproto=flag("use_unix_sockets_iproto", False),
         configurations=_load_configurations(path / config) if (config := section.get("config")) else {},
+        fragile=_load_fragile(path, section.get("fragile", "")),
     )
+
+
+_RETRIES = 3
+
+
+def _load_fragile(path: Path, text: str) -> dict[str, Fragile]:
+    """Names, each with its issues behind `;`, or JSON: {"retries": N, "tests": {name: {"issues", "checksums"}}}."""
+    if not text.strip().startswith("{"):
+        return {name: Fragile(_RETRIES, tuple(issues)) for name, *issues in _fragile_lines(text)}
+    try:
+        loaded = json.loads(text)
+        retries = int(loaded.get("retries", _RETRIES))
+        return {
+            name: Fragile(retries, tuple(test.get("issues", ())), frozenset(test.get("checksums", ())))
+            for name, test in loaded.get("tests", {}).items()
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise SuiteError(f"{path}/suite.ini: fragile: {error}") from error
+
+
+def _fragile_lines(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        names, _, issues = line.partition(";")
+        for name in names.split():
+            yield [name, *issues.split()]
 
 
 def _load_configurations(path: Path) -> dict[str, dict[str, Params]]:

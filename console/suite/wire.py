@@ -37,15 +37,22 @@ class ConsoleClient:
             reader, writer = await asyncio.open_connection(*address, limit=1 << 26)
         client = cls(reader, writer)
         try:
-            greeting = await reader.readexactly(GREETING_SIZE)
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            await client._begin(address)
+        except BaseException:  # also where the node has no time for us and the caller's patience is over
             client.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            raise
+        return client
+
+    async def _begin(self, address: Address) -> None:
+        try:
+            greeting = await self._reader.readexactly(GREETING_SIZE)
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
             raise WireError(f"no greeting from {address}") from error
         if not (greeting.startswith(b"Tarantool") and b"console" in greeting):
-            client.close()
             raise WireError(f"not a console at {address}: {greeting!r}")
-        await client.execute("\\set language lua")
-        return client
+        await self.execute("\\set language lua")
 
     async def execute(self, command: str) -> str:
         """Send one command and give its reply."""

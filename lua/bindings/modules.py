@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from lua.bindings.decimal import DecimalBinding
 from lua.bindings.digest import DigestBinding
 from lua.bindings.fio import FioBinding
+from lua.bindings.http_client import HttpClientBinding
 from lua.bindings.iconv import IconvBinding
 from lua.bindings.key_def import KeyDefBinding
 from lua.bindings.log import LogBinding
 from lua.bindings.net_box import NetBoxBinding
+from lua.bindings.popen import PopenBinding
 from lua.bindings.socket import SocketBinding
 from lua.bindings.uri import UriBinding
 from lua.bindings.utf8 import Utf8Binding
@@ -32,6 +34,8 @@ _BINDINGS = (
     DigestBinding,
     FioBinding,
     SocketBinding,
+    PopenBinding,
+    HttpClientBinding,
     NetBoxBinding,
     KeyDefBinding,
     XlogBinding,

@@ -421,7 +421,7 @@ function fio.tempdir(base)
     if type(base) ~= 'nil' and type(base) ~= 'string' then
         error('Usage: fio.tempdir([base])')
     end
-    return outcome(nil, python.fio_tempdir(base))
+    return outcome(nil, python.fio_tempdir(base or os.getenv('TMPDIR')))
 end
 
 function fio.sync()

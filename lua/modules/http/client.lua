@@ -1,11 +1,210 @@
--- require('http.client'): a known gap, all functions raise ER_UNSUPPORTED.
-local unsupported = require('internal.unsupported')
+-- require('http.client'): requests to web servers. A request that fails has a status too; wrong arguments raise.
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local wait = require('internal.wait')
+
+local error, ipairs, next, pairs, pcall, type = error, ipairs, next, pairs, pcall, type
+local setmetatable, tonumber, tostring, unpack = setmetatable, tonumber, tostring, unpack
+
+local OK = 200
+local FAILURES = {[408] = true, [444] = true, [495] = true, [595] = true}
+
+-- Fields that stand once: of several the first counts. Others are joined by commas.
+local SINGLE = {}
+for _, name in ipairs({
+    'age', 'authorization', 'content-length', 'content-type', 'etag', 'expires', 'from', 'host', 'if-modified-since',
+    'if-unmodified-since', 'last-modified', 'location', 'max-forwards', 'proxy-authorization', 'referer', 'retry-after',
+    'user-agent',
+}) do
+    SINGLE[name] = true
+end
+
+local COOKIE_OPTIONS = {}
+for _, name in ipairs({'Expires', 'Max-Age', 'Domain', 'Path', 'Secure', 'HttpOnly', 'SameSite'}) do
+    COOKIE_OPTIONS[name] = true
+end
+
+local TEXTS = {
+    'ca_path', 'ca_file', 'unix_socket', 'ssl_key', 'ssl_cert', 'interface', 'accept_encoding',
+}
+local NUMBERS = {'keepalive_idle', 'timeout'}
+local FLAGS = {'verify_host', 'verify_peer', 'follow_location'}
+-- What nothing here follows is refused rather than forgotten.
+local REFUSED = {'proxy', 'proxy_port', 'proxy_user_pwd'}
+
+local function check_headers(headers)
+    if type(headers) ~= 'table' then
+        error('opts.headers should be a table')
+    end
+    for name, value in pairs(headers) do
+        if type(value) ~= 'string' then
+            error('opts.headers values should be strings')
+        elseif type(name) ~= 'string' then
+            error('opts.headers keys should be strings')
+        end
+    end
+    return next(headers) and headers or nil
+end
+
+local function options_of(given)
+    local options = {}
+    for _, name in ipairs(REFUSED) do
+        if given[name] ~= nil then
+            box.error(box.error.UNSUPPORTED, 'Lunabox', 'http.client: ' .. name)
+        end
+    end
+    for _, name in ipairs(TEXTS) do
+        options[name] = given[name] ~= nil and tostring(given[name]) or nil
+    end
+    for _, name in ipairs(NUMBERS) do
+        options[name] = tonumber(given[name])
+    end
+    for _, name in ipairs(FLAGS) do
+        if type(given[name]) == 'boolean' then
+            options[name] = given[name]
+        end
+    end
+    if given.headers ~= nil then
+        options.headers = check_headers(given.headers)
+    end
+    return options
+end
+
+-- ---- responses -------------------------------------------------------------------------------
+
+local function cookie_of(text)
+    local parts = text:split(';')
+    local name, value = parts[1]:match('^%s*([^=]-)%s*=%s*(.-)%s*$')
+    if name == nil or name == '' or name:find('[][()<>@,;:\\"/?={} \t]') then
+        return nil
+    end
+    local options = {}
+    for number = 2, #parts do
+        if COOKIE_OPTIONS[parts[number]:split('=')[1]:strip()] then
+            options[#options + 1] = parts[number]:strip()
+        end
+    end
+    return name, {value, options}
+end
+
+local function cookies_of(values)
+    local cookies = {}
+    for _, text in ipairs(values) do
+        local name, cookie = cookie_of(text)
+        if name ~= nil then
+            cookies[name] = cookie
+        end
+    end
+    return cookies
+end
+
+-- Longer names are cut, as the peer does.
+local NAME_LENGTH = 32
+
+local function join_headers(headers, longest)
+    local joined = {}
+    for name, values in pairs(headers) do
+        joined[name:sub(1, longest)] = SINGLE[name] and values[1] or table.concat(values, ',')
+    end
+    return joined
+end
+
+local function response_of(given, head, body)
+    local response = msgpack.decode(head)
+    response.proto = response.proto and {unpack(response.proto)}
+    if response.headers ~= nil then
+        if response.headers['set-cookie'] ~= nil then
+            response.cookies = cookies_of(response.headers['set-cookie'])
+        end
+        response.headers = join_headers(response.headers, tonumber(given.max_header_name_length) or NAME_LENGTH)
+    end
+    if #body > 0 then
+        response.body = body
+    end
+    return response
+end
+
+-- ---- clients ---------------------------------------------------------------------------------
+
+local methods = {}
+
+local function count(statistics, response)
+    if response == nil or FAILURES[response.status] and response.headers == nil then
+        statistics.failed_requests = statistics.failed_requests + 1
+    elseif response.status == OK then
+        statistics.http_200_responses = statistics.http_200_responses + 1
+    else
+        statistics.http_other_responses = statistics.http_other_responses + 1
+    end
+end
+
+function methods.request(self, method, url, body, given)
+    if not method or not url then
+        error('request(method, url[, body, [options]])')
+    end
+    given = given or {}
+    if body ~= nil and type(body) ~= 'string' and type(body) ~= 'number' then
+        error('fourth argument must be a string')
+    elseif type(given) ~= 'table' then
+        error('fifth argument must be a table')
+    end
+    local packed = msgpack.encode({method = tostring(method), url = tostring(url), options = options_of(given)})
+    local statistics = self._statistics
+    statistics.total_requests = statistics.total_requests + 1
+    statistics.active_requests = statistics.active_requests + 1
+    local ok, head, answer = pcall(wait, python.http_request(packed, body and tostring(body)))
+    statistics.active_requests = statistics.active_requests - 1
+    local response = ok and response_of(given, head, answer) or nil
+    count(statistics, response)
+    if not ok then
+        error(head, 0)
+    end
+    return response
+end
+
+local function check_self(self, name)
+    if type(self) ~= 'table' then
+        error(('Use client:%s(...) instead of client.%s(...):'):format(name, name), 3)
+    end
+end
+
+for _, name in ipairs({'get', 'options', 'head', 'delete', 'trace', 'connect'}) do
+    methods[name] = function(self, url, options)
+        check_self(self, name)
+        return self:request(name:upper(), url, nil, options)
+    end
+end
+
+for _, name in ipairs({'post', 'put', 'patch'}) do
+    methods[name] = function(self, url, body, options)
+        check_self(self, name)
+        return self:request(name:upper(), url, body, options)
+    end
+end
+
+function methods.stat(self)
+    return table.copy(self._statistics)
+end
+
+local client_mt = {__index = methods}
 
 local client = {}
-for _, name in ipairs({
-    'new', 'request', 'get', 'post', 'put', 'patch', 'delete', 'head', 'options', 'trace', 'connect',
-}) do
-    client[name] = unsupported('http.client', name)
+
+-- `max_connections` and `max_total_connections` say nothing here: a request has a connection of its own.
+function client.new()
+    return setmetatable({_statistics = {
+        active_requests = 0, sockets_added = 0, sockets_deleted = 0, total_requests = 0, http_200_responses = 0,
+        http_other_responses = 0, failed_requests = 0,
+    }}, client_mt)
+end
+
+local default = client.new()
+for name in pairs(methods) do
+    if name ~= 'stat' then
+        client[name] = function(...)
+            return methods[name](default, ...)
+        end
+    end
 end
 
 return client

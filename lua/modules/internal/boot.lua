@@ -80,6 +80,7 @@ end
 
 local function start()
     local scheduler = require('internal.scheduler')
+    require('internal.protected_call')
     require('internal.coroutine')
     require('internal.finalizers')
     require('internal.loader')

@@ -2,40 +2,15 @@
 -- resume on the way passes on to the scheduler. While that lasts, the coroutine cannot be resumed by others.
 local arguments = require('internal.arguments')
 local returned = require('internal.returned')
-local scheduler = require('internal.scheduler')
+local nested = require('internal.nested_coroutine')
 
-local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
-local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
+local enter, parked, pass = nested.enter, nested.parked, nested.pass
+local raw_create, raw_yield = coroutine.create, coroutine.yield
 local raw_status, raw_running = coroutine.status, coroutine.running
 local error, type, setmetatable = error, type, setmetatable
 
--- Coroutines in whose middle a fiber waits.
-local parked = setmetatable({}, {__mode = 'k'})
 -- Coroutines of the user: only these may yield.
 local users = setmetatable({}, {__mode = 'k'})
-
-local function count_off(...)
-    running.depth = running.depth - 1
-    return ...
-end
-
-local function enter(co, ...)
-    if running.depth >= MOST_NESTED then
-        return false, scheduler.STACK_OVERFLOW
-    end
-    running.depth = running.depth + 1
-    return count_off(raw_resume(co, ...))
-end
-
-local function pass(co, ok, mark, ...)
-    if mark ~= PARK then
-        return ok, mark, ...
-    end
-    parked[co] = true
-    raw_yield(PARK)
-    parked[co] = nil
-    return pass(co, enter(co))
-end
 
 local function resume(co, ...)
     if type(co) ~= 'thread' then

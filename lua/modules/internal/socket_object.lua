@@ -130,7 +130,7 @@ local function iowait(fd, events, timeout)
         error(IOWAIT_USAGE, 0)
     end
     local ready = wait_ready(fd, mask, timeout)
-    return type(events) == 'number' and ready or NAMES[ready]
+    return type(events) == 'number' and ready or NAMES[ready] or ''
 end
 
 local function wait_for(self, mask, timeout)

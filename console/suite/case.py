@@ -1,0 +1,125 @@
+"""The tests of suites: which there are, and which are skipped."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+
+from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
+
+SUFFIX = ".test.lua"
+PYTHON_SUFFIX = ".test.py"
+LUATEST_SUFFIX = "_test.lua"
+SUFFIXES = (SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
+DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of a whole run. `debug` executables have error injections; `luatest` is where that framework is."""
+
+    executable: tuple[str, ...] = (sys.executable, "-m", "console")
+    timeout: float = DEFAULT_TIMEOUT
+    debug: bool = True
+    long: bool = False
+    keep: bool = False
+    update: bool = False
+    luatest: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    """One run of one script with one configuration."""
+
+    __test__ = False
+
+    suite: Suite
+    path: Path
+    configuration: str | None
+    params: Params
+
+    @property
+    def name(self) -> str:
+        suffix = f"[{self.configuration}]" if self.configuration else ""
+        return f"{self.suite.name}/{self.path.relative_to(self.suite.path)}{suffix}"
+
+    @property
+    def result(self) -> Path:
+        return self.path.with_name(self.stem + ".result")
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its suffix."""
+        name = self.path.name
+        for suffix in SUFFIXES:
+            name = name.removesuffix(suffix)
+        return name
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.name.endswith(PYTHON_SUFFIX)
+
+    @property
+    def reject(self) -> Path:
+        return self.result.with_suffix(".reject")
+
+
+def discover(path: Path) -> list[TestCase]:
+    """Test cases of a script, of a suite directory, or of all suites below a directory.
+
+    Raises SuiteError for a broken suite, FileNotFoundError where there is no such path.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"no such file or directory: {path}")
+    path = path.resolve()
+    if path.is_file():
+        return _cases(load_suite(_suite_directory(path)), [path])
+    cases: list[TestCase] = []
+    for directory in sorted({ini.parent for ini in path.rglob("suite.ini")}):
+        suite = load_suite(directory)
+        cases += _cases(suite, sorted(script for script in _scripts(suite) if script.is_file()))
+    return cases
+
+
+def _suite_directory(script: Path) -> Path:
+    """The script's own; files of luatest may also lie below it."""
+    if script.name.endswith(LUATEST_SUFFIX):
+        for directory in script.parents:
+            if (directory / "suite.ini").exists():
+                return directory
+    return script.parent
+
+
+def _scripts(suite: Suite) -> list[Path]:
+    if suite.core == "luatest":
+        return [*suite.path.rglob(f"*{LUATEST_SUFFIX}")]
+    return [*suite.path.glob(f"*{SUFFIX}"), *suite.path.glob(f"*{PYTHON_SUFFIX}")]
+
+
+def _cases(suite: Suite, paths: list[Path]) -> list[TestCase]:
+    return [TestCase(suite, path, name, params) for path in paths for name, params in suite.runs_of(path.name)]
+
+
+def skip_reason(case: TestCase, settings: Settings) -> str | None:
+    """The reason why a case is not run, or None. Raises SuiteError for a condition that cannot be evaluated."""
+    name, suite = case.path.name, case.suite
+    if name in suite.disabled:
+        return "disabled"
+    if name in suite.release_disabled and not settings.debug:
+        return "needs a debug build"
+    if name in suite.long_run and not settings.long:
+        return "long run"
+    condition = case.path.with_name(case.stem + ".skipcond")
+    return f"skipped by {condition.name}" if condition.exists() and _is_skipped(case, condition) else None
+
+
+def _is_skipped(case: TestCase, condition: Path) -> bool:
+    """The value that the condition, which is Python, has given `self.skip`."""
+    test = SimpleNamespace(skip=False, name=case.path.name, suite=case.suite, conf_name=case.configuration)
+    try:
+        exec(compile(condition.read_text(), str(condition), "exec"), {"self": test})
+    except Exception as error:
+        raise SuiteError(f"{condition}: {type(error).__name__}: {error}") from error
+    return bool(test.skip)

@@ -1,0 +1,180 @@
+"""`core = luatest`: a file of tests that the framework of that name runs, unmodified, on the node.
+
+```
+.rocks                      a rocks tree: share/tarantool/luatest, share/tarantool/checks.lua, ...
+PROJECT/.rocks              the same, found from the suite's directory upwards
+CHECKOUT                    sources: luatest/init.lua, and what it needs beside it or on LUA_PATH
+```
+
+The framework starts servers by the name `tarantool`: the directory that comes first on PATH has one, which is the
+node under test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import lua
+from console.suite.case import Settings, TestCase
+from console.suite.process import spawn
+from console.suite.report import Report, RunOutcome, TestPart
+from console.suite.suite_ini import SuiteError
+
+STARTER = Path(lua.__file__).parent / "modules" / "suite" / "luatest.lua"
+_VARIABLE = "LUATEST"
+_SHARE = Path("share/tarantool")
+_RESULT = re.compile(r"^(ok|not ok)\s+(\d+)\b\s*(?:-\s+)?(.*?)(?:\s*#\s*(skip|todo|xfail)\b\s*(.*))?$", re.IGNORECASE)
+_PLAN = re.compile(r"^1\.\.(\d+)")
+_LOG_LINES = 60
+_PROJECT_MARKS = (".rocks", ".git")
+
+
+def find_luatest(case: TestCase, settings: Settings) -> list[Path]:
+    """Directories for LUA_PATH that have the framework, the one that was named first. SuiteError."""
+    named = settings.luatest or (Path(os.environ[_VARIABLE]) if os.environ.get(_VARIABLE) else None)
+    if named is not None:
+        roots = [root.resolve() for root in _roots(named) if (root / "luatest" / "init.lua").is_file()]
+        if not roots:
+            raise SuiteError(f"{named}: no luatest there")
+        return roots
+    for directory in case.suite.path.parents:
+        root = directory / ".rocks" / _SHARE
+        if (root / "luatest" / "init.lua").is_file():
+            return [root]
+    for entry in os.environ.get("LUA_PATH", "").split(";"):
+        root = Path(entry.partition("?")[0])
+        if entry and (root / "luatest" / "init.lua").is_file():
+            return []
+    raise SuiteError(f"no luatest: --luatest PATH, ${_VARIABLE}, or a directory .rocks above {case.suite.path}")
+
+
+def _roots(path: Path) -> Iterator[Path]:
+    yield from (path, path / _SHARE, path / ".rocks" / _SHARE, path.parent)
+
+
+def project_of(case: TestCase) -> Path:
+    """The directory to start the framework in: the nearest above the suite that looks like a project's."""
+    for directory in case.suite.path.parents:
+        if any((directory / mark).exists() for mark in _PROJECT_MARKS) or any(directory.glob("*.rockspec")):
+            return directory
+    return case.suite.root
+
+
+async def run_luatest(case: TestCase, settings: Settings, directory: Path) -> Report:
+    """Run one file. Its tests are the report's parts."""
+    roots = find_luatest(case, settings)
+    _make_commands(directory, settings.executable)
+    log = directory / "luatest.log"
+    output = directory / "output.tap"
+    command = (*settings.executable, str(STARTER), "-c", "-v", "-o", "tap", str(case.path))
+    with output.open("wb") as stdout, log.open("wb") as stderr:
+        process = await spawn(
+            command, cwd=project_of(case), env=_environment(case, directory, roots), stdout=stdout, stderr=stderr
+        )
+        problem = None
+        try:
+            async with asyncio.timeout(settings.timeout):
+                await process.wait()
+        except TimeoutError:
+            problem = f"not finished within {settings.timeout:g} s"
+        finally:
+            await _kill_group(process)
+    return _report(output.read_text(errors="replace"), problem, process.returncode, _end_of(log))
+
+
+def _make_commands(directory: Path, executable: tuple[str, ...]) -> None:
+    command = directory / "bin" / "tarantool"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(executable)} "$@"\n')
+    command.chmod(0o755)
+
+
+def _environment(case: TestCase, directory: Path, roots: list[Path]) -> dict[str, str]:
+    suite = case.suite
+    paths = [*roots, project_of(case), suite.path, suite.root, directory / "lua"]
+    lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
+    vardir = directory / "t"
+    return {
+        **os.environ,
+        "PATH": f"{directory / 'bin'}:{os.environ.get('PATH', '')}",
+        "LUA_PATH": f"{lua_path};{os.environ.get('LUA_PATH', '')};;",
+        "VARDIR": str(vardir),
+        "TEST_SUITE_CONFIGURATION": case.configuration or "",
+        "SOURCEDIR": str(suite.root.parent),
+        "BUILDDIR": str(suite.root.parent),
+    }
+
+
+async def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """The framework and the servers that it has left behind."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _end_of(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:])
+
+
+def _report(output: str, problem: str | None, code: int | None, log: str) -> Report:
+    parts = tuple(parse_tap(output))
+    failed = [part for part in parts if part.outcome is RunOutcome.FAILED]
+    if problem is None and not failed:
+        problem = _what_is_wrong(output, parts, code)
+    note = _counts(parts)
+    if problem is None and not failed:
+        skipped = bool(parts) and all(part.outcome is RunOutcome.SKIPPED for part in parts)
+        return Report(RunOutcome.SKIPPED if skipped else RunOutcome.PASSED, "all of it" if skipped else "", note, parts)
+    lines = [problem] if problem else []
+    lines += [f"not ok {part.name}\n{part.text}" for part in failed]
+    if problem:
+        lines.append(output)
+    return Report(RunOutcome.FAILED, "\n".join([*lines, f"--- log\n{log}"]), note, parts)
+
+
+def _what_is_wrong(output: str, parts: tuple[TestPart, ...], code: int | None) -> str | None:
+    """With a run that has no failed test."""
+    plan = next((match for line in output.splitlines() if (match := _PLAN.match(line))), None)
+    if plan is None:
+        return f"no plan, exit code {code}"
+    if int(plan[1]) != len(parts):
+        return f"planned {plan[1]} tests, ran {len(parts)}, exit code {code}"
+    return f"exit code {code}" if code else None
+
+
+def _counts(parts: tuple[TestPart, ...]) -> str:
+    counts = ((outcome, sum(part.outcome is outcome for part in parts)) for outcome in RunOutcome)
+    return ", ".join(f"{count} {outcome.value}" for outcome, count in counts if count)
+
+
+def parse_tap(output: str) -> Iterator[TestPart]:
+    """The tests of a TAP stream; lines between two results explain the first."""
+    current: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in output.splitlines():
+        match = _RESULT.match(line)
+        if match is None:
+            lines.append(line.removeprefix("#").strip())
+            continue
+        if current is not None:
+            yield _part(current, lines)
+        current, lines = match, []
+    if current is not None:
+        yield _part(current, lines)
+
+
+def _part(match: re.Match[str], lines: list[str]) -> TestPart:
+    result, number, name, directive, reason = match.groups()
+    name = name or f"test {number}"
+    if directive and directive.lower() != "xfail":
+        return TestPart(name, RunOutcome.SKIPPED, reason or directive)
+    if result == "ok":
+        return TestPart(name, RunOutcome.PASSED)
+    return TestPart(name, RunOutcome.FAILED, "\n".join(line for line in lines if line and not _PLAN.match(line)))

@@ -1,0 +1,185 @@
+"""One request to a web server, by Python's own client; runs in a thread.
+
+A request that fails has a status too, as on the peer: 595 without a connection, 408 after its time, 444 without an
+answer, 495 for a certificate that is not trusted.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import socket
+import zlib
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from box.errors import system_error
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS_MAX: Final = 30
+_SEE_OTHER: Final = frozenset({301, 302, 303})
+"""Statuses after which POST becomes GET."""
+
+_NO_CONNECTION: Final = (595, "Couldn't connect to server")
+_NO_HOST: Final = (595, "Couldn't resolve host name")
+TIMEOUT: Final = (408, "Timeout was reached")
+_NO_ANSWER: Final = (444, "Server returned nothing (no headers, no data)")
+_NOT_TRUSTED: Final = (495, "SSL peer certificate or SSH remote key was not OK")
+_BAD_ENCODING: Final = (595, "Unrecognized or bad HTTP Content or Transfer-Encoding")
+
+
+class WebRequest:
+    """One request, with its redirections. `options` are those of `http.client`."""
+
+    def __init__(self, method: str, url: str, body: bytes | None, options: dict[str, Any]) -> None:
+        self._method = method
+        self._url = url
+        self._body = body
+        self._options = options
+        self._connection: HTTPConnection | None = None
+
+    def abort(self) -> None:
+        """From another thread: whatever the request waits for fails."""
+        sock = None if self._connection is None else self._connection.sock
+        if sock is not None:
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def run(self) -> tuple[dict[str, Any], bytes]:
+        """(status, reason, headers, proto; body). SystemError for what is no request at all."""
+        for _ in range(_REDIRECTS_MAX):
+            head, body = self._run_once()
+            location = head["headers"].get("location", [""])[0] if "headers" in head else ""
+            if head["status"] not in _REDIRECTS or not location or not self._options.get("follow_location", True):
+                return head, body
+            self._url = urljoin(self._url, location)
+            if head["status"] in _SEE_OTHER and self._method == "POST":
+                self._method, self._body = "GET", None
+        raise system_error("curl: Number of redirects hit maximum amount", errno.EINVAL)
+
+    def _run_once(self) -> tuple[dict[str, Any], bytes]:
+        from ssl import SSLCertVerificationError, SSLError
+
+        try:
+            self._connection = self._connect()
+            return self._exchange(self._connection)
+        except TimeoutError:
+            return failed(*TIMEOUT)
+        except SSLCertVerificationError:
+            return failed(*_NOT_TRUSTED)
+        except SSLError as error:
+            raise system_error("curl: SSL connect error", errno.EINVAL) from error
+        except socket.gaierror:
+            return failed(*_NO_HOST)
+        except ConnectionResetError:
+            return failed(*_NO_ANSWER)
+        except (zlib.error, EOFError):
+            return failed(*_BAD_ENCODING)
+        except HTTPException as error:
+            raise system_error("curl: Weird server reply", errno.EINVAL) from error
+        except OSError:
+            return failed(*_NO_CONNECTION)
+        finally:
+            if self._connection is not None:
+                self._connection.close()
+
+    def _connect(self) -> HTTPConnection:
+        parts = urlsplit(self._url if "://" in self._url else f"http://{self._url}")
+        if parts.scheme not in ("http", "https"):
+            raise system_error("curl: Unsupported protocol", errno.EINVAL)
+        try:
+            host, port = parts.hostname or "", parts.port
+        except ValueError as error:
+            raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL) from error
+        if not host:
+            raise system_error("curl: URL using bad/illegal format or missing URL", errno.EINVAL)
+        options = self._options
+        timeout = options.get("timeout")
+        source = (str(options["interface"]), 0) if "interface" in options else None
+        connection: HTTPConnection
+        if parts.scheme == "https":
+            context = _ssl_context(options)
+            connection = HTTPSConnection(host, port, timeout=timeout, context=context, source_address=source)
+        else:
+            connection = HTTPConnection(host, port, timeout=timeout, source_address=source)
+        if "unix_socket" in options:
+            connection.sock = _unix_socket(str(options["unix_socket"]), timeout)
+        return connection
+
+    def _exchange(self, connection: HTTPConnection) -> tuple[dict[str, Any], bytes]:
+        parts = urlsplit(self._url if "://" in self._url else f"http://{self._url}")
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        connection.putrequest(self._method, target, skip_accept_encoding=True)
+        for name, value in _headers(self._options, self._body).items():
+            connection.putheader(name, value)
+        connection.endheaders(self._body)
+        response = connection.getresponse()
+        return _head(response), _decoded(response, response.read(), self._options)
+
+
+def _unix_socket(path: str, timeout: float | None) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(timeout)
+    try:
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _ssl_context(options: dict[str, Any]) -> SSLContext:
+    import ssl
+
+    context = ssl.create_default_context(cafile=options.get("ca_file"), capath=options.get("ca_path"))
+    context.check_hostname = bool(options.get("verify_host", True)) and bool(options.get("verify_peer", True))
+    if not options.get("verify_peer", True):
+        context.verify_mode = ssl.CERT_NONE
+    if "ssl_cert" in options:
+        context.load_cert_chain(options["ssl_cert"], options.get("ssl_key"))
+    return context
+
+
+def _headers(options: dict[str, Any], body: bytes | None) -> dict[str, str]:
+    """Fields of the request, the caller's first."""
+    headers: dict[str, str] = dict(options.get("headers") or {})
+    given = {name.lower() for name in headers}
+    idle = options.get("keepalive_idle") or 0
+    usual = {"Accept": "*/*", "Connection": "Keep-Alive" if idle else "close"}
+    if idle:
+        usual["Keep-Alive"] = f"timeout={int(idle)}"
+    if "accept_encoding" in options:
+        usual["Accept-Encoding"] = str(options["accept_encoding"])
+    if body is not None:
+        usual |= {"Content-Length": str(len(body)), "Content-Type": "application/x-www-form-urlencoded"}
+    return headers | {name: value for name, value in usual.items() if name.lower() not in given}
+
+
+def _head(response: HTTPResponse) -> dict[str, Any]:
+    headers: dict[str, list[str]] = {}
+    for name, value in response.getheaders():
+        headers.setdefault(name.lower(), []).append(value)
+    status = response.status
+    proto = [1, 1] if response.version >= 11 else [1, 0]
+    return {"status": status, "reason": "Ok" if 100 <= status < 400 else "Unknown", "headers": headers, "proto": proto}
+
+
+def _decoded(response: HTTPResponse, body: bytes, options: dict[str, Any]) -> bytes:
+    """Only who has asked for an encoding gets it taken off."""
+    if "accept_encoding" not in options:
+        return body
+    match response.getheader("content-encoding", "").lower():
+        case "gzip" | "x-gzip":
+            return gzip.decompress(body)
+        case "deflate":
+            return zlib.decompress(body)
+    return body
+
+
+def failed(status: int, reason: str) -> tuple[dict[str, Any], bytes]:
+    return {"status": status, "reason": reason}, b""

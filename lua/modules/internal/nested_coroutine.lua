@@ -1,0 +1,34 @@
+-- A coroutine inside a fiber's: when the fiber waits in it, it yields a mark, which is passed on to the scheduler.
+local scheduler = require('internal.scheduler')
+
+local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
+local raw_resume, raw_yield = coroutine.resume, coroutine.yield
+local setmetatable = setmetatable
+
+-- Coroutines in whose middle a fiber waits.
+local parked = setmetatable({}, {__mode = 'k'})
+
+local function count_off(...)
+    running.depth = running.depth - 1
+    return ...
+end
+
+local function enter(co, ...)
+    if running.depth >= MOST_NESTED then
+        return false, scheduler.STACK_OVERFLOW
+    end
+    running.depth = running.depth + 1
+    return count_off(raw_resume(co, ...))
+end
+
+local function pass(co, ok, mark, ...)
+    if mark ~= PARK then
+        return ok, mark, ...
+    end
+    parked[co] = true
+    raw_yield(PARK)
+    parked[co] = nil
+    return pass(co, enter(co))
+end
+
+return {enter = enter, parked = parked, pass = pass}

@@ -1,0 +1,108 @@
+-- xpcall whose handler may wait, as on the peer. The handler is called above the frames that have failed, where nothing
+-- can be yielded; so it runs in a coroutine of its own, which goes on after them if it waits. Until then debug.traceback
+-- and debug.getinfo look through it at those frames.
+local scheduler = require('internal.scheduler')
+local pass = require('internal.nested_coroutine').pass
+
+local PARK = scheduler.PARK
+local xpcall, raw_create, raw_resume = xpcall, coroutine.create, coroutine.resume
+local running = coroutine.running
+local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
+local error, getmetatable, math, select, setmetatable, type = error, getmetatable, math, select, setmetatable, type
+
+-- Handler's coroutine -> the one that has failed and is still there.
+local failed = setmetatable({}, {__mode = 'k'})
+-- Frames of this file on the latter: coroutine.resume, and `handle` in the place of its caller.
+local OWN_FRAMES = 2
+
+-- What stands for the result of a handler that waits.
+local Waiting = {}
+
+local function handle(handler, problem)
+    local co = raw_create(handler)
+    failed[co] = running()
+    local ok, result = raw_resume(co, problem)
+    failed[co] = nil
+    if ok and result == PARK then
+        return setmetatable({co = co}, Waiting)
+    elseif not ok then
+        error(result, 0)    -- with the standard outcome: an error in error handling
+    end
+    return result
+end
+
+local function outcome(ok, result, ...)
+    if ok or type(result) ~= 'table' or getmetatable(result) ~= Waiting then
+        return ok, result, ...
+    end
+    local handled, value = pass(result.co, true, PARK)
+    if not handled then
+        return false, 'error in error handling'
+    end
+    return false, value
+end
+
+local function is_standard(handler)
+    return type(handler) ~= 'function' or raw_getinfo(handler, 'S').what == 'C'
+end
+
+-- A tail call leaves no frame: the texts of wrong arguments and the levels are those of the standard function.
+function _G.xpcall(...)
+    local body, handler = ...
+    if is_standard(handler) then
+        return xpcall(...)
+    end
+    return outcome(xpcall(body, function(problem) return handle(handler, problem) end, select(3, ...)))
+end
+
+-- How many frames the running coroutine has above its end, without the two of who asks.
+local function count_frames()
+    local count = 0
+    while raw_getinfo(count + 3, 'l') ~= nil do
+        count = count + 1
+    end
+    return count
+end
+
+-- The frame of the function below that stands before the standard one.
+local OWN_LINE = "\n\tbuiltin/internal/protected_call.lua:%d+: in function 'xpcall'"
+
+local function hide(text)
+    return type(text) == 'string' and text:gsub(OWN_LINE, '') or text
+end
+
+local function look_through(co, message, level)
+    -- Two more frames than for who has called debug.traceback.
+    local own = count_frames() - 1
+    -- A line end, the heading, and a line for each frame.
+    local below = raw_traceback(co, '', OWN_FRAMES + math.max(level - own - 1, 0))
+    if level > own then
+        return message and message .. below or below:sub(2)
+    end
+    return raw_traceback(message or '', level + 2) .. below:gsub('^\n[^\n]*', '', 1)
+end
+
+function debug.traceback(...)
+    local message, level = ...
+    local co = failed[running()]
+    if co == nil or type(message) == 'thread' or (message ~= nil and type(message) ~= 'string') then
+        if type(message) == 'thread' then
+            return (hide(raw_traceback(...)))
+        end
+        return (hide(raw_traceback(message, (type(level) == 'number' and level or 1) + 1)))
+    end
+    return (hide(look_through(co, message, type(level) == 'number' and level or 1)))
+end
+
+-- A tail call leaves no frame: the level is still that of the caller.
+function debug.getinfo(...)
+    local level, what = ...
+    local co = type(level) == 'number' and failed[running()]
+    if co then
+        local own = count_frames()
+        if level > own then
+            return raw_getinfo(co, OWN_FRAMES + level - own - 1, what)
+        end
+    end
+    return raw_getinfo(...)
+end

@@ -1,0 +1,135 @@
+"""http.client against a server of Python's standard library."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from box.errors import BoxError
+
+from .conftest import Lua
+
+HTTP = "local http = require('http.client') local url = ... "
+
+
+class Answers(BaseHTTPRequestHandler):
+    """/echo gives back what was sent, /moved leads to /pong, /slow does not answer, /gone closes the connection."""
+
+    hold = threading.Event()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on standard error."""
+
+    def do_GET(self) -> None:
+        match self.path:
+            case "/pong":
+                self._answer(200, b"pong", ("Set-Cookie", "a=b; Path=/"), ("X-Two", "1"), ("X-Two", "2"))
+            case "/moved":
+                self._answer(302, b"", ("Location", "/pong"))
+            case "/slow":
+                self.hold.wait(20)
+            case "/gone":
+                self.close_connection = True
+            case _:
+                self._answer(404, b"nothing")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        kind = self.headers["Content-Type"].encode()
+        self._answer(201, b"%s %s %s" % (self.command.encode(), kind, body))
+
+    do_PUT = do_POST
+
+    def _answer(self, status: int, body: bytes, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    Answers.hold.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    Answers.hold.clear()
+
+
+def test_an_answer_has_status_headers_cookies_and_body(lua: Lua, url: str) -> None:
+    assert lua(
+        HTTP
+        + """local r = http.get(url .. '/pong')
+        return r.status, r.reason, r.body, r.headers['x-two'], r.cookies.a[1], r.cookies.a[2][1], r.proto[1]""",
+        url,
+    ) == [200, "Ok", "pong", "1,2", "b", "Path=/", 1]
+
+
+def test_a_body_is_sent_with_its_headers(lua: Lua, url: str) -> None:
+    assert lua(
+        HTTP
+        + """local client = http.new()
+        local a = client:post(url .. '/echo', 'x\\0y', {headers = {['Content-Type'] = 'text/plain'}})
+        local b = client:put(url .. '/echo', 'z')
+        local stat = client:stat()
+        return a.status, a.body, b.body, stat.total_requests, stat.http_other_responses""",
+        url,
+    ) == [201, "POST text/plain x\0y", "PUT application/x-www-form-urlencoded z", 2, 2]
+
+
+def test_a_redirection_is_followed_unless_told_otherwise(lua: Lua, url: str) -> None:
+    assert lua(
+        HTTP + "return http.get(url .. '/moved').body, http.get(url .. '/moved', {follow_location = false}).status",
+        url,
+    ) == ["pong", 302]
+
+
+def test_failures_have_a_status(lua: Lua, url: str) -> None:
+    """No answer in time, a connection that ends, an error page, nobody there."""
+    assert lua(
+        HTTP
+        + """local slow = http.get(url .. '/slow', {timeout = 0.05})
+        local gone, wrong = http.get(url .. '/gone'), http.get(url .. '/nowhere')
+        local nobody = http.get('http://127.0.0.1:1/')
+        return slow.status, slow.reason, gone.status, wrong.status, wrong.reason, wrong.body, nobody.status""",
+        url,
+    ) == [408, "Timeout was reached", 444, 404, "Unknown", "nothing", 595]
+
+
+def test_other_fibers_run_meanwhile(lua: Lua, url: str) -> None:
+    assert lua(
+        HTTP
+        + """local fiber, turns = require('fiber'), 0
+        fiber.create(function() while true do turns = turns + 1 fiber.sleep(0.001) end end)
+        http.get(url .. '/slow', {timeout = 0.1})
+        return turns > 5""",
+        url,
+    ) == [True]
+
+
+def test_a_node_stops_although_a_request_has_no_answer(lua: Lua, url: str) -> None:
+    assert lua(HTTP + "require('fiber').create(http.get, url .. '/slow') return 1", url) == [1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("http.request('GET')", r"request\(method, url"),
+        ("http.post(url, {})", "fourth argument must be a string"),
+        ("http.get(url, {headers = {a = 1}})", "opts.headers values should be strings"),
+        ("http.get(url, {proxy = 'x'})", "does not support http.client: proxy"),
+        ("http.get('ftp://x/')", "curl: Unsupported protocol"),
+    ],
+)
+def test_wrong_arguments_are_refused(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError, match=message):
+        lua(f"{HTTP} {call}", "http://127.0.0.1:1/")

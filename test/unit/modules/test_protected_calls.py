@@ -1,0 +1,77 @@
+"""xpcall: its handler may wait, and sees the frames that have failed."""
+
+from __future__ import annotations
+
+from .conftest import Lua
+
+FAIL = "local fiber = require('fiber') local function inner() error('oops') end local function outer() inner() end "
+
+
+def test_a_handler_may_wait(lua: Lua) -> None:
+    assert lua(
+        FAIL
+        + """return xpcall(outer, function(problem)
+            fiber.sleep(0.001)
+            local f = fiber.new(function() fiber.yield() return 'joined' end)
+            f:set_joinable(true)
+            return problem .. ' ' .. select(2, f:join())
+        end)"""
+    ) == [False, "test.lua:1: oops joined"]
+
+
+def test_a_handler_may_wait_inside_a_coroutine_and_inside_another_handler(lua: Lua) -> None:
+    assert lua(
+        FAIL
+        + """local function handler(problem)
+            fiber.yield()
+            local _, text = xpcall(inner, function(second) fiber.yield() return second .. '!' end)
+            return text
+        end
+        return coroutine.wrap(function() return xpcall(outer, handler) end)()"""
+    ) == [False, "test.lua:1: oops!"]
+
+
+def test_a_handler_sees_the_frames_that_have_failed(lua: Lua) -> None:
+    text, line, name = lua(
+        FAIL
+        + """local trace, line, name
+        xpcall(outer, function(problem)
+            local info = debug.getinfo(3, 'nl')
+            line, name = info.currentline, info.name
+            trace = debug.traceback(problem, 2)
+        end)
+        return trace, line, name"""
+    )
+    lines = text.split("\n")
+    assert lines[:4] == [
+        "test.lua:1: oops",
+        "stack traceback:",
+        "\t[C]: in function 'error'",
+        "\ttest.lua:1: in function 'inner'",
+    ]
+    assert "[C]: in function 'xpcall'" in text
+    assert "protected_call" not in text
+    assert (line, name) == (1, "inner")
+
+
+def test_a_standard_handler_and_results(lua: Lua) -> None:
+    ok, trace, *rest = lua(
+        FAIL
+        + """local ok, trace = xpcall(outer, debug.traceback)
+        return ok, trace, xpcall(function(...) return ... end, print, 1, nil, 3)"""
+    )
+    assert not ok
+    assert "in function 'inner'" in trace
+    assert rest == [True, 1, None, 3]
+
+
+def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
+    assert (
+        lua(
+            FAIL
+            + """local _, first = xpcall(outer, function() error('again') end)
+        local _, second = xpcall(outer, function() fiber.yield() error('again') end)
+        return first, second"""
+        )
+        == ["error in error handling"] * 2
+    )
