@@ -80,12 +80,12 @@ end
 
 local function start()
     local scheduler = require('internal.scheduler')
-    require('internal.protected_call')
     require('internal.coroutine')
     require('internal.finalizers')
     require('internal.loader')
     require('internal.globals')
     require('internal.debug_library')
+    require('internal.protected_call')
     require('internal.tuple')
     require('fiber')
     require('internal.entry')

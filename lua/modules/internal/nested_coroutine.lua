@@ -2,7 +2,7 @@
 local scheduler = require('internal.scheduler')
 
 local PARK, running, MOST_NESTED = scheduler.PARK, scheduler.running, scheduler.MOST_NESTED
-local raw_resume, raw_yield = coroutine.resume, coroutine.yield
+local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local setmetatable = setmetatable
 
 -- Coroutines in whose middle a fiber waits.
@@ -31,4 +31,4 @@ local function pass(co, ok, mark, ...)
     return pass(co, enter(co))
 end
 
-return {enter = enter, parked = parked, pass = pass}
+return {enter = enter, parked = parked, pass = pass, raw_create = raw_create, raw_resume = raw_resume}

@@ -1,11 +1,10 @@
 -- xpcall whose handler may wait, as on the peer. The handler is called above the frames that have failed, where nothing
 -- can be yielded; so it runs in a coroutine of its own, which goes on after them if it waits. Until then debug.traceback
 -- and debug.getinfo look through it at those frames.
-local scheduler = require('internal.scheduler')
-local pass = require('internal.nested_coroutine').pass
+local nested = require('internal.nested_coroutine')
+local PARK = require('internal.scheduler').PARK
 
-local PARK = scheduler.PARK
-local xpcall, raw_create, raw_resume = xpcall, coroutine.create, coroutine.resume
+local xpcall, pass, raw_create, raw_resume = xpcall, nested.pass, nested.raw_create, nested.raw_resume
 local running = coroutine.running
 local raw_getinfo, raw_traceback = debug.getinfo, debug.traceback
 local error, getmetatable, math, select, setmetatable, type = error, getmetatable, math, select, setmetatable, type
