@@ -2,6 +2,7 @@
 
 import sys
 
-from console.cli import main
+from console.quick_start import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

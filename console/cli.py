@@ -373,6 +373,7 @@ def _tune_collector() -> None:
     With a thousand requests in flight, whose objects all survive a collection or two, the collector took a quarter of
     the time. Cycles are rare here; reference counts free the rest.
     """
+    gc.enable()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER)
 

@@ -7,7 +7,6 @@ memory only, so that two machines with different versions never compare each oth
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import importlib.util
 import re
 import sys
@@ -89,6 +88,8 @@ def library() -> Icu | None:
 def _candidates() -> list[tuple[str, list[str]]]:
     """Library files to try, each with those that must be loaded before it."""
     found: list[tuple[str, list[str]]] = []
+    import ctypes.util  # 3 ms, which few starts need
+
     name = ctypes.util.find_library("icui18n")
     if name:
         found.append((name, []))

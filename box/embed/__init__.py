@@ -23,15 +23,20 @@ Several nodes may live in one process and on one loop. `box.sync` has the same f
 
 from __future__ import annotations
 
-from box.embed.callables import SessionInfo
-from box.embed.change_stream import Change, ChangesLost, ChangeStream
-from box.embed.embedded_node import Node
-from box.embed.handles import IndexHandle, SpaceHandle
-from box.embed.lua_instance import LuaInstance
-from box.embed.named_rows import NamedRow
-from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
-from box.embed.transaction_block import TransactionBlock
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from box.errors import BoxError
+
+if TYPE_CHECKING:
+    from box.embed.callables import SessionInfo
+    from box.embed.change_stream import Change, ChangesLost, ChangeStream
+    from box.embed.embedded_node import Node
+    from box.embed.handles import IndexHandle, SpaceHandle
+    from box.embed.lua_instance import LuaInstance
+    from box.embed.named_rows import NamedRow
+    from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
+    from box.embed.transaction_block import TransactionBlock
 
 __all__ = [
     "BoxError",
@@ -48,3 +53,25 @@ __all__ = [
     "SpaceHandle",
     "TransactionBlock",
 ]
+
+_MODULES = {
+    "Change": "change_stream",
+    "ChangeStream": "change_stream",
+    "ChangesLost": "change_stream",
+    "GrantedPrivilege": "schema_requests",
+    "IndexHandle": "handles",
+    "LuaInstance": "lua_instance",
+    "NamedRow": "named_rows",
+    "Node": "embedded_node",
+    "SchemaRequests": "schema_requests",
+    "SessionInfo": "callables",
+    "SpaceHandle": "handles",
+    "TransactionBlock": "transaction_block",
+}
+"""Loaded when they are asked for: the command needs an instance without the interface for programs."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"box.embed.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'box.embed' has no attribute {name!r}")

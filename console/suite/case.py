@@ -8,11 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
+from console.suite.warm import WarmStarter
 
 SUFFIX = ".test.lua"
 PYTHON_SUFFIX = ".test.py"
 LUATEST_SUFFIX = "_test.lua"
 SUFFIXES = (SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
+OWN_EXECUTABLE = (sys.executable, "-m", "console")
 DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 
 
@@ -20,13 +22,15 @@ DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 class Settings:
     """Of a whole run. `debug` executables have error injections; `luatest` is where that framework is."""
 
-    executable: tuple[str, ...] = (sys.executable, "-m", "console")
+    executable: tuple[str, ...] = OWN_EXECUTABLE
     timeout: float = DEFAULT_TIMEOUT
     debug: bool = True
     long: bool = False
     keep: bool = False
     update: bool = False
     luatest: Path | None = None
+    warm: WarmStarter | None = None
+    """The process that forks nodes; None for other executables than this node."""
 
 
 @dataclass(frozen=True, slots=True)

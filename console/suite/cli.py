@@ -17,7 +17,7 @@ from pathlib import Path
 from console import streams
 from console.suite.junit import write_junit
 from console.suite.report import Report, RunOutcome
-from console.suite.runner import Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import Settings, TestCase, discover, is_debug, make_warm, run_case
 from console.suite.suite_ini import SuiteError
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -146,17 +146,21 @@ class SuiteRun:
     async def _run_all(self) -> int:
         executable = self._settings.executable
         try:
-            self._settings = replace(self._settings, debug=await is_debug(executable))
+            self._settings = replace(self._settings, debug=await is_debug(executable), warm=make_warm(executable))
         except OSError as error:
             print(f"lunabox-test: cannot run {executable[0]}: {error.strerror}", file=sys.stderr)
             return 2
         started = time.monotonic()
         parallel = [case for case in self._cases if self._jobs > 1 and case.suite.is_parallel and not case.is_python]
         slots = asyncio.Semaphore(self._jobs)
-        for case in self._cases:
-            if case not in parallel:
-                await self._run(case, slots)
-        await asyncio.gather(*(self._run(case, slots) for case in parallel))
+        try:
+            for case in self._cases:
+                if case not in parallel:
+                    await self._run(case, slots)
+            await asyncio.gather(*(self._run(case, slots) for case in parallel))
+        finally:
+            if self._settings.warm is not None:
+                self._settings.warm.close()
         self._print_end(time.monotonic() - started)
         if self._junit is not None:
             write_junit(self._junit, self._results)

@@ -12,20 +12,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
 import lua
 from console.suite.process import spawn
 from console.suite.suite_ini import Suite
+from console.suite.warm import WarmProcess, WarmStarter
 from console.suite.wire import Address, ConsoleClient, WireError
 
 READY = re.compile(rb"entering the event loop|will retry binding|hot standby mode")
 READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
-POLL = 0.02  # seconds between two looks at a log or a status
+POLL = 0.005  # seconds between two looks at a log or a status
 STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
 
@@ -47,6 +48,7 @@ class Surroundings:
     directory: Path
     inspector: tuple[str, int]
     start_timeout: float = 60.0
+    warm: WarmStarter | None = None
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class InstanceProcess:
         self.workdir = around.directory / self.instance
         self.log = around.directory / f"{self.instance}.log"
         self._data = data
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | WarmProcess | None = None
         self._crash_expected = False
         self._log_start = 0
         self.crash: str | None = None
@@ -127,10 +129,18 @@ class InstanceProcess:
             log.write(f"Starting instance {self.instance}...\n".encode())
             log.flush()
             self._log_start = log.tell()
-            command = (*self._around.executable, str(STARTER), str(self.script), *options.arguments)
-            self._process = await spawn(command, cwd=self.directory, env=self._environment(), stdout=log, stderr=log)
+            self._process = await self._spawn([str(STARTER), str(self.script), *options.arguments], log)
         if options.wait:
             await self._wait_ready(options)
+
+    async def _spawn(self, arguments: list[str], log: IO[bytes]) -> asyncio.subprocess.Process | WarmProcess:
+        around, environment = self._around, self._environment()
+        if around.warm is not None:
+            process = around.warm.spawn(arguments, cwd=self.directory, env=environment, stdout=log, stderr=log)
+            if process is not None:
+                return process
+        command = (*around.executable, *arguments)
+        return await spawn(command, cwd=self.directory, env=environment, stdout=log, stderr=log)
 
     async def run_to_end(self, timeout: float) -> tuple[int | None, str, str]:
         """Run the script as a program: exit code (None once the time is over), standard output, standard error."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from console.suite.runner import SUFFIXES, RunOutcome, Settings, TestCase, discover, is_debug, run_case
+from console.suite.runner import SUFFIXES, RunOutcome, Settings, TestCase, discover, is_debug, make_warm, run_case
 from console.suite.suite_ini import SuiteError
 
 
@@ -90,6 +90,9 @@ def _settings(config: pytest.Config) -> Settings:
         executable = config.getoption("--executable", None)
         if executable:
             settings = replace(settings, executable=tuple(shlex.split(executable)))
-        settings = replace(settings, debug=asyncio.run(is_debug(settings.executable)))
+        warm = make_warm(settings.executable)
+        if warm is not None:
+            config.add_cleanup(warm.close)
+        settings = replace(settings, debug=asyncio.run(is_debug(settings.executable)), warm=warm)
         config.stash[_SETTINGS] = settings
     return settings

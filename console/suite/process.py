@@ -27,12 +27,12 @@ async def spawn(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
-        preexec_fn=_bind_to(os.getpid()) if sys.platform == "linux" else None,
+        preexec_fn=bind_to_parent(os.getpid()) if sys.platform == "linux" else None,
     )
 
 
-def _bind_to(runner: int) -> Callable[[], None]:
-    """Prepare the child before it becomes the command. The setting stays through exec."""
+def bind_to_parent(runner: int) -> Callable[[], None]:
+    """A function that prepares the child before it becomes the command. The setting stays through exec."""
 
     def bind() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
+import os
 import shutil
 import tempfile
 import time
@@ -16,6 +17,7 @@ from console.suite.app import check_output, run_app
 from console.suite.case import (
     DEFAULT_TIMEOUT,
     LUATEST_SUFFIX,
+    OWN_EXECUTABLE,
     PYTHON_SUFFIX,
     SUFFIX,
     SUFFIXES,
@@ -33,6 +35,7 @@ from console.suite.report import Report, RunOutcome
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
 from console.suite.suite_ini import Fragile, Suite, SuiteError
+from console.suite.warm import WarmStarter
 from console.suite.wire import WireError
 
 __all__ = [
@@ -47,6 +50,7 @@ __all__ = [
     "TestCase",
     "discover",
     "is_debug",
+    "make_warm",
     "run_case",
 ]
 
@@ -119,7 +123,7 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
     inspector = Inspector()
     await inspector.start()
     start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
+    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout, settings.warm)
     session = TestSession(around, case.params, ScriptReader(result_version(None)))
     inspector.session = session
     servers = ""
@@ -145,7 +149,7 @@ async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Re
     if case.suite.script is None:
         return Report(RunOutcome.FAILED, f"{case.suite.path}/suite.ini names no script")
     start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout)
+    around = Surroundings(case.suite, settings.executable, directory, ("127.0.0.1", 0), start_timeout, settings.warm)
     server = InstanceProcess(DEFAULT, case.suite.script, around)
     expected = _read_result(case)
     output, problem = "", None
@@ -175,7 +179,7 @@ async def _run_script(case: TestCase, settings: Settings, directory: Path) -> Re
     inspector = Inspector()
     await inspector.start()
     start_timeout = min(START_TIMEOUT, settings.timeout)
-    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout)
+    around = Surroundings(case.suite, settings.executable, directory, inspector.address, start_timeout, settings.warm)
     session = TestSession(around, case.params, reader)
     inspector.session = session
     output: list[str] = [reader.header()]
@@ -277,8 +281,17 @@ def _write(path: Path, output: str) -> None:
         raise SuiteError(f"cannot write {path}: {error.strerror}") from error
 
 
+def make_warm(executable: tuple[str, ...]) -> WarmStarter | None:
+    """A process that forks nodes, for this package's own executable on Linux."""
+    if executable != OWN_EXECUTABLE or not hasattr(os, "pidfd_open"):
+        return None
+    return WarmStarter()
+
+
 async def is_debug(executable: tuple[str, ...]) -> bool:
     """Whether `EXE --version` tells of a debug build. Raises OSError if it cannot be run."""
+    if executable == OWN_EXECUTABLE:
+        return True
     process = await asyncio.create_subprocess_exec(*executable, "--version", stdout=asyncio.subprocess.PIPE)
     stdout, _ = await process.communicate()
     return any(line.startswith(b"Target:") and b"Debug" in line for line in stdout.splitlines())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lua.bindings.yaml import parse, parse_tag, resolve
+from lua.bindings.yaml_parser import parse, parse_tag, resolve
 
 Converse = Callable[[list[str]], list[str]]
 

@@ -1,0 +1,75 @@
+"""Imports of the command without what it has no use for.
+
+```
+BTrees     makes 22 modules of its own when it is imported, of which two are used here: 20 ms
+crc32c     looks for its version and has a command line: 12 ms
+collector  looks at what the imports make, all of which stays: 25 ms
+```
+
+Only for processes that are nothing but a node: a program that embeds one imports those packages as they are.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+
+def prepare() -> None:
+    """Before any other import. `console.cli` switches the collector on again."""
+    gc.disable()
+    _try("crc32c", _import_crc32c)
+    _try("BTrees", _import_trees)
+
+
+def _try(name: str, load: Callable[[ModuleType], None]) -> None:
+    """Load a part of a package. Another version may not be like this one: then the usual import has to do."""
+    if name in sys.modules:
+        return
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        return
+    package = ModuleType(name)
+    package.__path__ = list(spec.submodule_search_locations)
+    package.__spec__ = spec
+    before = set(sys.modules)
+    sys.modules[name] = package
+    try:
+        load(package)
+    except Exception:
+        for loaded in [module for module in set(sys.modules) - before if module.partition(".")[0] == name]:
+            del sys.modules[loaded]
+
+
+def _set(package: ModuleType, **members: Any) -> None:
+    vars(package).update(members)
+
+
+def _import_crc32c(package: ModuleType) -> None:
+    _set(package, crc32c=importlib.import_module("crc32c._crc32c").crc32c)
+
+
+def _import_trees(package: ModuleType) -> None:
+    """The two kinds in C, without their likes in Python. Sizes of nodes are those that the package gives them."""
+    datatypes = importlib.import_module("BTrees._datatypes")
+    for prefix in ("OO", "QO"):
+        extension = importlib.import_module(f"BTrees._{prefix}BTree")
+        key, value = (getattr(datatypes, letter)() for letter in prefix)
+        for kind in (extension.BTree, extension.TreeSet):
+            kind.max_leaf_size = key.bucket_size_for_value(value.as_value_type())
+            kind.max_internal_size = key.tree_size
+        sys.modules[f"BTrees.{prefix}BTree"] = extension
+        _set(package, **{f"{prefix}BTree": extension})
+
+
+def main() -> int:
+    """Entry point of `lunabox`: the exit code of `console.cli`."""
+    prepare()
+    from console import cli
+
+    return cli.main()

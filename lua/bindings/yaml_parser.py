@@ -1,0 +1,157 @@
+"""The parser of `require('yaml')`. Writing is done in Lua (lua/modules/internal/yaml_emitter.lua).
+
+A document becomes a flat list of opcodes and their arguments, from which lua/modules/yaml.lua builds tables. A
+list, because MessagePack itself has neither aliases nor keys that are tables:
+
+    SCALAR anchor value | SEQUENCE anchor ... END | MAPPING anchor (key value)* END | ALIAS anchor | DOCUMENT
+
+An absent anchor is the empty string; DOCUMENT ends a document. Scalars are resolved as the peer does: `yes` and
+`no` are booleans, an empty plain scalar is the empty string, integers beyond 64 bits are clamped.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgpack
+import yaml
+
+SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = range(1, 7)
+
+_LOADER: Any = getattr(yaml, "CLoader", yaml.Loader)
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+", re.ASCII)
+_FLOAT = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)", re.ASCII | re.IGNORECASE)
+_HEX = re.compile(r"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
+_MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
+
+
+def parse(text: bytes) -> bytes:
+    """The packed list of all documents of a text. Raises ValueError with the peer's text for bad YAML."""
+    return _pack(list(_tokens(text)))
+
+
+def parse_tag(text: bytes) -> tuple[str, str] | None:
+    """(handle, prefix) of the tag directive of the first document; None without one. Raises ValueError."""
+    events = yaml.parse(text, Loader=_LOADER)
+    try:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                tags = list((event.tags or {}).items())
+                if len(tags) > 1:
+                    raise ValueError("can not decode multiple tags")
+                return tags[0] if tags else None
+    except yaml.YAMLError as error:
+        raise ValueError(_message(error, 0)) from error
+    return None
+
+
+def _pack(tokens: list[Any]) -> bytes:
+    packed: bytes = msgpack.packb(tokens, unicode_errors="surrogateescape")
+    return packed
+
+
+def _tokens(text: bytes) -> Iterator[Any]:
+    documents = 0
+    try:
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+            else:
+                yield from _token(event)
+    except yaml.YAMLError as error:
+        raise ValueError(_message(error, documents)) from error
+
+
+def _token(event: Any) -> tuple[Any, ...]:
+    match event:
+        case yaml.ScalarEvent():
+            return SCALAR, event.anchor or "", _scalar(event)
+        case yaml.SequenceStartEvent():
+            return SEQUENCE, event.anchor or ""
+        case yaml.MappingStartEvent():
+            return MAPPING, event.anchor or ""
+        case yaml.AliasEvent():
+            return ALIAS, event.anchor
+        case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
+            return (END,)
+        case yaml.DocumentEndEvent():
+            return (DOCUMENT,)
+    return ()
+
+
+def _scalar(event: Any) -> Any:
+    text = event.value
+    if event.tag and event.tag.startswith(_TAG_PREFIX):
+        kind = event.tag.removeprefix(_TAG_PREFIX)
+        if kind in _TAGGED:
+            return _TAGGED[kind](text)
+    return text if event.style else resolve(text)
+
+
+def resolve(text: str) -> Any:
+    """The value of a plain scalar."""
+    if not text:
+        return ""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return max(_MIN_INT64, min(int(text), _MAX_UINT64))
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if _HEX.fullmatch(text):
+        try:
+            return float.fromhex(text)
+        except (ValueError, OverflowError):
+            return text
+    return text
+
+
+def _leading_integer(text: str) -> int:
+    match = _INTEGER.match(text)
+    return int(match[0]) if match else 0
+
+
+def _leading_float(text: str) -> float:
+    match = _FLOAT.match(text)
+    return float(match[0]) if match else 0.0
+
+
+def _binary(text: str) -> bytes:
+    try:
+        return base64.b64decode("".join(text.split()))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _binary_text(text: str) -> str:
+    return _binary(text).decode("utf-8", "surrogateescape")
+
+
+_TAGGED: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": _leading_integer,
+    "float": _leading_float,
+    "bool": lambda text: text in ("true", "yes"),
+    "binary": _binary_text,
+}
+
+
+def _message(error: yaml.YAMLError, documents: int) -> str:
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return f"{error} at document: {documents}\n"
+    text = f"{error.problem or 'A problem'} at document: {documents}"
+    mark = error.problem_mark
+    if mark is not None and (mark.line or mark.column):
+        text += f", line: {mark.line + 1}, column: {mark.column + 1}"
+    text += "\n"
+    if error.context:
+        place = error.context_mark
+        line, column = (place.line + 1, place.column + 1) if place else (1, 1)
+        text += f"{error.context} at line: {line}, column: {column}\n"
+    return text
