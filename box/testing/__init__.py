@@ -1,10 +1,38 @@
-"""Help for tests of instances and of applications: a replica set in simulated time.
+"""Help for tests of instances and of applications.
 
-`box.testing.pytest_plugin` has it as a fixture; docs/simulation.md is a tutorial.
+```
+Cluster      cluster.py      a replica set in the test's process, over real sockets and files
+Simulation   simulation/     a replica set in simulated time, with failures at any moment, from one seed
+```
+
+`box.testing.pytest_plugin` has both as fixtures; docs/simulation.md is a tutorial.
 """
 
-from box.testing.simulation.faults import storm
-from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
-from box.testing.simulation.simulation import Simulation
+from __future__ import annotations
 
-__all__ = ["NodeDied", "SimulatedNode", "Simulation", "storm"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from box.testing.cluster import Cluster, ClusterNode
+    from box.testing.simulation.faults import storm
+    from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
+    from box.testing.simulation.simulation import Simulation
+
+__all__ = ["Cluster", "ClusterNode", "NodeDied", "SimulatedNode", "Simulation", "storm"]
+
+_MODULES = {
+    "Cluster": "cluster",
+    "ClusterNode": "cluster",
+    "NodeDied": "simulation.simulated_node",
+    "SimulatedNode": "simulation.simulated_node",
+    "Simulation": "simulation.simulation",
+    "storm": "simulation.faults",
+}
+"""Loaded when they are asked for: pytest imports this package at its start."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f"box.testing.{_MODULES[name]}"), name)
+    raise AttributeError(f"module 'box.testing' has no attribute {name!r}")
