@@ -44,6 +44,10 @@ class NamedRow(tuple[Any, ...]):
     _space: ClassVar[str] = ""
     _fields: ClassVar[tuple[str, ...]] = ()
 
+    if TYPE_CHECKING:
+        # Rows of a space are of a class of its own, which type checkers do not see.
+        def __getattr__(self, name: str) -> Any: ...
+
     def _asdict(self) -> dict[str, Any]:
         """The fields that have names, by name; those that the tuple leaves out are None."""
         return {name: self[name] for name in self._fields}

@@ -7,6 +7,7 @@ import errno
 import os
 import weakref
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from box.net.network import Listener, ProtocolFactory
 from box.net.sockets import SocketNetwork
@@ -92,7 +93,7 @@ class _Doorkeeper(asyncio.Protocol):
         self._note = note
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.set_protocol(self._protocol)
-        self._note(transport)
-        self._protocol.connection_made(transport)
+        connection = cast(asyncio.Transport, transport)  # uvloop's have another base
+        connection.set_protocol(self._protocol)
+        self._note(connection)
+        self._protocol.connection_made(connection)

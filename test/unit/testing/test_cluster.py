@@ -141,7 +141,7 @@ def test_nothing_is_left_behind() -> None:
 
         with pytest.raises(ZeroDivisionError):
             await fail()
-        assert not directories[0].exists()  # noqa: ASYNC240
+        assert not directories[0].exists()
         assert asyncio.all_tasks() == before
         assert threading.active_count() <= threads + 1
 

@@ -1,0 +1,6 @@
+"""The example's package is found from its own directory."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

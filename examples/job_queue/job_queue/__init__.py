@@ -1,0 +1,1 @@
+"""A job queue with a web page, on an embedded node."""

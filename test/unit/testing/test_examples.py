@@ -1,0 +1,88 @@
+"""The sample application: its own tests, its types, and the program itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("aiohttp")
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "job_queue"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def run(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=EXAMPLE,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_the_tests_of_the_example_pass() -> None:
+    run(
+        "-m",
+        "pytest",
+        "-q",
+        "-c",
+        "/dev/null",
+        "--rootdir",
+        ".",
+        "-p",
+        "box.testing.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+    )
+
+
+def test_the_example_is_typed_strictly(tmp_path: Path) -> None:
+    arguments = ("-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--follow-imports", "silent")
+    run(*arguments, "-p", "job_queue")
+    run(*arguments, "test_job_queue.py")
+
+
+def test_the_program_serves_its_page(tmp_path: Path) -> None:
+    """A job that is posted is done by a worker, and is still there after a new start."""
+    assert post_and_wait(tmp_path, "one two three") == [("one two three", "done", "3 words")]
+    assert len(post_and_wait(tmp_path, "four")) == 2
+
+
+def post_and_wait(directory: Path, text: str) -> list[tuple[str, str, str]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    command = [sys.executable, "-m", "job_queue", "--directory", str(directory / "data"), "--port", port]
+    process = subprocess.Popen(command, cwd=EXAMPLE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        with urllib.request.urlopen(f"{address}/jobs", data=f"text={text}".encode(), timeout=20) as answer:
+            assert answer.status == 201
+        deadline = time.monotonic() + 30
+        while True:
+            with urllib.request.urlopen(f"{address}/jobs", timeout=20) as answer:
+                jobs = [(job["text"], job["state"], job["result"]) for job in json.load(answer)]
+            if all(state == "done" for _, state, _ in jobs):
+                return jobs
+            assert time.monotonic() < deadline, jobs
+            time.sleep(0.02)
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+        assert process.stdout is not None
+        process.stdout.close()
