@@ -4,8 +4,11 @@
 a statement changes the space      noted in its transaction
 the transaction is committed       its changes are put into the queue of every watcher, in its order
 it is rolled back                  nothing
+the space is truncated             one change without tuples
 the queue is full                  the reader gets what is in it, then ChangesLost: no gap goes unnoticed
 ```
+
+The queue is bound by the number of changes and by the bytes of their tuples.
 
 Changes arrive in the order of commits, also those that other instances made and replication brought. A watcher costs
 each change of its space a few microseconds, because the statement no longer takes the shortest way.
@@ -16,9 +19,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from box.data.codec import unpack
 from box.errors import ClientError, ErrorCode, client_error
+from box.schema.ids import SpaceId
 from box.schema.space import NOTHING
 
 if TYPE_CHECKING:
@@ -28,11 +33,14 @@ if TYPE_CHECKING:
     from box.session import Context
     from box.txn.transaction import Statement
 
+MAX_BYTES: Final = 64 * 1024 * 1024
+_OWN_SIZE: Final = 100
 _Raw = tuple[bytes | None, bytes | None, int | None, int | None]
 
 
 class Change(NamedTuple):
-    """A committed change of one tuple. `old` is None for an insertion, `new` for a deletion.
+    """A committed change of one tuple. `old` is None for an insertion, `new` for a deletion, both when the space was
+    truncated: all its tuples are gone.
 
     `lsn` and `replica_id` are those of its row in the log: its number, and the instance that made it. Both are None for
     a temporary space, which has no rows there.
@@ -43,9 +51,14 @@ class Change(NamedTuple):
     lsn: int | None
     replica_id: int | None
 
+    @property
+    def is_truncation(self) -> bool:
+        """Whether the whole space was emptied."""
+        return self.old is None and self.new is None
+
 
 class ChangesLost(ClientError):
-    """The reader of `changes()` was too slow: `limit` changes were waiting when another one came.
+    """The reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another came.
 
     Everything before it was given. Open a new watcher, then read the space anew to go on. Type ClientError, code
     ILLEGAL_PARAMS.
@@ -59,20 +72,24 @@ class ChangeStream:
 
     Watching begins with the call of `changes()` and ends with `close()` or `async with`; a stream that is given up is
     closed when its queue is full. The stream ends with NO_SUCH_SPACE when the space is dropped (also if that is rolled
-    back), and as a loop does when the node stops. `truncate()` is not told. One task at a time reads.
+    back), and as a loop does when the node stops. One task at a time reads.
     """
 
-    def __init__(self, embedding: Embedding, space: Space, limit: int) -> None:
+    def __init__(self, embedding: Embedding, space: Space, limit: int, max_bytes: int) -> None:
         self._embedding = embedding
         self._space = space
         self._codec: RowCodec = embedding.codec(space)
         self._limit = limit
+        self._bytes_left = max_bytes
+        self._max_bytes = max_bytes
         self._waiting: deque[_Raw] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._end: BaseException | None = None
         self._is_closed = False
         self._schema = embedding.core.schema
-        space.on_replace.append(self)
+        self._truncations = self._schema.spaces[SpaceId.TRUNCATE]
+        for watched in (space, self._truncations):
+            watched.on_replace.append(self)
         self._schema.on_alter_space.append(self._altered)
         embedding.watchers.add(self)
 
@@ -87,14 +104,21 @@ class ChangeStream:
         for statement in statements:
             if statement.space is self._space and not (statement.old is None and statement.new is None):
                 self._put((statement.old, statement.new, *place_of(statement)))
+            elif statement.space is self._truncations and self._is_truncation(statement):
+                self._put((None, None, *place_of(statement)))
+
+    def _is_truncation(self, statement: Statement) -> bool:
+        return statement.new is not None and unpack(statement.new)[0] == self._space.id
 
     def _put(self, change: _Raw) -> None:
         if self._is_closed:
             return
-        if len(self._waiting) >= self._limit:
-            text = f"the reader of changes of space '{self._space.name}' is too slow: {self._limit} changes wait for it"
+        if len(self._waiting) >= self._limit or self._bytes_left < 0:
+            waiting = f"{len(self._waiting)} changes of {self._max_bytes - self._bytes_left} bytes wait for it"
+            text = f"the reader of changes of space '{self._space.name}' is too slow: {waiting}"
             self._finish(ChangesLost(ErrorCode.ILLEGAL_PARAMS, f"Illegal parameters, {text}"))
             return
+        self._bytes_left -= _size(change)
         self._waiting.append(change)
         self._wake()
 
@@ -108,8 +132,9 @@ class ChangeStream:
             return
         self._is_closed = True
         self._end = end
-        if self in self._space.on_replace:
-            self._space.on_replace.remove(self)
+        for watched in (self._space, self._truncations):
+            if self in watched.on_replace:
+                watched.on_replace.remove(self)
         self._schema.on_alter_space.remove(self._altered)
         self._embedding.watchers.discard(self)
         self._wake()
@@ -138,7 +163,9 @@ class ChangeStream:
                 await self._reader
             finally:
                 self._reader = None
-        old, new, lsn, replica_id = self._waiting.popleft()
+        change = self._waiting.popleft()
+        self._bytes_left += _size(change)
+        old, new, lsn, replica_id = change
         return change_of(self._codec.decode, old, new, lsn, replica_id)
 
     async def __aenter__(self) -> Self:
@@ -146,6 +173,12 @@ class ChangeStream:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+
+
+def _size(change: _Raw) -> int:
+    """Bytes of the tuples of a change, and some for itself."""
+    old, new, _, _ = change
+    return _OWN_SIZE + len(old or b"") + len(new or b"")
 
 
 def place_of(statement: Statement) -> tuple[int | None, int | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from box.embed.change_stream import MAX_BYTES
 from box.embed.space_requests import Requests
 from box.index import IteratorType
 
@@ -201,13 +202,13 @@ class SpaceHandle:
         itself, another row or dict, `old` (nothing changes), or None (the tuple is removed, or not inserted)."""
         return self._requests.add_trigger("before_replace", function)
 
-    def changes(self, limit: int = 10_000) -> ChangeStream:
+    def changes(self, limit: int = 10_000, *, max_bytes: int = MAX_BYTES) -> ChangeStream:
         """`async for change in space.changes()`: committed changes from now on, as `Change(old, new, lsn, replica_id)`.
 
-        At most `limit` changes wait for a reader that is slow; one more ends the stream with ChangesLost after what is
-        waiting. See `ChangeStream`.
+        At most `limit` changes, and about `max_bytes` of their tuples, wait for a reader that is slow; one more ends
+        the stream with ChangesLost after what is waiting. See `ChangeStream`.
         """
-        return self._requests.watch(limit)
+        return self._requests.watch(limit, max_bytes)
 
 
 class IndexHandle:

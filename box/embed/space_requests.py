@@ -94,12 +94,12 @@ class Requests:
         self._context()
         return SpaceTrigger(self._embedding, self.space, kind, function)
 
-    def watch(self, limit: int) -> ChangeStream:
+    def watch(self, limit: int, max_bytes: int) -> ChangeStream:
         """Open a stream of changes."""
         if limit < 1:
             raise illegal_params("limit of changes must be positive")
         self._context()
-        return ChangeStream(self._embedding, self.space, limit)
+        return ChangeStream(self._embedding, self.space, limit, max_bytes)
 
     async def _write(self, make: Callable[[Space], Request], given: Iterable[Any]) -> NamedRow | None:
         ctx, space = self._context(), self.space

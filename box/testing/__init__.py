@@ -1,8 +1,8 @@
 """Help for tests of instances and of applications.
 
 ```
-Cluster      cluster.py      a replica set in the test's process, over real sockets and files
-Simulation   simulation/     a replica set in simulated time, with failures at any moment, from one seed
+Cluster      local_cluster.py   a replica set in the test's process, over real sockets and files
+Simulation   simulation/        a replica set in simulated time, with failures at any moment, from one seed
 ```
 
 `box.testing.pytest_plugin` has both as fixtures; docs/simulation.md is a tutorial.
@@ -14,16 +14,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from box.testing.cluster import Cluster, ClusterNode
+    from box.testing.local_cluster import Cluster, KillableNode
     from box.testing.simulation.faults import storm
     from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
     from box.testing.simulation.simulation import Simulation
 
-__all__ = ["Cluster", "ClusterNode", "NodeDied", "SimulatedNode", "Simulation", "storm"]
+__all__ = ["Cluster", "KillableNode", "NodeDied", "SimulatedNode", "Simulation", "storm"]
 
 _MODULES = {
-    "Cluster": "cluster",
-    "ClusterNode": "cluster",
+    "Cluster": "local_cluster",
+    "KillableNode": "local_cluster",
     "NodeDied": "simulation.simulated_node",
     "SimulatedNode": "simulation.simulated_node",
     "Simulation": "simulation.simulation",

@@ -15,7 +15,7 @@ from box.net.uri import Uri
 
 
 class Cuts:
-    """Who reaches whom, by address. Shared by the networks of a cluster's nodes."""
+    """The cuts between groups of addresses. Shared by the networks of a cluster's nodes."""
 
     def __init__(self) -> None:
         self._sides: Sequence[set[str]] = ()

@@ -20,7 +20,7 @@ import pytest
 
 if TYPE_CHECKING:
     from box.sync import Node
-    from box.testing.cluster import Cluster
+    from box.testing.local_cluster import Cluster
     from box.testing.simulation.simulation import Simulation
 
 
@@ -62,7 +62,7 @@ def box_cluster(tmp_path: Path) -> Callable[..., Cluster]:
 
     The loop is the test's own.
     """
-    from box.testing.cluster import Cluster
+    from box.testing.local_cluster import Cluster
 
     def make(size: int = 3, **options: Any) -> Cluster:
         return Cluster(size, directory=tmp_path / "cluster", **options)

@@ -276,7 +276,7 @@ def test_a_slow_reader_of_changes_is_told_that_it_lost_some() -> None:
                 await space.insert([number])
             found = [(await anext(stream)).new for _ in range(3)]
             assert found == [[0], [1], [2]]
-            with pytest.raises(ChangesLost, match="too slow: 3 changes wait"):
+            with pytest.raises(ChangesLost, match="too slow: 3 changes of"):
                 await anext(stream)
             assert [change async for change in stream] == []
             assert node.watchers == set()

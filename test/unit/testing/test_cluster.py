@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from box import BoxError
-from box.testing import Cluster, ClusterNode
+from box.testing import Cluster, KillableNode
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -22,12 +22,12 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def make_space(node: ClusterNode, **options: object) -> None:
+async def make_space(node: KillableNode, **options: object) -> None:
     space = await node.schema.create_space("s", **options)
     await space.create_index("pk")
 
 
-async def count(node: ClusterNode) -> int:
+async def count(node: KillableNode) -> int:
     return await node.space["s"].len()
 
 

@@ -39,7 +39,7 @@ _SYNCHRONOUS: Final[dict[str, Any]] = {
 }
 
 
-class ClusterNode(Node):
+class KillableNode(Node):
     """One node of a cluster: a `box.Node` that can be killed. `name` is `node1`, ...; `address` is `host:port`."""
 
     def __init__(self, name: str, address: str, directory: Path, cuts: Cuts, **options: Any) -> None:
@@ -108,13 +108,13 @@ class Cluster:
         self._options = _OPTIONS | (_SYNCHRONOUS if synchronous else {}) | options
         self._directory = Path()
         self._cuts = Cuts()
-        self.nodes: tuple[ClusterNode, ...] = ()
+        self.nodes: tuple[KillableNode, ...] = ()
         """All nodes, those that are down too."""
 
-    def __getitem__(self, number: int) -> ClusterNode:
+    def __getitem__(self, number: int) -> KillableNode:
         return self.nodes[number]
 
-    def __iter__(self) -> Iterator[ClusterNode]:
+    def __iter__(self) -> Iterator[KillableNode]:
         return iter(self.nodes)
 
     def __len__(self) -> int:
@@ -136,7 +136,7 @@ class Cluster:
     # ---- who is who
 
     @property
-    def leader(self) -> ClusterNode:
+    def leader(self) -> KillableNode:
         """The node that takes changes; of several, which a partition may leave, that of the last election. LookupError
         where there is none: `wait_leader` waits for one."""
         writable = [node for node in self.nodes if node.is_writable]
@@ -145,18 +145,20 @@ class Cluster:
         return max(writable, key=lambda node: node.term)
 
     @property
-    def followers(self) -> list[ClusterNode]:
+    def followers(self) -> list[KillableNode]:
         """Nodes that are up, without the leader."""
         leader = self.leader
         return [node for node in self.nodes if node.is_running and node is not leader]
 
-    async def wait_leader(self, *, among: Iterable[ClusterNode] | None = None, timeout: float = TIMEOUT) -> ClusterNode:
+    async def wait_leader(
+        self, *, among: Iterable[KillableNode] | None = None, timeout: float = TIMEOUT
+    ) -> KillableNode:
         """The leader, once there is one (among some nodes). TimeoutError."""
         chosen = set(self.nodes if among is None else among)
         await self._until(lambda: any(node.is_writable for node in chosen), timeout, "a leader")
         return max((node for node in chosen if node.is_writable), key=lambda node: node.term)
 
-    async def promote(self, node: ClusterNode) -> None:
+    async def promote(self, node: KillableNode) -> None:
         """Without `synchronous`: the node takes changes from now on, and no other does. With it: it stands for election
         at once, and is waited for."""
         if self._is_synchronous:
@@ -170,9 +172,9 @@ class Cluster:
 
     # ---- what goes wrong
 
-    async def partition(self, *groups: ClusterNode | Iterable[ClusterNode]) -> None:
+    async def partition(self, *groups: KillableNode | Iterable[KillableNode]) -> None:
         """Cut the network into groups of nodes; nodes that are not named are one more group. Clients reach all."""
-        sides = [[group] if isinstance(group, ClusterNode) else list(group) for group in groups]
+        sides = [[group] if isinstance(group, KillableNode) else list(group) for group in groups]
         named = [node for side in sides for node in side]
         if len(set(named)) != len(named):
             raise ValueError("a node is on two sides")
@@ -180,11 +182,11 @@ class Cluster:
         self._cuts.divide([{node.address for node in side} for side in sides])
         await asyncio.sleep(0)
 
-    async def kill(self, node: ClusterNode) -> None:
+    async def kill(self, node: KillableNode) -> None:
         """The node is gone in the middle of its work; what it has acknowledged is in its directory."""
         await node.kill()
 
-    async def start(self, node: ClusterNode) -> None:
+    async def start(self, node: KillableNode) -> None:
         """Start a node again that was killed or stopped."""
         await node.start()
 
@@ -230,17 +232,17 @@ class Cluster:
         await self.wait_leader()
         await self.wait_synced()
 
-    def _make_nodes(self) -> Iterator[ClusterNode]:
+    def _make_nodes(self) -> Iterator[KillableNode]:
         for number, port in enumerate(_free_ports(self._size), 1):
             directory = self._directory / f"node{number}"
             directory.mkdir(parents=True, exist_ok=True)
             address = f"127.0.0.1:{port}"
             read_only = not self._is_synchronous and number > 1
             options = {"read_only": read_only, "replication": address if number == 1 else None} | self._options
-            yield ClusterNode(f"node{number}", address, directory, self._cuts, **options)
+            yield KillableNode(f"node{number}", address, directory, self._cuts, **options)
 
     @staticmethod
-    async def _join(node: ClusterNode, addresses: list[str]) -> None:
+    async def _join(node: KillableNode, addresses: list[str]) -> None:
         node.change_options(replication=addresses)
         await node.start()
 
@@ -261,12 +263,12 @@ class Cluster:
             raise TimeoutError(f"{what}: not within {timeout:g} s; {', '.join(map(_state, self.nodes))}") from None
 
 
-def _replicated(node: ClusterNode) -> dict[int, int]:
+def _replicated(node: KillableNode) -> dict[int, int]:
     """The vclock without rows of the node's own."""
     return {id: lsn for id, lsn in node.core.state.vclock.items() if id}
 
 
-def _state(node: ClusterNode) -> str:
+def _state(node: KillableNode) -> str:
     if not node.is_running:
         return f"{node.name} down"
     mode = "rw" if node.is_writable else "ro"

@@ -1,0 +1,45 @@
+"""Embedded nodes for programs without an event loop, such as scripts and notebooks.
+
+    from box.sync import Node
+
+    with Node("data") as node:
+        goods = node.schema.create_space("goods", format=["id", "name"], if_not_exists=True)
+        goods.create_index("pk", if_not_exists=True)
+        goods.replace({"id": 1, "name": "pear"})
+        with node.transaction():
+            goods.update(1, [["=", "name", "fig"]])
+        for row in goods:
+            print(row)
+
+Every class stands for one of `box.embed` and has its methods, which wait for the outcome and raise the same errors. The
+node has a thread and a loop of its own; calls may come from any thread, from several at once, but not from the node's
+own: triggers and functions run there, and a blocking call in one of them raises RuntimeError. They may be coroutine
+functions that use `Node.asynchronous`.
+
+```
+Node                     blocking_node.py          starts and stops the thread, Lua, functions
+BlockingSpaces, ...      blocking_schema.py        the dictionary
+BlockingSpace, ...       blocking_handles.py       spaces, indexes, triggers, streams of changes
+BlockingTransaction      blocking_transaction.py
+```
+"""
+
+from __future__ import annotations
+
+from box.sync.blocking_handles import BlockingChanges, BlockingIndex, BlockingSpace
+from box.sync.blocking_node import BlockingNode
+from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
+from box.sync.blocking_transaction import BlockingTransaction
+
+Node = BlockingNode
+
+__all__ = [
+    "BlockingChanges",
+    "BlockingIndex",
+    "BlockingNode",
+    "BlockingSchema",
+    "BlockingSpace",
+    "BlockingSpaces",
+    "BlockingTransaction",
+    "Node",
+]
