@@ -13,6 +13,7 @@ import pytest
 from console.suite.cli import main
 from console.suite.luatest import parse_tap
 from console.suite.report import RunOutcome, TestPart
+from test.support import wait_until
 from test.unit.suite.test_runner import run
 
 STAND_IN = """
@@ -103,8 +104,15 @@ def test_servers_that_are_left_behind_are_ended(tmp_path: Path) -> None:
     suite = make_project(tmp_path, left=source)
     assert run(suite).outcome is RunOutcome.PASSED
     pid = int((tmp_path / "project" / "pid").read_text())
-    state = Path(f"/proc/{pid}/stat")
-    assert not state.exists() or state.read_text().rpartition(") ")[2][0] == "Z"
+    wait_until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return state.rpartition(") ")[2][0] != "Z"
 
 
 def test_the_framework_is_found_by_an_option_or_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
