@@ -13,6 +13,9 @@
 | `moments`, `log_files`, `log_rows`, `cut` | `as_of`: files of a log, what took effect, one consistent cut |
 | `changes`, `overlay`, `merge` | the log laid over a snapshot, share by share |
 | `log_kernels`, `compiled_log` | rows of a log by compiled code |
+| `stream/` | the log as a stream of changes |
+| `write/` | frames into a node or a new directory |
+| `node_facts` | a running node as it describes itself |
 | `source_options`, `table`, `source` | the data source; only `source` and `export` import pyspark |
 | `export`, `export_options`, `progress` | the command `lunabox-export` |
 | `cat` | the command `lunabox-cat` |

@@ -32,10 +32,11 @@ class BlockRange:
 
 
 class Block(NamedTuple):
-    """The rows of one block, and its offset in the file."""
+    """The rows of one block, its offset in the file, and where it ends there."""
 
     position: int
     rows: bytes
+    end: int = 0
 
 
 class SkipLog(Protocol):
@@ -158,7 +159,7 @@ class BlockFile:
                 end = self._after_broken(position, wanted.end)
                 self._on_skip(self.path, position, end - position, error.message)
             else:
-                yield Block(position, rows)
+                yield Block(position, rows, end)
             position = end
 
     def _block(self, position: int, limit: int) -> tuple[bytes, int]:

@@ -56,10 +56,11 @@ def _later(numbers: NDArray[np.int64], since: Mapping[int, int]) -> NDArray[np.b
 
 
 class BlockSummary(NamedTuple):
-    """The last lsn of each replica in a block, and the time of its latest row."""
+    """The last lsn of each replica in a block, the time of its latest row, and the number of its rows."""
 
     lsns: dict[int, int]
     time: float
+    rows: int
 
 
 def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int] = ()) -> BlockSummary | None:
@@ -82,7 +83,7 @@ def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int
         return None
     replicas = np.unique(numbers[log.REPLICA]).tolist()
     lsns = {replica: int(numbers[log.LSN][numbers[log.REPLICA] == replica].max()) for replica in replicas}
-    return BlockSummary(lsns, float(found.times[later].max()) if len(replicas) else 0.0)
+    return BlockSummary(lsns, float(found.times[later].max()) if len(replicas) else 0.0, int(later.sum()))
 
 
 class RowSelector:

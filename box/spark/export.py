@@ -1,46 +1,90 @@
-"""`lunabox-export`: spaces of a directory written by Spark as Parquet, CSV, JSON or ORC."""
+"""`lunabox-export`: spaces of a directory written by Spark as Parquet, CSV, JSON and other formats, and the report."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from box.errors import BoxError
+from box.errors import BoxError, illegal_params
 from box.spark.export_options import ExportPlan, check_columns, exported_spaces, names_of, plan_of
 from box.spark.progress import Progress
 
 _NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
+_TABLE_FORMATS = {
+    "delta": (
+        "io.delta.sql.DeltaSparkSessionExtension",
+        {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        },
+    ),
+    "iceberg": (
+        "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
+    ),
+}
+"""A class of the package that a format comes in, and the settings that it wants."""
 
 
-def _session(master: str) -> tuple[Any, bool]:
+def _session(args: argparse.Namespace) -> tuple[Any, bool]:
     """A Spark session, and whether it was made here."""
     from pyspark.sql import SparkSession
 
+    from box.spark.java_home import use_packaged_java
     from box.spark.source import BoxDataSource
+
+    use_packaged_java()
 
     # Spark's workers are Python processes; without this they would be whatever python3 comes first on PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     found = SparkSession.getActiveSession()
-    spark = (
-        SparkSession.builder.master(master)
+    builder = (
+        SparkSession.builder.master(args.master)
         .appName("lunabox-export")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.python.filterPushdown.enabled", "true")
         .config("spark.log.level", "ERROR")
-        .getOrCreate()
     )
+    settings = dict(args.conf or ())
+    if args.to in _TABLE_FORMATS and _is_among(settings, args.to):
+        settings = _TABLE_FORMATS[args.to][1] | settings
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
     spark.dataSource.register(BoxDataSource)
     return spark, found is None
 
 
+def _is_among(settings: dict[str, str], name: str) -> bool:
+    """Whether jars that are asked for seem to be those of a format: without them Spark would not start."""
+    jars = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+    return any(name in settings.get(key, "").lower() for key in jars)
+
+
+def _check_package(spark: Any, kind: str) -> None:
+    """Raise ILLEGAL_PARAMS for a table format whose package Spark does not have."""
+    if kind not in _TABLE_FORMATS:
+        return
+    try:
+        loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        loader.loadClass(_TABLE_FORMATS[kind][0])
+    except Exception:  # py4j's, with the Java stack
+        raise illegal_params(
+            f"--to {kind} needs the package of {kind} for Spark: name it with --conf spark.jars.packages=..., "
+            "or --conf spark.jars=FILE"
+        ) from None
+
+
 def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
     """Write the spaces; one line on standard output for each."""
-    spark, is_own = _session(plan.args.master)
+    spark, is_own = _session(plan.args)
     try:
+        _check_package(spark, plan.args.to)
         for space in spaces:
             output = str(plan.output) if plan.space is not None else f"{plan.output}/{space}"
             begun = time.monotonic()
@@ -90,6 +134,25 @@ def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
         print(f"  {table.count()} rows")
 
 
+def report(plan: ExportPlan) -> None:
+    """Write the page about the directory."""
+    from box.spark.report.profile_pass import pieces_of, run_pass
+    from box.spark.report.report_page import check_plotly, page
+
+    check_plotly()
+    pieces_of(plan.directory)
+    spark, is_own = _session(plan.args)
+    try:
+        with Progress(spark, "report", is_shown=plan.args.progress or sys.stderr.isatty()):
+            found = run_pass(spark, plan.directory)
+    finally:
+        if is_own:
+            spark.stop()
+    with open(plan.args.report, "w", encoding="utf-8", errors="replace") as file:
+        file.write(page(plan.directory, found))
+    print(f"report of {plan.directory} written to {plan.args.report}")
+
+
 def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
     """Find what is wrong with the input before a Java virtual machine is started."""
     from box.spark.source_options import SourceOptions
@@ -111,6 +174,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 0, or 1 with the error on standard error."""
     plan = plan_of(argv)
     try:
+        if plan.args.report is not None:
+            report(plan)
+            return 0
         spaces = exported_spaces(plan)
         _check(plan, spaces)
         if plan.args.dry_run:

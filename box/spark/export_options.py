@@ -10,13 +10,14 @@ from typing import Final
 from box.errors import illegal_params
 from box.spark.definitions import USER_SPACES
 
-FORMATS: Final = ("parquet", "csv", "json", "orc")
+FORMATS: Final = ("parquet", "csv", "json", "orc", "delta", "iceberg")
 COMPRESSIONS: Final = ("none", "snappy", "gzip", "zstd", "lz4", "zlib", "bzip2", "deflate")
 
 _FORMS: Final = """
   lunabox-export DIR SPACE --to FORMAT OUT     one space into the directory OUT
   lunabox-export DIR --all --to FORMAT OUT     every space into a directory of its own below OUT
   lunabox-export DIR SPACE --dry-run           schema, rows and size; nothing is written
+  lunabox-export DIR --report OUT.html         one page about the directory
 """
 
 
@@ -74,6 +75,8 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--overwrite", action="store_true", help="replace the content of OUT")
     found.add_argument("--dry-run", action="store_true", help="tell schema, rows and size, and write nothing")
     found.add_argument("--progress", action="store_true", help="a progress bar also where there is no terminal")
+    found.add_argument("--report", metavar="OUT.html", help="write a page about spaces, columns and log; needs plotly")
+    found.add_argument("--conf", action="append", metavar="KEY=VALUE", type=_setting, help="a setting of Spark")
     found.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
     return found
 
@@ -82,6 +85,13 @@ def _positive(text: str) -> int:
     if not (text.isdecimal() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"'{text}' is not a positive integer")
     return int(text)
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=VALUE")
+    return key, value
 
 
 def names_of(text: str | None) -> list[str]:
@@ -93,14 +103,16 @@ def plan_of(argv: Sequence[str] | None) -> ExportPlan:
     """Read the command line. Ends the process with a message where it is wrong, as argparse does."""
     command = parser()
     args = command.parse_intermixed_args(argv)
-    wanted = 1 + (not args.all) + (not args.dry_run)
+    if args.report is not None and (args.all or args.dry_run or args.to is not None):
+        command.error("--report goes without --all, --dry-run and --to")
+    wanted = 1 if args.report is not None else 1 + (not args.all) + (not args.dry_run)
     if len(args.places) != wanted:
         command.error(f"{wanted} arguments are needed, {len(args.places)} given; the forms are:\n{_FORMS}")
-    if not args.dry_run and args.to is None:
+    if not args.dry_run and args.report is None and args.to is None:
         command.error("--to is needed: " + ", ".join(FORMATS))
     places = list(args.places)
     directory = places.pop(0)
-    space = None if args.all else places.pop(0)
+    space = None if args.all or args.report is not None else places.pop(0)
     return ExportPlan(directory, space, places[0] if places else None, args)
 
 

@@ -58,31 +58,46 @@ def log_files(directory: str, since: VClock, instance: UUID) -> list[LogStart]:
     Raises XlogError for a file of another instance, for a gap between two files, and where the rows just after `since`
     are in no file (the log was collected, or is in another directory).
     """
+    wanted = _from(all_log_files(directory), since)
+    if wanted and not since.covers(wanted[0].meta.vclock):
+        raise XlogError(
+            f"{wanted[0].path}: the log begins at {wanted[0].meta.vclock}, rows after {since} are in no file of "
+            f"{directory}: read from a later snapshot or name the directory of the log"
+        )
+    for start in wanted:
+        if start.meta.instance_uuid != instance:
+            raise XlogError(
+                f"{start.path}: written by instance {start.meta.instance_uuid}, the snapshot by {instance}: "
+                "each instance needs a directory of its own"
+            )
+    _check_chain(wanted)
+    return wanted
+
+
+def all_log_files(directory: str) -> list[LogStart]:
+    """All log files of a directory in order. Raises XlogError, SYSTEM."""
     found: list[LogStart] = []
     for name in names_in(directory):
         if _LOG_NAME.fullmatch(name):
             path = f"{directory}/{name}"
             with BlockFile(path, file_type="XLOG", is_open=True) as file:
                 found.append(LogStart(path, file.size, file.meta))
-    found.sort(key=lambda start: start.meta.vclock.signature)
-    first = max((number for number, start in enumerate(found) if since.covers(start.meta.vclock)), default=0)
-    wanted = found[first:]
-    if wanted and not since.covers(wanted[0].meta.vclock):
-        raise XlogError(
-            f"{wanted[0].path}: the log begins at {wanted[0].meta.vclock}, rows after {since} are in no file of "
-            f"{directory}: read from a later snapshot or name the directory of the log"
-        )
-    _check_chain(wanted, instance)
+    return sorted(found, key=lambda start: start.meta.vclock.signature)
+
+
+def chain_after(files: list[LogStart], since: VClock) -> list[LogStart]:
+    """Those of the files that hold the rows later than `since`. Raises XlogError for a gap between two of them."""
+    wanted = _from(files, since)
+    _check_chain(wanted)
     return wanted
 
 
-def _check_chain(files: list[LogStart], instance: UUID) -> None:
-    for start in files:
-        if start.meta.instance_uuid != instance:
-            raise XlogError(
-                f"{start.path}: written by instance {start.meta.instance_uuid}, the snapshot by {instance}: "
-                "each instance needs a directory of its own"
-            )
+def _from(files: list[LogStart], since: VClock) -> list[LogStart]:
+    first = max((number for number, start in enumerate(files) if since.covers(start.meta.vclock)), default=0)
+    return files[first:]
+
+
+def _check_chain(files: list[LogStart]) -> None:
     for before, start in pairwise(files):
         previous = start.meta.prev_vclock
         if previous is not None and previous != before.meta.vclock:

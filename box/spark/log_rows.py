@@ -55,6 +55,11 @@ class Decisions:
         """Some transaction waits."""
         return bool(self._waiting)
 
+    @property
+    def oldest(self) -> RowId | None:
+        """The first row of the first transaction that waits."""
+        return self._waiting[0].rows[0] if self._waiting else None
+
     def without_effect(self) -> frozenset[RowId]:
         """The rows that were undone, or that nothing has been decided about."""
         return frozenset(self._undone.union(*(item.rows for item in self._waiting)))

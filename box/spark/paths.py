@@ -61,6 +61,15 @@ def names_in(directory: str) -> list[str]:
     return sorted(str(name).rstrip("/").rpartition("/")[2] for name in found)
 
 
+def size_of(path: str) -> int:
+    """The size of a file in bytes. Raises SYSTEM."""
+    local = local_path(path)
+    try:
+        return os.path.getsize(local) if local is not None else int(_store(path).size(path))
+    except OSError as error:
+        raise _failed(f"failed to open '{path}' file", error) from error
+
+
 def expand(patterns: Sequence[str]) -> list[str]:
     """The paths themselves, and in place of globs what they match; no path twice. Raises ILLEGAL_PARAMS, SYSTEM."""
     found: dict[str, None] = {}

@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import datasource as spark_filters
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
@@ -26,7 +33,10 @@ from box.errors import BoxError, illegal_params
 from box.spark.columns import Column, Kind, choose_columns
 from box.spark.conditions import Condition
 from box.spark.source_options import SourceOptions, prefixed
+from box.spark.stream.change_rows import CHANGE_SCHEMA
+from box.spark.stream.stream_options import StreamOptions
 from box.spark.table import Share, Table
+from box.spark.write.write_options import WriteOptions
 
 _SPARK_TYPES: Final[dict[Kind, DataType]] = {
     Kind.INTEGER: LongType(),
@@ -168,14 +178,53 @@ class BoxDataSource(DataSource):
                 raise prefixed(error) from error
         return self._opened
 
-    def schema(self) -> StructType:
-        """Columns and types of the space."""
+    def schema(self) -> StructType | str:
+        """Columns and types of the space, or of a stream: Spark does not tell which of the two is made, and only a
+        table has the option `space`."""
+        if not self.options.get("space"):
+            return CHANGE_SCHEMA
         return StructType(
             [
                 StructField(column.name, _SPARK_TYPES.get(column.kind, StringType()), column.is_nullable)
                 for column in self._table().columns
             ]
         )
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        """Changes of the log; `stream.stream_options` lists what it can be told."""
+        from box.spark.stream.stream_reader import ChangeStreamReader
+
+        try:
+            return ChangeStreamReader(StreamOptions.of(self.options), schema.names)
+        except BoxError as error:
+            raise prefixed(error) from None
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Into a node, or into a new directory; `write.write_options` lists what it can be told."""
+        options = self._write_options(overwrite)
+        from box.spark.write.data_writer import BulkWriter, NodeWriter
+
+        arrow = to_arrow_schema(schema)
+        return BulkWriter(options, arrow) if options.path is not None else NodeWriter(options, arrow)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # Spark's name
+        """Into a node, batch after batch."""
+        options = self._write_options(overwrite)
+        if options.path is not None:
+            raise prefixed(illegal_params("a stream is written into a node (option 'uri'), not into a directory"))
+        from box.spark.write.data_writer import NodeStreamWriter
+
+        return NodeStreamWriter(options, to_arrow_schema(schema))
+
+    def _write_options(self, overwrite: bool) -> WriteOptions:
+        try:
+            if overwrite:
+                raise illegal_params(
+                    "mode 'overwrite' is not supported: truncate the space, or load into a new directory, and 'append'"
+                )
+            return WriteOptions.of(self.options)
+        except BoxError as error:
+            raise prefixed(error) from None
 
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()

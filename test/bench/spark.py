@@ -144,13 +144,13 @@ def ready_batches(rows: int) -> type:
     return Ready
 
 
-def session() -> Any:
+def session(master: str = "local[2]") -> Any:
     from pyspark.sql import SparkSession
 
     from box.spark.source import BoxDataSource
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "3g")
     builder = builder.config("spark.sql.python.filterPushdown.enabled", "true")
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()

@@ -15,7 +15,7 @@ def spark() -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("test").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master("local[2,4]").appName("test").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.ui.showConsoleProgress", "false")
     session = builder.config("spark.driver.memory", "2g").config("spark.log.level", "ERROR").getOrCreate()
     yield session

@@ -21,7 +21,7 @@ FLOORS = (
     ("box.replication",),  # appliers, relays, joins
     ("box.iproto",),  # the server of the binary protocol
     ("box.txn",),  # transactions and the one door for writes
-    ("box.schema", "box.spark"),  # the dictionary and its triggers; the exporter, which knows files only
+    ("box.schema", "box.spark"),  # the dictionary and its triggers; Spark, which knows files and the binary protocol
     ("box.session",),  # who is connected
     ("box.index", "box.journal", "box.net"),  # tuples in memory, files, connections
     ("box.wire",),  # what travels and what is stored, as pure formats
@@ -36,7 +36,8 @@ ONLY = {
     "box.data": {"box.errors"},
     "box.index": {"box.data", "box.errors"},
     "box.journal": {"box.errinj", "box.errors", "box.waiters", "box.wire"},
-    "box.spark": {"box.data", "box.errors", "box.journal", "box.wire"},
+    # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
+    "box.spark": {"box.data", "box.errors", "box.journal", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }
 """Parts that know less than their floor allows."""

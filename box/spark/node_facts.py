@@ -1,0 +1,72 @@
+"""A running node as it describes itself to a client: replica set, vclock, definitions of spaces."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+import msgpack
+
+from box.data.codec import pack, unpack
+from box.net.dial import connect
+from box.net.peer_connection import PeerConnection
+from box.net.sockets import SocketNetwork
+from box.spark.definitions import INDEX_ID, SPACE_ID, Definitions
+from box.wire.ballot import Ballot
+from box.wire.constants import Key, RequestType
+from box.wire.messages import vote_row
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+_SCHEMA_ID: Final = 272
+_VIEWS: Final = {SPACE_ID: 281, INDEX_ID: 289}
+"""Views of the definitions, which every user may read as far as they concern him."""
+_ALL: Final = 2
+
+
+@dataclass(slots=True)
+class NodeFacts:
+    """A node at the time of a connection: its replica set, its vclock, the oldest one from which it still has rows,
+    and its definitions."""
+
+    replicaset: UUID
+    vclock: VClock
+    oldest: VClock
+    definitions: Definitions
+
+
+async def _select(connection: PeerConnection, space_id: int, key: list[Any], timeout: float) -> list[Any]:
+    """The tuples of a space, decoded."""
+    fields = {
+        Key.SPACE_ID: space_id,
+        Key.INDEX_ID: 0,
+        Key.LIMIT: 0xFFFFFFFF,
+        Key.OFFSET: 0,
+        Key.ITERATOR: 0 if key else _ALL,
+    }
+    body = msgpack.packb({int(name): value for name, value in fields.items()} | {int(Key.KEY): key})
+    reply = await connection.request(Row(RequestType.SELECT, body=body), timeout=timeout)
+    tuples: list[Any] = unpack(reply.body).get(Key.DATA, [])
+    return tuples
+
+
+async def ask_facts(connection: PeerConnection, timeout: float) -> NodeFacts:
+    ballot = Ballot.decode((await connection.request(vote_row(), timeout=timeout)).body)
+    cluster = await _select(connection, _SCHEMA_ID, ["cluster"], timeout)
+    definitions = Definitions()
+    for space_id, view_id in _VIEWS.items():
+        for fields in await _select(connection, view_id, [], timeout):
+            definitions.put(space_id, pack(fields))
+    return NodeFacts(UUID(str(cluster[0][1])) if cluster else UUID(int=0), ballot.vclock, ballot.gc_vclock, definitions)
+
+
+async def look_at(uri: str, timeout: float) -> NodeFacts:
+    """What a node says about itself. Raises what a connection raises, ACCESS_DENIED."""
+    loop = asyncio.get_running_loop()
+    connection = await connect(loop, SocketNetwork(loop), uri, timeout=timeout)
+    try:
+        return await ask_facts(connection, timeout)
+    finally:
+        connection.close()

@@ -1,0 +1,172 @@
+"""The page: figures and tables in one file that needs no network; plotly's script stands in it."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.util
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import accumulate
+from typing import Any, Final
+
+from box.errors import illegal_params
+from box.spark.report.directory_profile import ColumnProfile, DirectoryProfile, SpaceProfile
+
+_BARS: Final = 30
+_SPACES_SHOWN: Final = 40
+"""Spaces with a table of their columns, those with the most bytes first."""
+_STYLE: Final = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1c2733 }
+table { border-collapse: collapse; width: 100%; margin: .6em 0 1.6em } caption { text-align: left; font-weight: 600 }
+th, td { border-bottom: 1px solid #dde3ea; padding: .25em .6em; text-align: left; overflow-wrap: anywhere }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } .muted { color: #5b6b7b }
+"""
+
+
+def check_plotly() -> None:
+    """Raise ILLEGAL_PARAMS where plotly is not installed."""
+    if importlib.util.find_spec("plotly") is None:
+        raise illegal_params("the report needs plotly: pip install 'lunabox[spark,report]'")
+
+
+def page(title: str, profile: DirectoryProfile) -> str:
+    """The HTML text."""
+    from plotly.offline import get_plotlyjs
+
+    spaces = sorted(profile.spaces.values(), key=lambda space: (-space.bytes, space.name))
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
+        f"<title>{escape(title)}</title><link rel='icon' href='data:,'><style>{_STYLE}</style>",
+        f"<script>{get_plotlyjs()}</script></head><body><h1>{escape(title)}</h1>",
+        f"<p class='muted'>{sum(space.rows for space in spaces):,} rows in {len(spaces)} spaces,"
+        f" {sum(profile.log.values()):,} rows in the log.</p>",
+        *_skipped(profile.skipped),
+        *_overview(spaces),
+        *_log(profile),
+        "<h2>Columns</h2>",
+        *(part for space in spaces[:_SPACES_SHOWN] for part in _columns(space)),
+        "<h2>Largest tuples</h2>",
+        _table(
+            ("bytes", "space", "tuple"),
+            [(f"{size:,}", name, text) for size, name, text in sorted(profile.largest.items, reverse=True)],
+        ),
+        "</body></html>",
+    ]
+    return "\n".join(parts)
+
+
+def _skipped(texts: Sequence[str]) -> list[str]:
+    if not texts:
+        return []
+    return ["<h2>Not read</h2><ul>", *(f"<li>{escape(text)}</li>" for text in texts), "</ul>"]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
+    """Columns of figures to the right: those whose first value begins with a digit."""
+    body = [list(row) for row in rows]
+    is_number = [bool(body) and cell[:1].isdigit() for cell in (body[0] if body else head)]
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        marks = [" class='number'" if number else "" for number in is_number]
+        return "".join(f"<{tag}{mark}>{escape(cell)}</{tag}>" for cell, mark in zip(cells, marks, strict=True))
+
+    lines = "".join(f"<tr>{line(row, 'td')}</tr>" for row in body)
+    return f"<table><caption>{escape(caption)}</caption><tr>{line(head, 'th')}</tr>{lines}</table>"
+
+
+def _figure(traces: Sequence[Any], title: str, *, height: int = 320, **layout: Any) -> str:
+    import plotly.graph_objects as go
+
+    margin = {"l": 60, "r": 20, "t": 45, "b": 40}
+    figure = go.Figure(list(traces), {"title": {"text": title}, "height": height, "margin": margin, **layout})
+    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    return text
+
+
+def _overview(spaces: Sequence[SpaceProfile]) -> list[str]:
+    import plotly.graph_objects as go
+
+    shown = [space for space in spaces if space.rows][:_SPACES_SHOWN][::-1]
+    names = [space.name for space in shown]
+    height = 140 + 22 * len(shown)
+    axes: dict[str, Any] = {"yaxis": {"automargin": True, "type": "category"}}
+    rows = [(s.name, f"{s.rows:,}", f"{s.bytes:,}", f"{s.bytes / max(1, s.rows):,.0f}") for s in spaces]
+    return [
+        "<h2>Spaces</h2>",
+        _figure([go.Bar(x=[s.rows for s in shown], y=names, orientation="h")], "Rows", height=height, **axes),
+        _figure(
+            [go.Bar(x=[s.bytes for s in shown], y=names, orientation="h")], "Bytes of tuples", height=height, **axes
+        ),
+        _table(("space", "rows", "bytes", "bytes a row"), rows),
+    ]
+
+
+def _log(profile: DirectoryProfile) -> list[str]:
+    import plotly.graph_objects as go
+
+    if not profile.log:
+        return ["<h2>Log</h2><p>There are no rows in log files.</p>"]
+    minutes = sorted(profile.log)
+    times = [datetime.datetime.fromtimestamp(minute, datetime.UTC) for minute in minutes]
+    rows = list(accumulate(profile.log[minute] for minute in minutes))
+    size = list(accumulate(profile.log_bytes[minute] for minute in minutes))
+    spaces = sorted({space for space, _ in profile.operations})
+    kinds = sorted({kind for _, kind in profile.operations})
+    bars = [go.Bar(name=kind, x=spaces, y=[profile.operations[space, kind] for space in spaces]) for kind in kinds]
+    second: dict[str, Any] = {
+        "yaxis2": {"overlaying": "y", "side": "right", "title": {"text": "bytes"}, "showgrid": False}
+    }
+    growth = [
+        go.Scatter(x=times, y=rows, name="rows", mode="lines+markers"),
+        go.Scatter(x=times, y=size, name="bytes", yaxis="y2", mode="lines+markers"),
+    ]
+    return [
+        "<h2>Log</h2>",
+        _figure(growth, "Growth (UTC)", **second),
+        _figure(bars, "Operations by space", barmode="stack", xaxis={"type": "category"}),
+    ]
+
+
+def _columns(space: SpaceProfile) -> list[str]:
+    if not space.columns:
+        return []
+    rows = [
+        (
+            column.name,
+            column.type,
+            f"{column.nulls:,}",
+            f"{'' if column.distinct.is_exact else '~'}{column.distinct.count:,}",
+            _short(column.low),
+            _short(column.high),
+        )
+        for column in space.columns.values()
+    ]
+    head = ("column", "type", "nulls", "distinct", "smallest", "largest")
+    caption = f"{space.name}: {space.rows:,} rows" + (f", {space.misfits:,} not profiled" if space.misfits else "")
+    found = [_table(head, rows, caption)]
+    drawn = [column for column in space.columns.values() if column.sample.values]
+    if drawn and space.rows > 1:
+        found.append(_histograms(drawn))
+    return found
+
+
+def _short(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _histograms(columns: Sequence[ColumnProfile]) -> str:
+    """Small ones, four in a row; of samples where there are many values."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    titles = [f"{column.name}{' (length)' if column.shows_lengths else ''}" for column in columns]
+    lines = -(-len(columns) // 4)
+    figure = make_subplots(rows=lines, cols=min(4, len(columns)), subplot_titles=titles)
+    for number, column in enumerate(columns):
+        trace = go.Histogram(x=column.sample.values, nbinsx=_BARS, marker={"color": "#3d7dca"})
+        figure.add_trace(trace, row=number // 4 + 1, col=number % 4 + 1)
+    margin = {"l": 40, "r": 20, "t": 40, "b": 30}
+    figure.update_layout(height=190 * lines + 40, showlegend=False, margin=margin)
+    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    return text

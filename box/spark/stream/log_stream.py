@@ -1,0 +1,314 @@
+"""The log files of a directory as a stream; an instance may write them meanwhile.
+
+A batch is planned by one pass over the blocks after its beginning: blocks without anything special are summed up by
+compiled code, the others row by row. What the pass has seen is kept, so that the next one begins at the block where
+this one ended, and nothing is read while no file has grown.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from box.errors import BoxError, ErrorCode, illegal_params
+from box.journal.rows import decode_rows
+from box.journal.xlog_errors import XlogError
+from box.spark.blocks import Block, BlockFile, BlockRange
+from box.spark.decoder import is_compiled
+from box.spark.definitions import Definitions
+from box.spark.log_files import LogStart, all_log_files, chain_after
+from box.spark.log_rows import RowId, transactions
+from box.spark.paths import names_in, size_of, snapshots_in
+from box.spark.snapshot import read_definitions
+from box.spark.stream.cut_points import CutFinder, changed
+from box.spark.stream.stream_offset import StreamOffset
+from box.spark.stream.stream_plan import StreamPart, log_is_gone
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+_PART_BYTES: Final = 8 << 20
+_TRIES: Final = 5
+"""Looks at a directory from which files vanish while it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockPlace:
+    """A block of the log, with what was true before it."""
+
+    path: str
+    position: int
+    end: int
+    vclock: VClock
+    definitions: Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """One pass: blocks from that of `since` on, and the place `until` where a batch may end."""
+
+    since: VClock
+    until: VClock
+    blocks: tuple[_BlockPlace, ...]
+    left_out: frozenset[RowId]
+    files: tuple[tuple[str, int], ...]
+    """Names of the directory's log files, with the size of the last one."""
+
+
+class DirectoryLog:
+    """One directory. Not for several threads."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._last: _Scan | None = None
+
+    # -- beginnings -----------------------------------------------------------------------------
+
+    def begin(self, start: VClock | str) -> StreamOffset:
+        """The place where a new stream begins: a vclock, `earliest`, `latest`. Raises XlogError, MISSING_SNAPSHOT."""
+        files = self._files()
+        if not files:
+            raise illegal_params(f"{self._directory} holds no log files")
+        source = files[0].meta.instance_uuid
+        if isinstance(start, VClock):
+            return StreamOffset(_with_local_rows(start, files), source)
+        if start == "earliest":
+            return StreamOffset(files[0].meta.vclock, source)
+        return self.next(StreamOffset(self._quiet_place(files), source), None)
+
+    def _files(self) -> list[LogStart]:
+        for _ in range(_TRIES - 1):
+            try:
+                return all_log_files(self._directory)
+            except BoxError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+        return all_log_files(self._directory)
+
+    def newest(self, since: StreamOffset) -> VClock:
+        """The place where a query ends that takes what is there now."""
+        return self._scan(since, None, None).until
+
+    def close(self) -> None:
+        """Nothing is open between two calls."""
+
+    def _quiet_place(self, files: list[LogStart]) -> VClock:
+        """A place near the end where nothing waits for a decision: that of a snapshot, or the log's beginning."""
+        for _, vclock in self._snapshots():
+            if any(vclock.covers(start.meta.vclock) for start in files):
+                return vclock
+        return files[0].meta.vclock
+
+    def _snapshots(self) -> Iterator[tuple[str, VClock]]:
+        """The snapshots with their vclocks, the newest first; none where there are none."""
+        try:
+            paths = snapshots_in(self._directory)
+        except BoxError as error:
+            if error.code != ErrorCode.MISSING_SNAPSHOT:
+                raise
+            return
+        for path in reversed(paths):
+            try:
+                with BlockFile(path) as file:
+                    yield path, file.meta.vclock
+            except BoxError as error:
+                if error.errno != errno.ENOENT:  # collected meanwhile
+                    raise
+
+    # -- batches --------------------------------------------------------------------------------
+
+    def next(self, since: StreamOffset, limit: int | None) -> StreamOffset:
+        """The end of the batch after `since` with about `limit` rows; `since` itself where there is nothing yet.
+
+        Raises XlogError for a damaged log, and for one whose rows after `since` are gone.
+        """
+        last = self._last
+        if last is not None and last.until == since.vclock == last.since and last.files == self._state():
+            return since
+        scan = self._last = self._scan(since, limit, None)
+        return since if scan.until == since.vclock else StreamOffset(scan.until, since.source)
+
+    def parts(self, since: StreamOffset, until: StreamOffset) -> list[StreamPart]:
+        """The parts of a batch."""
+        if since.source != until.source:
+            raise illegal_params(f"the checkpoint goes from instance {since.source} to {until.source}")
+        scan = self._last
+        if scan is None or scan.since != since.vclock or scan.until != until.vclock:
+            scan = self._scan(since, None, until.vclock)
+            if not scan.until.covers(until.vclock):
+                raise XlogError(f"{self._directory}: the log ends at {scan.until}, the batch at {until.vclock}")
+            self._last = None
+        blocks = [block for block in scan.blocks if not block.vclock.covers(until.vclock)]
+        left_out = frozenset(item for item in scan.left_out if item[1] <= until.vclock[item[0]])
+        return [
+            StreamPart(
+                since.vclock,
+                until.vclock,
+                group[0].definitions,
+                left_out,
+                group[0].path,
+                BlockRange(group[0].position, group[-1].end),
+            )
+            for group in _groups(blocks)
+        ]
+
+    def _state(self) -> tuple[tuple[str, int], ...]:
+        names = [name for name in names_in(self._directory) if name.endswith(".xlog")]
+        try:
+            size = size_of(f"{self._directory}/{names[-1]}") if names else 0
+        except BoxError:
+            size = -1
+        return tuple((name, size if name == names[-1] else 0) for name in names)
+
+    def _scan(self, since: StreamOffset, limit: int | None, until: VClock | None) -> _Scan:
+        state = self._state()
+        vclock = since.vclock
+        files = self._chain(since)
+        place = self._place(vclock, files)
+        definitions = place.definitions
+        finder = CutFinder(vclock, definitions.synchronous(), limit)
+        compiled = is_compiled("auto", sum(start.size for start in files))
+        blocks: list[_BlockPlace] = []
+        for path, block, end in _blocks(files, place):
+            if finder.vclock == vclock:
+                blocks.clear()  # There was nothing later than `since`.
+            before = finder.vclock if blocks else VClock()
+            blocks.append(_BlockPlace(path, block.position, end, before, definitions))
+            is_whole = compiled and len(blocks) > 1
+            definitions = _take(finder, path, block, vclock, definitions, compiled=is_whole)
+            if finder.is_over or (until is not None and finder.found.vclock.covers(until)):
+                break
+        return _Scan(vclock, finder.found.vclock, tuple(blocks), finder.decisions.without_effect(), state)
+
+    def _chain(self, since: StreamOffset) -> list[LogStart]:
+        """The files with the rows after a place."""
+        files = self._files()
+        for start in files:
+            if start.meta.instance_uuid != since.source:
+                raise XlogError(
+                    f"{start.path}: written by instance {start.meta.instance_uuid}, the stream is of {since.source}: "
+                    "each instance needs a directory and a checkpoint of its own"
+                )
+        if files and not any(since.vclock.covers(start.meta.vclock) for start in files):
+            raise log_is_gone(self._directory, since.vclock)
+        return chain_after(files, since.vclock)
+
+    def _place(self, vclock: VClock, files: list[LogStart]) -> _BlockPlace:
+        """The block where the last pass has found this place, or the beginning of the first file."""
+        last, paths = self._last, {start.path for start in files}
+        if last is not None and vclock in (last.since, last.until):
+            known = [block for block in last.blocks if not block.vclock.covers(vclock)] or list(last.blocks[-1:])
+            if vclock == last.since:
+                known = known[:1]
+            if known and known[-1].path in paths:
+                return known[-1]
+        path = files[0].path if files else ""
+        return _BlockPlace(path, 0, 0, VClock(), self._definitions_at(vclock, files))
+
+    def _definitions_at(self, vclock: VClock, files: list[LogStart]) -> Definitions:
+        """The definitions before the first row of the first file: those of a snapshot, moved on by the log.
+
+        Where the snapshot of the time and the log after it are gone nothing is known but what the stream says.
+        """
+        first = files[0].meta.vclock if files else vclock
+        for path, taken in self._snapshots():
+            if first.covers(taken):
+                try:
+                    with BlockFile(path) as file:
+                        found = read_definitions(file)
+                    return self._moved(found, taken, first)
+                except BoxError:
+                    break
+        return self._oldest_definitions()
+
+    def _moved(self, definitions: Definitions, since: VClock, until: VClock) -> Definitions:
+        """The definitions after the rows from one place to another."""
+        for start in chain_after(self._files(), since):
+            if start.meta.vclock.covers(until):
+                break
+            with BlockFile(start.path, file_type="XLOG", is_open=True) as file:
+                for block in file.blocks(file.data):
+                    rows = [row for row in _decoded(start.path, block) if row.lsn > since[row.replica_id]]
+                    definitions = changed(definitions, rows)
+        return definitions
+
+    def _oldest_definitions(self) -> Definitions:
+        """Those of the oldest snapshot that is left: names of spaces that were there then are better than none."""
+        for path, _ in reversed(list(self._snapshots())):
+            with BlockFile(path) as file:
+                return read_definitions(file)
+        return Definitions()
+
+
+def _with_local_rows(vclock: VClock, files: list[LogStart]) -> VClock:
+    """A vclock that users write has no component 0: rows of local spaces before it are passed over."""
+    found = vclock.copy()
+    if not found[0]:
+        known = [start.meta.vclock[0] for start in files if vclock.covers(start.meta.vclock, ignore_zero=True)]
+        found.reset(0, max(known, default=0))
+    return found
+
+
+def _blocks(files: list[LogStart], place: _BlockPlace) -> Iterator[tuple[str, Block, int]]:
+    """Path, block and the offset where it ends, from a place on."""
+    is_before = any(start.path == place.path for start in files)
+    for start in files:
+        is_place = start.path == place.path
+        if is_before and not is_place:
+            continue
+        is_before = False
+        try:
+            with BlockFile(start.path, file_type="XLOG", is_open=True) as file:
+                first = max(place.position, file.data.start) if is_place else file.data.start
+                for block in file.blocks(BlockRange(first, file.data.end)):
+                    yield start.path, block, block.end
+        except BoxError as error:
+            raise log_is_gone(start.path, start.meta.vclock) if error.errno == errno.ENOENT else error from None
+
+
+def _decoded(path: str, block: Block) -> list[Row]:
+    try:
+        return decode_rows(block.rows)
+    except XlogError as error:
+        raise XlogError(f"{path}: {error.message} in the block at {block.position}") from None
+
+
+def _take(
+    finder: CutFinder, path: str, block: Block, since: VClock, definitions: Definitions, *, compiled: bool
+) -> Definitions:
+    """Feed a block to the finder; returns the definitions after it."""
+    if compiled and finder.is_quiet:
+        from box.spark.compiled_log import summarize
+
+        summary, room = summarize(block.rows, since, finder.synchronous), finder.room()
+        if summary is not None and (room is None or summary.rows <= room):
+            finder.pass_rows(summary.rows, summary.lsns)
+            return definitions
+    rows = _decoded(path, block)
+    try:
+        for transaction in transactions(rows):
+            before = definitions
+            definitions = changed(definitions, transaction)
+            if definitions is not before:
+                finder.synchronous = definitions.synchronous()
+            fresh = [row for row in transaction if row.lsn > since[row.replica_id]]
+            if fresh and not finder.is_over:
+                finder.take(fresh)
+    except XlogError:
+        raise
+    except BoxError as error:
+        raise XlogError(f"{path}: {error.message} in the block at {block.position}") from None
+    return definitions
+
+
+def _groups(blocks: list[_BlockPlace]) -> Iterator[list[_BlockPlace]]:
+    """Blocks of one file and about as many bytes as a part has."""
+    group: list[_BlockPlace] = []
+    for block in blocks:
+        if group and (block.path != group[-1].path or block.end - group[0].position > _PART_BYTES):
+            yield group
+            group = []
+        group.append(block)
+    if group:
+        yield group

@@ -1,0 +1,147 @@
+"""A live node, followed as an anonymous replica by a thread with a loop of its own.
+
+The thread connects, looks at `_schema`, `_vspace` and `_vindex`, and subscribes; whole transactions gather in a list,
+from which they are taken. While it is full nothing is read: the node waits. The acknowledgements that a node expects
+name no row: a stream is nobody's backup, and counts for no quorum of synchronous transactions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from typing import Final
+from uuid import uuid4
+
+from box.errors import BoxError, ErrorCode, timed_out
+from box.net.dial import connect
+from box.net.peer_connection import PeerConnection
+from box.net.sockets import SocketNetwork
+from box.spark.node_facts import NodeFacts, ask_facts
+from box.wire.error import raise_if_error
+from box.wire.messages import decode_replication, subscribe_row, vclock_row
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+_ACK_SECONDS: Final = 1.0
+_MAX_BYTES: Final = 64 << 20
+_PAUSE: Final = 0.005
+_BEGIN_SECONDS: Final = 30.0
+
+
+class ReplicaThread:
+    """Follows from `since` on until it is closed or the connection ends; then `error` says why."""
+
+    def __init__(self, uri: str, since: VClock, timeout: float) -> None:
+        self._uri = uri
+        self._since = since.without_zero()
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._transactions: deque[list[Row]] = deque()
+        self._bytes = 0
+        self._open: list[Row] = []
+        self._begun = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._task: asyncio.Task[None] | None = None
+        self.facts: NodeFacts | None = None
+        self.error: BoxError | None = None
+        self.count = 0
+        """Transactions that have come."""
+        self._thread = threading.Thread(target=self._run, name="box-stream", daemon=True)
+        self._thread.start()
+
+    def wait_begun(self) -> NodeFacts:
+        """Wait for the subscription. Raises what is in its way."""
+        if not self._begun.wait(self._timeout + _BEGIN_SECONDS):
+            raise timed_out()
+        if self.facts is None:
+            raise self.error or timed_out()
+        return self.facts
+
+    def transactions(self) -> list[list[Row]]:
+        """Those that have come and are not dropped."""
+        with self._lock:
+            return list(self._transactions)
+
+    def drop_until(self, vclock: VClock) -> None:
+        """The transactions up to a place are not wanted any more."""
+        with self._lock:
+            waiting = self._transactions
+            while waiting and all(row.lsn <= vclock[row.replica_id] for row in waiting[0]):
+                self._bytes -= _size(waiting.popleft())
+
+    def close(self) -> None:
+        """End the connection and the thread."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._cancel)
+            self._thread.join()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    # -- in the thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._task = self._loop.create_task(self._follow())
+        try:
+            self._loop.run_until_complete(self._task)
+        except asyncio.CancelledError:
+            pass
+        except BoxError as error:
+            self.error = error
+        except Exception as error:  # a defect: the query ends with it instead of waiting for ever
+            self.error = BoxError(ErrorCode.UNKNOWN, f"{type(error).__name__}: {error}")
+        finally:
+            self._loop.close()
+            self._begun.set()
+
+    async def _follow(self) -> None:
+        connection = await connect(
+            self._loop, SocketNetwork(self._loop), self._uri, timeout=self._timeout, keeps_rows=True
+        )
+        try:
+            facts = await ask_facts(connection, self._timeout)
+            connection.write_rows([subscribe_row(facts.replicaset, uuid4(), self._since, anon=True)])
+            answer = await connection.read_row(self._timeout)
+            raise_if_error(answer)
+            facts.vclock = decode_replication(answer).vclock or VClock()
+            self.facts = facts
+            self._begun.set()
+            acks = self._loop.create_task(self._acknowledge(connection))
+            try:
+                await self._read(connection)
+            finally:
+                acks.cancel()
+        finally:
+            connection.close()
+
+    async def _acknowledge(self, connection: PeerConnection) -> None:
+        while True:
+            connection.write_rows([vclock_row(VClock())])
+            await connection.drain()
+            await asyncio.sleep(_ACK_SECONDS)
+
+    async def _read(self, connection: PeerConnection) -> None:
+        while True:
+            rows = await connection.read_rows()
+            for row in rows:
+                raise_if_error(row)
+                if row.lsn:
+                    self._add(row)
+            while self._bytes > _MAX_BYTES:  # noqa: ASYNC110 - whoever takes them is another thread
+                await asyncio.sleep(_PAUSE)
+
+    def _add(self, row: Row) -> None:
+        self._open.append(row)
+        if row.is_commit:
+            transaction, self._open = self._open, []
+            with self._lock:
+                self._transactions.append(transaction)
+                self._bytes += _size(transaction)
+                self.count += 1
+
+
+def _size(transaction: list[Row]) -> int:
+    return sum(100 + len(row.body) for row in transaction)

@@ -1,0 +1,134 @@
+"""A Spark query that follows a node: both are killed and started again, and every change is found exactly once.
+
+One round starts what is not running, lets it work for a moment and kills the node, the query, or both with SIGKILL. At
+the end the query runs once more, and what it has written in all rounds is compared with all log files of the node.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from box.spark.cat import rows_of
+from box.spark.definitions import USER_SPACES
+from test.support import wait_until
+
+_START_SECONDS = 120.0
+
+
+class Child:
+    """A process of its own group; what it says goes to a file."""
+
+    def __init__(self, directory: Path, name: str, *arguments: str) -> None:
+        self.name = name
+        command = [sys.executable, "-m", "test.soak.stream_child", *arguments]
+        self._log = (directory / f"{name}.log").open("a+b")
+        self._start = self._log.seek(0, os.SEEK_END)
+        self.process = subprocess.Popen(
+            command, stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True, stdin=subprocess.DEVNULL
+        )
+
+    def output(self) -> bytes:
+        """What it has said so far."""
+        self._log.flush()
+        return Path(self._log.name).read_bytes()[self._start :]
+
+    def wait_ready(self) -> None:
+        """Wait until it works; AssertionError if it ends before."""
+
+        def is_ready() -> bool:
+            assert self.process.poll() is None, f"{self.name} has ended: {self.output()[-3000:].decode()}"
+            return b"ready" in self.output()
+
+        wait_until(is_ready, f"{self.name} is ready", _START_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL to it and its children."""
+        assert self.process.poll() is None, f"{self.name} has ended: {self.output()[-3000:].decode()}"
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._log.close()
+
+
+def expected(directory: Path) -> Counter[tuple[int, int]]:
+    """Replica id and lsn of all changes of user spaces in the log files."""
+    found: Counter[tuple[int, int]] = Counter()
+    for path in sorted((directory / "data").glob("*.xlog")):
+        found.update((item.row.replica_id, item.row.lsn) for item in rows_of(str(path)) if item.space_id >= USER_SPACES)
+    return found
+
+
+def written(directory: Path) -> Counter[tuple[int, int]]:
+    """The same of what the query has committed, as Spark reads it: files that its log of commits does not name do not
+    count."""
+    from test.bench.spark import session
+
+    spark = session("local[1]")
+    try:
+        rows = spark.read.parquet(str(directory / "out")).select("replica_id", "lsn").collect()
+    finally:
+        spark.stop()
+    return Counter((row.replica_id, row.lsn) for row in rows)
+
+
+def _rounds(directory: Path, rng: random.Random, source: str, size: int) -> None:
+    running: dict[str, Child] = {}
+    try:
+        for number in range(size):
+            if "node" not in running:
+                running["node"] = Child(directory, "node", "node", str(directory), str(rng.randrange(10**6)))
+                running["node"].wait_ready()
+            if "query" not in running:
+                running["query"] = Child(directory, "query", "query", source, str(directory))
+                running["query"].wait_ready()
+                commits = directory / "checkpoint" / "commits"
+                before = len(list(commits.glob("[0-9]*")))
+                wait_until(lambda: len(list(commits.glob("[0-9]*"))) > before, "a batch", _START_SECONDS)  # noqa: B023
+            time.sleep(rng.random() * 1.5)
+            for name in rng.choice([["node"], ["query"], ["query"], ["node", "query"]]):
+                running.pop(name).kill()
+            print(f"  round {number + 1}: {len(expected(directory))} changes", flush=True)
+    finally:
+        for child in running.values():
+            child.kill()
+
+
+def _finish(directory: Path, source: str) -> None:
+    """Let the query take the rest."""
+    node = None
+    if source == "uri":
+        # The node writes on; what it writes after the last batch is not looked at.
+        node = Child(directory, "node", "node", str(directory), "1")
+        node.wait_ready()
+    try:
+        command = [sys.executable, "-m", "test.soak.stream_child", "query", source, str(directory), "once"]
+        done = subprocess.run(command, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:].decode()
+    finally:
+        if node is not None:
+            node.kill()
+
+
+def run_campaign(seed: int, size: int) -> bool:
+    """Half of the rounds on the files of a directory, half on a live node."""
+    good = True
+    for source in ("path", "uri"):
+        with tempfile.TemporaryDirectory(prefix="lunabox-stream") as name:
+            directory = Path(name)
+            _rounds(directory, random.Random(f"{seed} {source}"), source, max(1, size // 2))
+            _finish(directory, source)
+            wanted, found = expected(directory), written(directory)
+            if source == "uri":
+                last = max(lsn for _, lsn in found)
+                wanted = Counter({place: count for place, count in wanted.items() if place[1] <= last})
+            lost, twice = wanted - found, found - wanted
+            print(f"  {source}: {wanted.total()} changes, lost {lost.total()}, twice or invented {twice.total()}")
+            good = good and not lost and not twice
+    return good
