@@ -50,7 +50,7 @@ def test_a_profile_tells_what_is_in_a_directory(tmp_path: Path) -> None:
     assert (price.nulls, price.low, price.high) == (200, 1.5, 1999.25)
     assert len(price.sample.values) == price.sample.count == 1800
     assert tags.type == "string"
-    assert max(found.largest.items)[:2] == (1117, "goods")
+    assert max(found.largest.items)[:2] == (1115, "goods")
     assert found.operations["goods", "delete"] == 30
     assert found.operations["goods", "update"] == 1
     assert sum(found.log.values()) == sum(found.operations.values())
@@ -70,7 +70,7 @@ def test_a_page_needs_no_network_and_shows_text_as_text(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     make(tmp_path)
-    log = sorted(tmp_path.glob("*.xlog"))[-1]
+    log = max(tmp_path.glob("*.xlog"), key=lambda path: path.stat().st_size)
     data = bytearray(log.read_bytes())
     data[len(data) // 2] ^= 0xFF
     log.write_bytes(data)
