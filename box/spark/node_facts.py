@@ -63,7 +63,7 @@ async def ask_facts(connection: PeerConnection, timeout: float) -> NodeFacts:
 
 
 async def look_at(uri: str, timeout: float) -> NodeFacts:
-    """What a node says about itself. Raises what a connection raises, ACCESS_DENIED."""
+    """The facts of a node. Raises what a connection raises, ACCESS_DENIED."""
     loop = asyncio.get_running_loop()
     connection = await connect(loop, SocketNetwork(loop), uri, timeout=timeout)
     try:

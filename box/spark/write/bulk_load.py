@@ -22,7 +22,7 @@ from box.journal.storage import FileStorage
 from box.spark.definitions import SPACE_ID, SpaceInfo, primary_key
 from box.spark.paths import newest_snapshot
 from box.spark.snapshot import find_space
-from box.spark.write.run_file import Run, merged
+from box.spark.write.run_file import SortedRun, merged
 
 LOAD: Final = ".load"
 """The directory, below the target, that holds what is not ready yet."""
@@ -107,7 +107,7 @@ class _Tuples:
         return list(islice(self._tuples, limit))
 
 
-def finish_load(directory: str, space: SpaceInfo, runs: Sequence[Run]) -> str:
+def finish_load(directory: str, space: SpaceInfo, runs: Sequence[SortedRun]) -> str:
     """Write the snapshot; returns its path. Raises TUPLE_FOUND for a key that comes twice."""
     storage = FileStorage()
     tuples = merged(runs, primary_key(space), space.name)

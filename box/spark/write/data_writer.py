@@ -20,7 +20,7 @@ from box.spark.node_facts import look_at
 from box.spark.source_options import prefixed
 from box.spark.write.bulk_load import LOAD, begin_load, check_is_local, drop_load, finish_load, space_setup
 from box.spark.write.node_client import NodeClient
-from box.spark.write.run_file import Run, write_runs
+from box.spark.write.run_file import SortedRun, write_runs
 from box.spark.write.target_fields import TargetFields, kind_of
 from box.spark.write.upsert_marks import Upserts, forget_batches_row, forget_job_row, prepare_row
 from box.spark.write.write_options import WriteOptions
@@ -40,9 +40,9 @@ _TYPES = {
 
 
 class RowsWritten(WriterCommitMessage):
-    """What a task has done: how many rows, under which job, and its runs."""
+    """The outcome of a task: how many rows, under which job, and its runs."""
 
-    def __init__(self, count: int, job: str = "", runs: tuple[Run, ...] = ()) -> None:
+    def __init__(self, count: int, job: str = "", runs: tuple[SortedRun, ...] = ()) -> None:
         self.count = count
         self.job = job
         self.runs = runs
@@ -173,7 +173,7 @@ class BulkWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         packed = itertools.chain.from_iterable(map(self._fields.packed, iterator))
-        runs: list[Run] = _told(lambda: write_runs(self._space, packed, os.path.join(self._directory, LOAD)))
+        runs: list[SortedRun] = _told(lambda: write_runs(self._space, packed, os.path.join(self._directory, LOAD)))
         return RowsWritten(sum(run.count for run in runs), runs=tuple(runs))
 
     def commit(self, messages: list[Any]) -> None:

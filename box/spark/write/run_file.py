@@ -28,7 +28,7 @@ _CHUNK: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SortedRun:
     """A file, how many tuples it has, and the first and the last of them."""
 
     path: str
@@ -55,10 +55,10 @@ def format_of(space: SpaceInfo) -> TupleFormat:
     return TupleFormat(fields, [index.key_def() for index in space.indexes])
 
 
-def write_runs(space: SpaceInfo, tuples: Iterable[bytes], directory: str) -> list[Run]:
+def write_runs(space: SpaceInfo, tuples: Iterable[bytes], directory: str) -> list[SortedRun]:
     """Check tuples, sort them, and write them in runs of a bounded size. Raises what a node says to a wrong tuple."""
     validate, extract = format_of(space).validate, primary_key(space).extract
-    runs: list[Run] = []
+    runs: list[SortedRun] = []
     some: list[tuple[Any, bytes]] = []
     size = 0
     for raw in tuples:
@@ -72,23 +72,23 @@ def write_runs(space: SpaceInfo, tuples: Iterable[bytes], directory: str) -> lis
     return runs
 
 
-def _write_run(items: list[tuple[Any, bytes]], directory: str) -> Run:
+def _write_run(items: list[tuple[Any, bytes]], directory: str) -> SortedRun:
     items.sort(key=lambda item: item[0])
     path = os.path.join(directory, f"{uuid.uuid4().hex}.run")
     pack = msgpack.Packer().pack
     with open(path, "wb") as file:
         file.writelines(pack(raw) for _, raw in items)
-    return Run(path, len(items), items[0][1], items[-1][1])
+    return SortedRun(path, len(items), items[0][1], items[-1][1])
 
 
-def merged(runs: Iterable[Run], key: KeyDef, space: str) -> Iterator[bytes]:
+def merged(runs: Iterable[SortedRun], key: KeyDef, space: str) -> Iterator[bytes]:
     """The tuples of all runs in order. Raises TUPLE_FOUND for a key that comes twice.
 
     Runs that do not overlap, as of a frame that Spark has sorted, follow each other; others are merged.
     """
     import heapq
 
-    groups: list[list[Run]] = []
+    groups: list[list[SortedRun]] = []
     highest: Any = None
     for run in sorted(runs, key=lambda run: key.extract(unpack(run.first))):
         if not groups or highest < key.extract(unpack(run.first)):
