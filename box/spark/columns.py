@@ -4,10 +4,16 @@
 |---|---|---|
 | unsigned, integer           | bigint                | 2^63 and more raise an error; see `unsigned=decimal`        |
 | number, double              | double                | decimals of a number field become doubles                  |
-| decimal                     | decimal(38, 18)       | a value that does not fit raises an error                  |
+| decimal                     | decimal(38,18)        | option `decimal`; a value that does not fit is a misfit    |
 | string, uuid                | string                |                                                            |
 | boolean / varbinary         | boolean / binary      |                                                            |
-| scalar, any, array, map     | string                | JSON text, because Spark columns have one type             |
+| datetime (of newer peers)   | timestamp             | microseconds; nanoseconds and time zones are dropped       |
+| scalar, any, array, map     | string                | JSON text, because Spark columns have one type; see below  |
+
+The options `any_as` (also of scalar), `array_as` and `map_as` choose for the last line: `json`, `binary` (MessagePack
+as it is) or a Spark type, as in `map<string,bigint>`. A schema given by the user does the same for one column.
+A value that does not fit its column is an error, or null (`misfits`), and may be told in a column of its own
+(`rejects`).
 
 Fields that the format does not name but an index uses are called `field_N` (N from 1). A space with neither has one
 column `tuple` with the JSON text of the whole tuple. Further fields go to the column named by the option `rest`.
@@ -15,6 +21,7 @@ column `tuple` with the JSON text of the whole tuple. Further fields go to the c
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
@@ -28,7 +35,6 @@ from box.spark.definitions import SpaceInfo
 from box.spark.values import UnreadValue, to_json
 
 _INT64_MAX: Final = 2**63 - 1
-_SCALE: Final = Decimal(1).scaleb(-18)
 _EXACT: Final = Context(prec=76)
 _NONE: Final = type(None)
 
@@ -52,6 +58,13 @@ class Kind(Enum):
     """JSON text of the fields from number `field` on; null where there are none."""
     CONSTANT = "constant"
     """The same text in every row."""
+    DATETIME = "datetime"
+    RAW = "raw"
+    """The MessagePack of one field."""
+    TYPED = "typed"
+    """A field of mixed values in a type that the user has asked for."""
+    REJECTS = "rejects"
+    """The misfits of the row as JSON: column and reason; null where there are none."""
 
 
 SQL_TYPES: Final = {
@@ -61,8 +74,10 @@ SQL_TYPES: Final = {
     Kind.DECIMAL: "decimal(38,18)",
     Kind.BOOLEAN: "boolean",
     Kind.BINARY: "binary",
+    Kind.RAW: "binary",
+    Kind.DATETIME: "timestamp",
 }
-"""The Spark SQL type of a column of each kind; `string` for the others."""
+"""The Spark SQL type of a column of each kind; `string` for the others. A decimal's and a typed column's say more."""
 
 _KINDS: Final = {
     FieldType.UNSIGNED: Kind.INTEGER,
@@ -79,18 +94,40 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`field` is the 0-based number of the field in the tuple; `text` the value of a constant column."""
+    """`field` is the 0-based number of the field in the tuple; `text` the value of a constant column, the Spark SQL
+    type of a typed one; `arrow` its Arrow type, once a schema says so."""
 
     name: str
     kind: Kind
     field: int = 0
     is_nullable: bool = True
     text: str = ""
+    precision: int = 38
+    scale: int = 18
+    arrow: Any = None
 
     @property
     def type(self) -> str:
         """The Spark SQL type name."""
-        return SQL_TYPES.get(self.kind, "string")
+        if self.kind is Kind.DECIMAL:
+            return f"decimal({self.precision},{self.scale})"
+        return self.text if self.kind is Kind.TYPED else SQL_TYPES.get(self.kind, "string")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChoice:
+    """Options about columns: the type of integers (`long`, `decimal`); of decimals; of mixed values (`json`, `binary`,
+    a Spark type); the names of columns for further fields and for misfits; whether misfits are null."""
+
+    unsigned: str = "long"
+    precision: int = 38
+    scale: int = 18
+    any_as: str = "json"
+    array_as: str = "json"
+    map_as: str = "json"
+    rest: str | None = None
+    rejects: str | None = None
+    misfits_are_null: bool = False
 
 
 def conversion_error(name: str, value: Any, reason: str) -> BoxError:
@@ -98,15 +135,16 @@ def conversion_error(name: str, value: Any, reason: str) -> BoxError:
     return BoxError(ErrorCode.ILLEGAL_PARAMS, f"column '{name}': {reason}: {value!r}", type="ClientError")
 
 
-def columns_of(space: SpaceInfo, *, unsigned: str = "long", rest: str | None = None) -> list[Column]:
-    """The columns of a space; `unsigned` is `long` or `decimal`, `rest` names a column for fields beyond them."""
+def columns_of(space: SpaceInfo, choice: ColumnChoice | None = None) -> list[Column]:
+    """The columns of a space."""
+    choice = choice or ColumnChoice()
     columns = [
         _column(
             str(item.get("name", f"field_{number + 1}")),
             number,
             str(item.get("type", "any")),
             bool(item.get("is_nullable", False)),
-            unsigned,
+            choice,
         )
         for number, item in enumerate(space.format)
     ]
@@ -114,20 +152,48 @@ def columns_of(space: SpaceInfo, *, unsigned: str = "long", rest: str | None = N
     for number in range(len(columns), max(parts, default=-1) + 1):
         part = parts.get(number)
         kind = "any" if part is None or part.path else part.type
-        columns.append(_column(f"field_{number + 1}", number, kind, part is None or part.is_nullable, unsigned))
+        columns.append(_column(f"field_{number + 1}", number, kind, part is None or part.is_nullable, choice))
     if not columns:
         return [Column("tuple", Kind.TUPLE, is_nullable=False)]
-    if rest is not None:
-        columns.append(Column(rest, Kind.REST, len(columns)))
+    if choice.rest is not None:
+        columns.append(Column(choice.rest, Kind.REST, len(columns)))
+    if choice.misfits_are_null:
+        columns = [replace(column, is_nullable=True) for column in columns]
+    if choice.rejects is not None:
+        columns.append(Column(choice.rejects, Kind.REJECTS))
     _check_names(columns)
     return columns
 
 
-def _column(name: str, number: int, type_name: str, is_nullable: bool, unsigned: str) -> Column:
-    kind = _KINDS.get(FieldType.by_name(type_name) or FieldType.ANY, Kind.MIXED)
-    if kind is Kind.INTEGER and unsigned == "decimal":
+def _column(name: str, number: int, type_name: str, is_nullable: bool, choice: ColumnChoice) -> Column:
+    if type_name.lower() == "datetime":
+        return Column(name, Kind.DATETIME, number, is_nullable)
+    field_type = FieldType.by_name(type_name) or FieldType.ANY
+    kind = _KINDS.get(field_type)
+    if kind is None:
+        form = {FieldType.ARRAY: choice.array_as, FieldType.MAP: choice.map_as}.get(field_type, choice.any_as)
+        return _mixed(name, number, form)
+    if kind is Kind.INTEGER and choice.unsigned == "decimal":
         kind = Kind.BIG_INTEGER
-    return Column(name, kind, number, is_nullable or kind is Kind.MIXED)
+    return Column(name, kind, number, is_nullable, precision=choice.precision, scale=choice.scale)
+
+
+def _mixed(name: str, number: int, form: str) -> Column:
+    if form in ("json", "binary"):
+        return Column(name, Kind.MIXED if form == "json" else Kind.RAW, number)
+    return Column(name, Kind.TYPED, number, text=form)
+
+
+def adopted(column: Column, sql_type: str, arrow: Any) -> Column:
+    """The column as a schema wants it: mixed values as bytes or in a type, decimals with another precision."""
+    if column.kind is Kind.DECIMAL and sql_type.startswith("decimal("):
+        precision, scale = map(int, sql_type[8:-1].split(","))
+        return replace(column, precision=precision, scale=scale)
+    if column.kind in (Kind.MIXED, Kind.RAW, Kind.TYPED) and sql_type != "string":
+        if sql_type == "binary":
+            return replace(column, kind=Kind.RAW)
+        return replace(column, kind=Kind.TYPED, text=sql_type, arrow=arrow)
+    return column
 
 
 def _check_names(columns: Sequence[Column]) -> None:
@@ -162,15 +228,13 @@ def refill_constants(columns: Sequence[Column], text: str) -> list[Column]:
 
 
 def values_of(column: Column, tuples: Sequence[list[Any]]) -> list[Any]:
-    """The converted values of one column; missing fields are None. Raises ILLEGAL_PARAMS."""
+    """The values of one column before they are converted; missing fields are None."""
     number = column.field
-    if column.kind is Kind.CONSTANT:
-        return [column.text] * len(tuples)
     if column.kind is Kind.TUPLE:
-        return convert_values(column, list(tuples))
+        return list(tuples)
     if column.kind is Kind.REST:
-        return convert_values(column, [fields[number:] or None for fields in tuples])
-    return convert_values(column, [fields[number] if len(fields) > number else None for fields in tuples])
+        return [fields[number:] or None for fields in tuples]
+    return [fields[number] if len(fields) > number else None for fields in tuples]
 
 
 def convert_values(column: Column, values: list[Any]) -> list[Any]:
@@ -178,6 +242,8 @@ def convert_values(column: Column, values: list[Any]) -> list[Any]:
     _check_types(column, values)
     if not column.is_nullable and None in values:
         raise conversion_error(column.name, None, "is not nullable")
+    if column.kind is Kind.DECIMAL:
+        return [value if value is None else _decimal(column, value) for value in values]
     convert = _CONVERSIONS.get(column.kind)
     return values if convert is None else [value if value is None else convert(column.name, value) for value in values]
 
@@ -203,11 +269,12 @@ def _bigint(name: str, value: int) -> int:
     return value
 
 
-def _decimal(name: str, value: Any) -> Decimal:
+def _decimal(column: Column, value: Any) -> Decimal:
     number = Decimal(value)
-    scaled = number.quantize(_SCALE, context=_EXACT) if number.is_finite() and number.adjusted() < 20 else None
+    is_small = number.is_finite() and number.adjusted() < column.precision - column.scale
+    scaled = number.quantize(Decimal(1).scaleb(-column.scale), context=_EXACT) if is_small else None
     if scaled is None or scaled != number:
-        raise conversion_error(name, value, "does not fit a decimal(38, 18)")
+        raise conversion_error(column.name, value, f"does not fit a {column.type.replace(',', ', ')}")
     return scaled
 
 
@@ -219,13 +286,13 @@ _TYPES: Final[dict[Kind, set[type]]] = {
     Kind.STRING: {str, _NONE},
     Kind.BOOLEAN: {bool, _NONE},
     Kind.BINARY: {bytes, _NONE},
+    Kind.DATETIME: {datetime.datetime, _NONE},
 }
 
 _CONVERSIONS: Final[dict[Kind, Callable[[str, Any], Any]]] = {
     Kind.INTEGER: _bigint,
     Kind.BIG_INTEGER: _big_integer,
     Kind.DOUBLE: lambda name, value: float(value),
-    Kind.DECIMAL: _decimal,
     Kind.UUID: lambda name, value: str(value),
     Kind.MIXED: lambda name, value: to_json(value),
     Kind.TUPLE: lambda name, value: to_json(value),

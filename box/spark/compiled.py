@@ -18,8 +18,9 @@ from box.journal.xlog_errors import XlogError
 from box.spark import kernels
 from box.spark.columns import Column, Kind
 from box.spark.conditions import Condition, mask_of
+from box.spark.misfits import Misfits
 from box.spark.overlay import Overlay
-from box.spark.reference import constant_array, empty_columns, to_array, to_batch
+from box.spark.reference import constant_array, empty_columns, to_array, to_batch, with_rejects
 from box.spark.values import decode_fields, decode_value
 
 _ROWS: Final = 1 << 15
@@ -40,13 +41,15 @@ class CompiledDecoder:
         schema: pa.Schema,
         conditions: Sequence[Condition],
         key_field: int | None = None,
+        misfits: Misfits | None = None,
     ) -> None:
+        self._misfits = misfits
         self._space_id = space_id
         self._columns = list(columns)
         self._schema = schema
         self._conditions = conditions
         wanted = sorted(
-            {column.field for column in columns if column.kind not in (*_WHOLE, Kind.CONSTANT)}
+            {column.field for column in columns if column.kind not in (*_WHOLE, Kind.CONSTANT, Kind.REJECTS)}
             | ({key_field} if key_field is not None else set())
         )
         self._lines = {field: line for line, field in enumerate(wanted)}
@@ -60,6 +63,8 @@ class CompiledDecoder:
 
         Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
         """
+        if self._misfits is not None:
+            self._misfits.begin()
         block = np.frombuffer(rows, np.uint8)
         starts, tuples = self._find(block)
         if overlay is not None:
@@ -76,10 +81,11 @@ class CompiledDecoder:
                 starts, tuples = starts[:, chosen], tuples[:, chosen]
                 arrays = {name: array.filter(mask) for name, array in arrays.items()}
         for column in self._columns:
-            if column.name not in arrays:
+            if column.name not in arrays and column.kind is not Kind.REJECTS:
                 arrays[column.name] = self._array(column, rows, block, starts, tuples)
         if not self._columns:
             return empty_columns(tuples.shape[1])
+        arrays = with_rejects(self._columns, arrays, self._misfits, tuples.shape[1])
         return to_batch(self._columns, arrays, self._schema)
 
     def _find(self, block: NDArray[np.uint8]) -> tuple[_Offsets, _Offsets]:
@@ -121,23 +127,29 @@ class CompiledDecoder:
         if column.kind in _WHOLE:
             lists = [decode_fields(rows[start:end]) for start, end in tuples.T.tolist()]
             if column.kind is Kind.TUPLE:
-                return to_array(column, lists)
-            return to_array(column, [fields[column.field :] or None for fields in lists])
+                return to_array(column, lists, self._misfits)
+            return to_array(column, [fields[column.field :] or None for fields in lists], self._misfits)
         line = np.ascontiguousarray(starts[self._lines[column.field]])
         read = READERS.get(column.kind)
         array = None if read is None else read(block, line, column.kind)
         if array is None or (array.null_count and not column.is_nullable):
             ends = np.empty_like(line)
             kernels.find_ends(block, line, ends)
+            decode = _raw_value if column.kind is Kind.RAW else decode_value
             values = [
-                None if start < 0 else decode_value(rows[start:end])
+                None if start < 0 else decode(rows[start:end])
                 for start, end in zip(line.tolist(), ends.tolist(), strict=True)
             ]
-            array = to_array(column, values)
+            array = to_array(column, values, self._misfits)
         return array
 
 
 # --- columns; None stands for a value that is not usual, for which Python is asked ------------------------------------
+
+
+def _raw_value(raw: bytes) -> bytes | None:
+    """The MessagePack of a value that is not nil."""
+    return None if raw == b"\xc0" else raw
 
 
 def _bits(count: int) -> NDArray[np.uint8]:

@@ -14,6 +14,7 @@ from box.journal.xlog_errors import XlogError
 from box.spark.blocks import Block, SkipLog
 from box.spark.columns import Column
 from box.spark.conditions import Condition
+from box.spark.misfits import Misfits
 from box.spark.overlay import Overlay
 from box.spark.reference import ReferenceDecoder
 
@@ -52,14 +53,15 @@ def new_decoder(
     *,
     compiled: bool,
     key_field: int | None = None,
+    misfits: Misfits | None = None,
 ) -> Decoder:
     """A decoder for the tuples of one space; `schema` has a field for each column, `key_field` is the field that
-    overlays compare."""
+    overlays compare, `misfits` takes notes of values that do not fit."""
     if not compiled:
-        return ReferenceDecoder(space_id, columns, schema, conditions)
+        return ReferenceDecoder(space_id, columns, schema, conditions, misfits)
     from box.spark.compiled import CompiledDecoder
 
-    return CompiledDecoder(space_id, columns, schema, conditions, key_field)
+    return CompiledDecoder(space_id, columns, schema, conditions, key_field, misfits)
 
 
 def decode_blocks(

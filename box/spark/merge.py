@@ -23,6 +23,7 @@ from box.spark.conditions import Condition, KeyRange, sort_key
 from box.spark.cut import Cut
 from box.spark.decoder import decode_blocks, new_decoder
 from box.spark.definitions import Definitions, SpaceInfo, primary_key
+from box.spark.misfits import Misfits
 from box.spark.overlay import Overlay, plain_first_part
 from box.spark.reference import ReferenceDecoder
 from box.spark.snapshot import Scope, first_tuple, narrow
@@ -121,15 +122,22 @@ class MergedSpace:
         *,
         compiled: bool,
         on_skip: SkipLog | None,
+        misfits: Misfits | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` with the rows of one share at the end of the cut."""
         changes = self.changes(span, compiled=compiled)
-        python = ReferenceDecoder(self.space_id, columns, schema, conditions)
+        python = ReferenceDecoder(self.space_id, columns, schema, conditions, misfits)
         if self.has_base:
             info = self.definitions.by_id(self.space_id)
             overlay = Overlay(changes, None if info is None else info.primary)
             decoder = new_decoder(
-                self.space_id, columns, schema, conditions, compiled=compiled, key_field=overlay.key_field
+                self.space_id,
+                columns,
+                schema,
+                conditions,
+                compiled=compiled,
+                key_field=overlay.key_field,
+                misfits=misfits,
             )
             for item in ranges:
                 for batch in decode_blocks(decoder, file.path, file.blocks(item), on_skip, overlay):

@@ -17,36 +17,16 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import StructType
 
 from box.errors import BoxError, illegal_params
-from box.spark.columns import Column, Kind, choose_columns
+from box.spark.columns import Column, Kind, adopted, choose_columns
 from box.spark.conditions import Condition
 from box.spark.source_options import SourceOptions, prefixed
 from box.spark.stream.change_rows import CHANGE_SCHEMA
 from box.spark.stream.stream_options import StreamOptions
 from box.spark.table import Share, Table
 from box.spark.write.write_options import WriteOptions
-
-_SPARK_TYPES: Final[dict[Kind, DataType]] = {
-    Kind.INTEGER: LongType(),
-    Kind.BIG_INTEGER: DecimalType(20, 0),
-    Kind.DOUBLE: DoubleType(),
-    Kind.DECIMAL: DecimalType(38, 18),
-    Kind.BOOLEAN: BooleanType(),
-    Kind.BINARY: BinaryType(),
-}
-"""Text for the others."""
 
 _OPERATORS: Final = {
     "EqualTo": "=",
@@ -61,7 +41,7 @@ _OPERATORS: Final = {
     "StringEndsWith": "ends with",
     "StringContains": "contains",
 }
-_INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER})
+_INEXACT: Final = frozenset({Kind.DECIMAL, Kind.BIG_INTEGER, Kind.DATETIME, Kind.RAW, Kind.TYPED, Kind.REJECTS})
 """Kinds whose values Spark hands over in a form that need not be the column's: Spark compares them itself."""
 
 
@@ -93,7 +73,13 @@ class _Reader(DataSourceReader):
     def __init__(self, table: Table, schema: StructType) -> None:
         self._table = table
         self._schema = schema
-        self._columns = choose_columns(table.columns, schema.names)
+        arrow = to_arrow_schema(schema)
+        self._columns = [
+            adopted(column, field.dataType.simpleString(), arrow.field(place).type)
+            for place, (column, field) in enumerate(
+                zip(choose_columns(table.columns, schema.names), schema, strict=True)
+            )
+        ]
         self._conditions: list[Condition] = []
 
     @property
@@ -102,10 +88,13 @@ class _Reader(DataSourceReader):
 
     def take_conditions(self, filters: list[Any]) -> Iterator[Any]:
         """Keep the conditions that are understood; the others go back to Spark."""
+        if any(column.kind is Kind.REJECTS for column in self._columns):
+            yield from filters  # Rows are numbered before conditions drop any.
+            return
         columns = {
             column.name: column
             for column, field in zip(self._columns, self._schema, strict=True)
-            if field.dataType == _SPARK_TYPES.get(column.kind, StringType())
+            if field.dataType.simpleString() == column.type
         }
         for item in filters:
             known = _condition_of(item, columns)
@@ -127,6 +116,12 @@ class _Reader(DataSourceReader):
             yield from self._table.read(partition.share, self._columns, to_arrow_schema(self._schema), self._conditions)
         except BoxError as error:
             raise prefixed(error) from None
+
+
+def _declared(column: Column) -> str:
+    """A column in the words of Spark's SQL."""
+    name = column.name.replace("`", "``")
+    return f"`{name}` {column.type}{'' if column.is_nullable else ' not null'}"
 
 
 def _condition_of(item: Any, columns: dict[str, Column]) -> Condition | None:
@@ -178,17 +173,12 @@ class BoxDataSource(DataSource):
                 raise prefixed(error) from error
         return self._opened
 
-    def schema(self) -> StructType | str:
+    def schema(self) -> str:
         """Columns and types of the space, or of a stream: Spark does not tell which of the two is made, and only a
         table has the option `space`."""
         if not self.options.get("space"):
             return CHANGE_SCHEMA
-        return StructType(
-            [
-                StructField(column.name, _SPARK_TYPES.get(column.kind, StringType()), column.is_nullable)
-                for column in self._table().columns
-            ]
-        )
+        return ", ".join(map(_declared, self._table().columns))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """Changes of the log; `stream.stream_options` lists what it can be told."""

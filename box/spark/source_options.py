@@ -9,6 +9,10 @@
 | columns | names of the columns to read, separated by commas; empty for none | all |
 | partitions | how many parts the files are read in, about | one for 8 MiB, at least 4 |
 | unsigned | `long` or `decimal`: column type of unsigned and integer fields | long |
+| decimal | precision and scale of decimal columns, as in `20,2` | 38,18 |
+| any_as, array_as, map_as | `json`, `binary` (MessagePack) or a Spark type: of any and scalar, array, map | json |
+| misfits | `fail`, or `null` for values that do not fit their column; how many is said in the executor's log | fail |
+| rejects | name of a column with the misfits of a row, as JSON; they are null then | none |
 | rest | name of a column for fields that the format does not name | none: they are left out |
 | instance | name of a column with the UUID of the instance that wrote the file | `instance` for several paths |
 | onCorrupt | `fail` or `skip` blocks that cannot be read | fail |
@@ -19,11 +23,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from box.errors import BoxError, illegal_params
+from box.spark.columns import ColumnChoice
 from box.spark.decoder import DECODERS
 from box.spark.moments import Moment
 from box.spark.paths import is_glob
@@ -39,6 +45,12 @@ _KNOWN: Final = frozenset(
         "partitions",
         "unsigned",
         "rest",
+        "decimal",
+        "any_as",
+        "array_as",
+        "map_as",
+        "misfits",
+        "rejects",
         "instance",
         "oncorrupt",
         "decoder",
@@ -56,8 +68,7 @@ class SourceOptions:
     log: str | None
     columns: tuple[str, ...] | None
     partitions: int | None
-    unsigned: str
-    rest: str | None
+    columns_as: ColumnChoice
     instance: str | None
     skips_corrupt: bool
     decoder: str
@@ -82,12 +93,39 @@ class SourceOptions:
             values.get("log"),
             _names(values.get("columns")),
             _positive(values, "partitions"),
-            _one_of(values, "unsigned", "long", "decimal"),
-            values.get("rest"),
+            _columns_as(values),
             instance,
             _one_of(values, "oncorrupt", "fail", "skip") == "skip",
             _one_of(values, "decoder", *DECODERS),
         )
+
+
+def _columns_as(values: Mapping[str, str]) -> ColumnChoice:
+    precision, scale = _decimal(values.get("decimal", "38,18"))
+    any_as, array_as, map_as = (values.get(name, "json").strip() or "json" for name in ("any_as", "array_as", "map_as"))
+    misfits = _one_of(values, "misfits", "fail", "null")
+    rejects = values.get("rejects")
+    if rejects is not None and values.get("misfits") == "fail":
+        raise illegal_params("option 'rejects' goes with 'misfits' null")
+    return ColumnChoice(
+        _one_of(values, "unsigned", "long", "decimal"),
+        precision,
+        scale,
+        any_as,
+        array_as,
+        map_as,
+        rest=values.get("rest"),
+        rejects=rejects,
+        misfits_are_null=misfits == "null" or rejects is not None,
+    )
+
+
+def _decimal(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"\s*(\d{1,2})\s*,\s*(\d{1,2})\s*", text)
+    precision, scale = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 0 < precision <= 38 or scale > precision:
+        raise illegal_params("option 'decimal' must be precision and scale, as in 20,2: at most 38 digits")
+    return precision, scale
 
 
 def _paths(values: Mapping[str, str]) -> tuple[str, ...]:

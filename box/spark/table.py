@@ -19,6 +19,7 @@ from box.spark.cut import find_snapshot, make_cut
 from box.spark.decoder import decode_blocks, is_compiled, new_decoder
 from box.spark.definitions import SpaceInfo
 from box.spark.merge import KeySpan, MergedSpace
+from box.spark.misfits import Misfits
 from box.spark.moments import Moment
 from box.spark.paths import expand, newest_snapshot
 from box.spark.snapshot import Scope, is_past, narrow, read_definitions, sorted_field
@@ -124,14 +125,38 @@ class Table:
         source = share.source
         compiled = is_compiled(self.options.decoder, sum(source.size for source in self.sources))
         columns = refill_constants(columns, source.instance)
+        misfits = Misfits() if self.options.columns_as.misfits_are_null else None
+        yield from self._read(share, columns, schema, conditions, compiled, misfits)
+        if misfits is not None and misfits.count:
+            name = os.path.basename(source.path)
+            print(f"box: {name}: {misfits.count} values are null, because {misfits.example}", file=sys.stderr)
+
+    def _read(
+        self,
+        share: Share,
+        columns: Sequence[Column],
+        schema: pa.Schema,
+        conditions: Sequence[Condition],
+        compiled: bool,
+        misfits: Misfits | None,
+    ) -> Iterator[pa.RecordBatch]:
+        source = share.source
         with BlockFile(source.path, on_skip=self.on_skip) as file:
             if source.merged is not None:
                 yield from source.merged.read(
-                    file, share.span, share.ranges, columns, schema, conditions, compiled=compiled, on_skip=self.on_skip
+                    file,
+                    share.span,
+                    share.ranges,
+                    columns,
+                    schema,
+                    conditions,
+                    compiled=compiled,
+                    on_skip=self.on_skip,
+                    misfits=misfits,
                 )
                 return
             keys = None if source.key is None else key_range(conditions, source.key)
-            decoder = new_decoder(source.space_id, columns, schema, conditions, compiled=compiled)
+            decoder = new_decoder(source.space_id, columns, schema, conditions, compiled=compiled, misfits=misfits)
             for item in share.ranges:
                 blocks = _until(Scope(source.space_id, source.key_field, keys), file.blocks(item))
                 yield from decode_blocks(decoder, source.path, blocks, self.on_skip)
@@ -169,7 +194,7 @@ def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column
             space = plan.after.space(options.space)
             merged = MergedSpace.of(space, plan.cut, plan.before, plan.schema_changes)
             size += sum(piece.end for piece in plan.cut.pieces)
-    columns = columns_of(space, unsigned=options.unsigned, rest=options.rest)
+    columns = columns_of(space, options.columns_as)
     sorted_by = sorted_field(space.primary)
     key = None if sorted_by is None else next((column.name for column in columns if column.field == sorted_by), None)
     if options.instance is not None:

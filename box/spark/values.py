@@ -7,8 +7,9 @@ one is tested against.
 from __future__ import annotations
 
 import base64
+import datetime
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import msgpack
@@ -19,6 +20,8 @@ from box.journal.xlog_errors import XlogError
 from box.wire.constants import Key
 
 _INTEGER_SIZE_MAX: Final = 9
+_DATETIME_EXT: Final = 4
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 class UnreadValue:
@@ -31,9 +34,23 @@ class UnreadValue:
 
 
 def decode_extension(code: int, data: bytes) -> Any:
-    """Decimals and UUIDs of the peer; anything else is bytes. Raises ValueError."""
+    """Decimals and UUIDs of the peer, and datetimes of newer ones; anything else is bytes. Raises ValueError."""
+    if code == _DATETIME_EXT:
+        return _datetime(data)
     value = decode_ext(code, data)
     return data if isinstance(value, Ext) else value
+
+
+def _datetime(data: bytes) -> datetime.datetime:
+    """Seconds since 1970 (i64), and maybe nanoseconds (i32), offset in minutes and zone (i16 each), little-endian."""
+    if len(data) not in (8, 16):
+        raise ValueError("malformed datetime")
+    seconds = int.from_bytes(data[:8], "little", signed=True)
+    nanoseconds = int.from_bytes(data[8:12], "little", signed=True)
+    try:
+        return _EPOCH + datetime.timedelta(seconds=seconds, microseconds=nanoseconds // 1000)
+    except OverflowError:
+        raise ValueError("datetime out of range") from None
 
 
 _OPTIONS: Final[dict[str, Any]] = {
@@ -65,6 +82,17 @@ def decode_fields(raw: bytes) -> list[Any]:
     return fields
 
 
+def decode_mixed(raw: bytes, raw_fields: Collection[int]) -> list[Any]:
+    """As `decode_fields`, with the bytes in place of some values that are not nil."""
+    fields = decode_fields(raw)
+    if raw_fields:
+        parts = split_array(raw)
+        for number in raw_fields:
+            if number < len(parts) and parts[number] != b"\xc0":
+                fields[number] = parts[number]
+    return fields
+
+
 def _plain(value: Any) -> Any:
     """Bytes in place of extensions that nobody here interprets."""
     if isinstance(value, Ext):
@@ -79,7 +107,7 @@ def _plain(value: Any) -> Any:
 def _json_default(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    return str(value)
+    return value.isoformat() if isinstance(value, datetime.datetime) else str(value)
 
 
 def _json_ready(value: Any) -> Any:

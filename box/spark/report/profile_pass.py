@@ -16,7 +16,7 @@ from box.spark.columns import Column, columns_of
 from box.spark.definitions import Definitions, SpaceInfo
 from box.spark.log_files import all_log_files
 from box.spark.paths import newest_snapshot
-from box.spark.reference import ARROW_TYPES, ReferenceDecoder
+from box.spark.reference import ReferenceDecoder, arrow_type
 from box.spark.report.directory_profile import DirectoryProfile
 from box.spark.snapshot import read_definitions
 from box.spark.values import decode_fields, to_json
@@ -76,7 +76,7 @@ class _Space:
             self.columns: list[Column] = columns_of(info)
         except BoxError:
             self.columns = []  # Two columns of one name: rows and bytes are told all the same.
-        fields = [pa.field(item.name, ARROW_TYPES.get(item.kind, pa.string())) for item in self.columns]
+        fields = [pa.field(item.name, arrow_type(item)) for item in self.columns]
         self.decoder = ReferenceDecoder(info.id, self.columns, pa.schema(fields), ())
 
 

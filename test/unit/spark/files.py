@@ -13,7 +13,7 @@ from box.data.codec import pack
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.journal.storage import FileStorage
 from box.spark.columns import Column
-from box.spark.reference import ARROW_TYPES
+from box.spark.reference import arrow_type
 from box.wire.vclock import VClock
 
 SPACE_ID, INDEX_ID, GOODS = 280, 288, 512
@@ -51,4 +51,4 @@ def write(
 
 def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
     """The schema that Spark would ask for."""
-    return pa.schema([pa.field(c.name, ARROW_TYPES.get(c.kind, pa.string()), c.is_nullable) for c in columns])
+    return pa.schema([pa.field(c.name, arrow_type(c), c.is_nullable) for c in columns])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError
-from box.spark.columns import Column, Kind, choose_columns, columns_of, values_of
+from box.spark.columns import Column, ColumnChoice, Kind, choose_columns, columns_of, convert_values, values_of
 from box.spark.definitions import IndexInfo, Part, SpaceInfo
 
 from .files import FORMAT
@@ -18,11 +18,17 @@ def space(fields: list[dict[str, Any]], *parts: Part) -> SpaceInfo:
     return SpaceInfo(512, "goods", "memtx", tuple(fields), (IndexInfo(0, "pk", "tree", parts),))
 
 
+def converted(column: Column, tuples: list[list[Any]]) -> list[Any]:
+    return convert_values(column, values_of(column, tuples))
+
+
 def test_columns_follow_the_format() -> None:
-    columns = columns_of(space([{"name": "id", "type": "unsigned"}, {"name": "x", "type": "any"}]), rest="more")
+    columns = columns_of(
+        space([{"name": "id", "type": "unsigned"}, {"name": "x", "type": "any"}]), ColumnChoice(rest="more")
+    )
     assert [(column.name, column.type) for column in columns] == [("id", "bigint"), ("x", "string"), ("more", "string")]
     tuples: list[list[Any]] = [[1, {"a": [1, "b"]}, 2.5, None], [2]]
-    assert [values_of(column, tuples) for column in columns] == [
+    assert [converted(column, tuples) for column in columns] == [
         [1, 2],
         ['{"a": [1, "b"]}', None],
         ["[2.5, null]", None],
@@ -52,7 +58,7 @@ def test_names_of_types_in_old_formats_are_known() -> None:
 
 def test_two_columns_of_one_name_are_refused() -> None:
     with pytest.raises(BoxError, match="two columns 'id'"):
-        columns_of(space(FORMAT), rest="id")
+        columns_of(space(FORMAT), ColumnChoice(rest="id"))
 
 
 def test_an_unknown_column_is_refused_and_the_known_ones_are_named() -> None:
@@ -62,19 +68,19 @@ def test_an_unknown_column_is_refused_and_the_known_ones_are_named() -> None:
 
 def test_a_number_beyond_a_bigint_needs_the_decimal_option() -> None:
     with pytest.raises(BoxError, match="does not fit a bigint"):
-        values_of(columns_of(space(FORMAT))[0], [[2**63, "", 0.0]])
-    assert values_of(columns_of(space(FORMAT), unsigned="decimal")[0], [[2**63, "", 0.0]]) == [2**63]
+        converted(columns_of(space(FORMAT))[0], [[2**63, "", 0.0]])
+    assert converted(columns_of(space(FORMAT), ColumnChoice(unsigned="decimal"))[0], [[2**63, "", 0.0]]) == [2**63]
 
 
 @pytest.mark.parametrize("text", ["99999999999999999999.999999999999999999", "-0.000000000000000001", "0", "1e19"])
 def test_decimals_keep_every_digit(text: str) -> None:
-    assert values_of(Column("d", Kind.DECIMAL), [[Decimal(text)]]) == [Decimal(text)]
+    assert converted(Column("d", Kind.DECIMAL), [[Decimal(text)]]) == [Decimal(text)]
 
 
 @pytest.mark.parametrize("text", ["100000000000000000000", "0.0000000000000000001", "NaN"])
 def test_a_decimal_that_does_not_fit_is_an_error(text: str) -> None:
     with pytest.raises(BoxError, match="column 'd': does not fit"):
-        values_of(Column("d", Kind.DECIMAL), [[Decimal(text)]])
+        converted(Column("d", Kind.DECIMAL), [[Decimal(text)]])
 
 
 @pytest.mark.parametrize(
@@ -90,4 +96,4 @@ def test_a_decimal_that_does_not_fit_is_an_error(text: str) -> None:
 )
 def test_a_value_of_another_type_names_its_column(kind: Kind, value: object) -> None:
     with pytest.raises(BoxError, match="column 'c': "):
-        values_of(Column("c", kind, is_nullable=False), [[value]])
+        converted(Column("c", kind, is_nullable=False), [[value]])
