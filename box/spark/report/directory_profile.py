@@ -67,6 +67,7 @@ class SpaceProfile:
     """One space in the snapshot: rows, bytes of tuples, columns by name; rows that do not fit them are counted."""
 
     name: str
+    is_system: bool = False
     rows: int = 0
     bytes: int = 0
     misfits: int = 0
@@ -90,7 +91,7 @@ class SpaceProfile:
 
 @dataclass
 class DirectoryProfile:
-    """A snapshot and a log. `log` counts rows by minute (seconds since 1970), `log_bytes` their bytes; `operations`
+    """A snapshot and a log. `log` counts rows by second (since 1970), `log_bytes` their bytes; `operations`
     rows of the log by space and operation. `skipped` names what could not be read."""
 
     spaces: dict[str, SpaceProfile] = field(default_factory=dict)
@@ -100,14 +101,14 @@ class DirectoryProfile:
     operations: Counter[tuple[str, str]] = field(default_factory=Counter)
     skipped: list[str] = field(default_factory=list)
 
-    def space(self, name: str) -> SpaceProfile:
+    def space(self, name: str, *, is_system: bool) -> SpaceProfile:
         """The profile of a space."""
-        return self.spaces.setdefault(name, SpaceProfile(name))
+        return self.spaces.setdefault(name, SpaceProfile(name, is_system))
 
     def join(self, other: DirectoryProfile) -> DirectoryProfile:
         """Take over the profile of another part; returns itself."""
         for name, space in other.spaces.items():
-            self.space(name).join(space)
+            self.space(name, is_system=space.is_system).join(space)
         self.largest.join(other.largest)
         self.log.update(other.log)
         self.log_bytes.update(other.log_bytes)

@@ -13,7 +13,7 @@ from box.errors import BoxError
 from box.journal.rows import decode_rows, decode_tuples
 from box.spark.blocks import BlockFile, BlockRange
 from box.spark.columns import Column, columns_of
-from box.spark.definitions import Definitions, SpaceInfo
+from box.spark.definitions import USER_SPACES, Definitions, SpaceInfo
 from box.spark.log_files import all_log_files
 from box.spark.paths import newest_snapshot
 from box.spark.reference import ReferenceDecoder, arrow_type
@@ -24,7 +24,6 @@ from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, RequestType
 
 _PIECE: Final = 8 << 20
-_MINUTE: Final = 60
 _TEXT: Final = 120
 """Characters shown of a large tuple."""
 
@@ -84,13 +83,13 @@ def _add_tuples(found: DirectoryProfile, rows: bytes, spaces: dict[int, _Space])
     for space_id, tuples in decode_tuples(rows)[0]:
         space = spaces.get(space_id)
         name = str(space_id) if space is None else space.name
-        this = found.space(name)
+        this = found.space(name, is_system=space_id < USER_SPACES)
         this.rows += len(tuples)
         this.bytes += sum(map(len, tuples))
         for raw in tuples:
             if found.largest.wants(len(raw)):
                 found.largest.add(len(raw), name, to_json(decode_fields(raw))[:_TEXT])
-        if space is None or not space.columns:
+        if space is None or not space.columns or this.is_system:
             continue
         try:
             batch = space.decoder.raw_batch(tuples)
@@ -103,9 +102,8 @@ def _add_tuples(found: DirectoryProfile, rows: bytes, spaces: dict[int, _Space])
 
 def _add_log(found: DirectoryProfile, rows: bytes, spaces: dict[int, _Space]) -> None:
     for row in decode_rows(rows):
-        minute = int(row.tm // _MINUTE) * _MINUTE
-        found.log[minute] += 1
-        found.log_bytes[minute] += len(row.body)
+        found.log[int(row.tm)] += 1
+        found.log_bytes[int(row.tm)] += len(row.body)
         if row.type in DML_TYPES and row.body:
             space_id = decode_row(row)[0]
             name = spaces[space_id].name if space_id in spaces else str(space_id)

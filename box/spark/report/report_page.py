@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import accumulate
@@ -13,6 +15,7 @@ from box.errors import illegal_params
 from box.spark.report.directory_profile import ColumnProfile, DirectoryProfile, SpaceProfile
 
 _BARS: Final = 30
+_POINTS: Final = 300
 _SPACES_SHOWN: Final = 40
 """Spaces with a table of their columns, those with the most bytes first."""
 _STYLE: Final = """
@@ -33,7 +36,7 @@ def page(title: str, profile: DirectoryProfile) -> str:
     """The HTML text."""
     from plotly.offline import get_plotlyjs
 
-    spaces = sorted(profile.spaces.values(), key=lambda space: (-space.bytes, space.name))
+    spaces = sorted(profile.spaces.values(), key=lambda space: (space.is_system, -space.bytes, space.name))
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>{escape(title)}</title><link rel='icon' href='data:,'><style>{_STYLE}</style>",
@@ -64,7 +67,7 @@ def _skipped(texts: Sequence[str]) -> list[str]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
     """Columns of figures to the right: those whose first value begins with a digit."""
     body = [list(row) for row in rows]
-    is_number = [bool(body) and cell[:1].isdigit() for cell in (body[0] if body else head)]
+    is_number = [bool(body) and cell.lstrip("~-")[:1].isdigit() for cell in (body[0] if body else head)]
 
     def line(cells: Sequence[str], tag: str) -> str:
         marks = [" class='number'" if number else "" for number in is_number]
@@ -106,15 +109,16 @@ def _log(profile: DirectoryProfile) -> list[str]:
 
     if not profile.log:
         return ["<h2>Log</h2><p>There are no rows in log files.</p>"]
-    minutes = sorted(profile.log)
-    times = [datetime.datetime.fromtimestamp(minute, datetime.UTC) for minute in minutes]
-    rows = list(accumulate(profile.log[minute] for minute in minutes))
-    size = list(accumulate(profile.log_bytes[minute] for minute in minutes))
+    ends = _steps(profile.log)
+    times = [datetime.datetime.fromtimestamp(end, datetime.UTC) for end in ends]
+    rows, size = _growth(profile.log, ends), _growth(profile.log_bytes, ends)
     spaces = sorted({space for space, _ in profile.operations})
     kinds = sorted({kind for _, kind in profile.operations})
     bars = [go.Bar(name=kind, x=spaces, y=[profile.operations[space, kind] for space in spaces]) for kind in kinds]
-    second: dict[str, Any] = {
-        "yaxis2": {"overlaying": "y", "side": "right", "title": {"text": "bytes"}, "showgrid": False}
+    axes: dict[str, Any] = {
+        "yaxis": {"title": {"text": "rows"}, "rangemode": "tozero"},
+        "yaxis2": {"title": {"text": "bytes"}, "rangemode": "tozero", "overlaying": "y", "side": "right"},
+        "legend": {"orientation": "h"},
     }
     growth = [
         go.Scatter(x=times, y=rows, name="rows", mode="lines+markers"),
@@ -122,9 +126,23 @@ def _log(profile: DirectoryProfile) -> list[str]:
     ]
     return [
         "<h2>Log</h2>",
-        _figure(growth, "Growth (UTC)", **second),
+        _figure(growth, "Growth (UTC)", **axes),
         _figure(bars, "Operations by space", barmode="stack", xaxis={"type": "category"}),
     ]
+
+
+def _steps(log: Counter[int]) -> list[int]:
+    """Ends of steps from the first second to the last one, a few hundred at most."""
+    first, last = min(log), max(log)
+    step = max(1, -(-(last - first) // _POINTS))
+    return list(range(first, last + step, step))
+
+
+def _growth(counts: Counter[int], ends: Sequence[int]) -> list[int]:
+    """The sum of all counts up to each end."""
+    seconds = sorted(counts)
+    sums = [0, *accumulate(counts[second] for second in seconds)]
+    return [sums[bisect_right(seconds, end)] for end in ends]
 
 
 def _columns(space: SpaceProfile) -> list[str]:
@@ -168,5 +186,5 @@ def _histograms(columns: Sequence[ColumnProfile]) -> str:
         figure.add_trace(trace, row=number // 4 + 1, col=number % 4 + 1)
     margin = {"l": 40, "r": 20, "t": 40, "b": 30}
     figure.update_layout(height=190 * lines + 40, showlegend=False, margin=margin)
-    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displaylogo": False})
+    text: str = figure.to_html(full_html=False, include_plotlyjs=False, config={"displayModeBar": False})
     return text
