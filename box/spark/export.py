@@ -100,7 +100,15 @@ def _write(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
     """Write one space; returns the number of rows."""
     from pyspark.sql import Observation, functions
 
+    from box.spark.direct_parquet import can_write, write_table
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import Table
+
     args = plan.args
+    if args.to == "parquet" and not (args.where or args.partition_by) and can_write(output, args.compression):
+        table = Table.open(SourceOptions.of(plan.options(space)))
+        with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
+            return write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite)
     frame = spark.read.format("box").options(**plan.options(space)).load()
     if args.where is not None:
         frame = frame.where(args.where)

@@ -30,6 +30,9 @@ from box.journal.rows import encode_header
 from box.journal.snapshot import SnapshotSpace, write_snapshot
 from box.journal.storage import FileStorage
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, BlockEncoder, Meta
+from box.spark.direct_parquet import write_table
+from box.spark.source_options import SourceOptions
+from box.spark.table import Table
 from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.row import Row
@@ -181,6 +184,10 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int) -> None:
     def parquet(frame: Any, name: str) -> None:
         frame.write.mode("overwrite").parquet(str(out / name))
 
+    def export() -> None:
+        table = Table.open(SourceOptions.of({"path": str(data), "space": "goods"}))
+        write_table(spark, table, str(out / "direct"), compression=None, overwrite=True)
+
     def drop(frame: Any) -> None:
         frame.write.format("noop").mode("overwrite").save()
 
@@ -189,6 +196,7 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int) -> None:
         "snapshot to Parquet": (rows, lambda: parquet(box(), "base")),
         "Parquet to Parquet": (rows, lambda: parquet(spark.read.parquet(str(out / "base")), "copy")),
         "ready batches to Parquet": (rows, lambda: parquet(spark.read.format("ready").load(), "ready")),
+        "snapshot to Parquet by lunabox-export": (rows, lambda: export()),
         "snapshot to Parquet, decoder in Python": (rows, lambda: parquet(box(decoder="python"), "python")),
         "count() of all columns": (rows, lambda: box().count()),
         "count() without columns": (rows, lambda: box(columns="").count()),

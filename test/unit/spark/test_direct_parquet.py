@@ -1,0 +1,79 @@
+"""Parquet written by tasks: the same rows, whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError
+from box.spark.direct_parquet import can_write, write_table
+from box.spark.source_options import SourceOptions
+from box.spark.table import Table
+
+from .files import goods, write
+
+pq = pytest.importorskip("pyarrow.parquet", reason="the extra 'spark' is not installed")
+
+
+class Local:
+    """The part of a Spark session that is used, without Spark: each task is run twice, as after a failure."""
+
+    @property
+    def sparkContext(self) -> Local:
+        return self
+
+    def parallelize(self, items: Iterable[Any], count: int) -> Local:
+        self._items = list(items)
+        return self
+
+    def map(self, function: Callable[[Any], Any]) -> Local:
+        for item in self._items:
+            function(item)
+        self._items = [function(item) for item in self._items]
+        return self
+
+    def collect(self) -> list[Any]:
+        return self._items
+
+
+def table_of(path: Path, **options: str) -> Table:
+    return Table.open(SourceOptions.of({"path": str(path), "space": "goods", **options}))
+
+
+def test_rows_are_written_once_whatever_the_attempts(tmp_path: Path) -> None:
+    path = write(tmp_path / "data", goods(5000))
+    out = tmp_path / "out"
+    assert write_table(Local(), table_of(path), str(out), compression="zstd", overwrite=False) == 5000
+    names = sorted(item.name for item in out.iterdir())
+    assert names[0] == "_SUCCESS"
+    assert all(name.endswith(".zstd.parquet") for name in names[1:])
+    rows = [tuple(row.values()) for name in names[1:] for row in pq.read_table(out / name).to_pylist()]
+    assert rows == [tuple(row) for row in goods(5000)]
+
+
+def test_what_is_there_is_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    path, out = write(tmp_path / "data", goods(10)), tmp_path / "out"
+    write_table(Local(), table_of(path), f"file:{out}", compression=None, overwrite=False)
+    with pytest.raises(BoxError, match="already exists: take another one, or --overwrite"):
+        write_table(Local(), table_of(path), str(out), compression=None, overwrite=False)
+    before = set(out.iterdir())
+    write_table(Local(), table_of(path, columns="name"), str(out), compression="none", overwrite=True)
+    assert set(out.iterdir()) & before == {out / "_SUCCESS"}
+    assert pq.read_table(out).column_names == ["name"]
+
+
+def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "data", [*goods(10), [11, "text", "no number"]])
+    with pytest.raises(BoxError, match="column 'price'"):
+        write_table(Local(), table_of(path), str(tmp_path / "out"), compression=None, overwrite=False)
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_stores_and_codecs_are_left_to_spark() -> None:
+    assert can_write("out", None)
+    assert can_write("file:/out", "gzip")
+    assert not can_write("s3://bucket/out", None)
+    assert not can_write("out", "bzip2")
