@@ -87,7 +87,7 @@ def _add_tuples(found: DirectoryProfile, rows: bytes, spaces: dict[int, _Space])
         this.rows += len(tuples)
         this.bytes += sum(map(len, tuples))
         for raw in tuples:
-            if found.largest.wants(len(raw)):
+            if not this.is_system and found.largest.wants(len(raw)):
                 found.largest.add(len(raw), name, to_json(decode_fields(raw))[:_TEXT])
         if space is None or not space.columns or this.is_system:
             continue

@@ -15,7 +15,7 @@ _LARGEST: Final = 20
 
 
 class DistinctCount:
-    """Keeps the smallest hashes: exact below 512 distinct values, else within about 5 %."""
+    """Keeps the smallest hashes: exact below 512 distinct values, else within some 10 %."""
 
     def __init__(self) -> None:
         self._hashes: set[int] = set()
