@@ -173,12 +173,14 @@ class BoxDataSource(DataSource):
                 raise prefixed(error) from error
         return self._opened
 
-    def schema(self) -> str:
+    def schema(self) -> str | StructType:
         """Columns and types of the space, or of a stream: Spark does not tell which of the two is made, and only a
         table has the option `space`."""
         if not self.options.get("space"):
             return CHANGE_SCHEMA
-        return ", ".join(map(_declared, self._table().columns))
+        columns = self._table().columns
+        # No columns have no words.
+        return ", ".join(map(_declared, columns)) if columns else StructType([])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """Changes of the log; `stream.stream_options` lists what it can be told."""
