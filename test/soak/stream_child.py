@@ -4,7 +4,8 @@
     python -m test.soak.stream_child query SOURCE DIRECTORY [once]
 
 The node inserts, replaces, updates and deletes in transactions, rotates its log often, and takes snapshots. The query
-reads from SOURCE (`path` or `uri`) into DIRECTORY/out; with `once` it ends with what is there. Each says `ready`.
+reads from SOURCE (`path` or `uri`) into DIRECTORY/out; when it fails, because processes of Spark were killed, it is
+started again from its checkpoint. With `once` it ends with what is there. Each says `ready`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ math.randomseed(...)
 for _ = 1, 3 do
     fiber.create(function()
         while true do
-            fiber.sleep(0.01)
+            fiber.sleep(0.03)
             box.begin()
             for _ = 1, math.random(4) do
                 number = number + 1
@@ -70,12 +71,20 @@ def start_query(spark: Any, source: str, directory: Path, *, once: bool = False)
 
 def run_query(source: str, directory: Path, *, once: bool) -> None:
     """Follow the node until the process is killed, or to the end of what is there."""
+    from pyspark.errors import StreamingQueryException
+
     from test.bench.spark import session
 
     spark = session("local[1]")
-    query = start_query(spark, source, directory, once=once)
     print("ready", flush=True)
-    query.awaitTermination()
+    while True:
+        query = start_query(spark, source, directory, once=once)
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            print(f"failed: {str(error)[:300]}", flush=True)
+        else:
+            return
 
 
 def main() -> None:

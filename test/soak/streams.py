@@ -1,7 +1,8 @@
 """A Spark query that follows a node: both are killed and started again, and every change is found exactly once.
 
-One round starts what is not running, lets it work for a moment and kills the node, the query, or both with SIGKILL. At
-the end the query runs once more, and what it has written in all rounds is compared with all log files of the node.
+One round starts what is not running, waits for a batch and kills (SIGKILL) the node, the Python processes of the query,
+or both; every tenth time all of Spark. At the end the query runs once more, and what it has written in all rounds is
+compared with all log files of the node.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
+
 from box.spark.cat import rows_of
 from box.spark.definitions import USER_SPACES
 from test.support import wait_until
 
-_START_SECONDS = 120.0
+_START_SECONDS = 300.0
 
 
 class Child:
@@ -78,23 +81,40 @@ def written(directory: Path) -> Counter[tuple[int, int]]:
     return Counter((row.replica_id, row.lsn) for row in rows)
 
 
+def kill_python(query: Child) -> None:
+    """SIGKILL to the Python processes of Spark: the source's, which plans batches, and the workers, which read them."""
+    for process in psutil.Process(query.process.pid).children(recursive=True):
+        try:
+            if "pyspark" in " ".join(process.cmdline()):
+                process.kill()
+        except psutil.NoSuchProcess:
+            continue
+
+
+def _batches(directory: Path) -> int:
+    """How many batches the query has committed."""
+    return len(list((directory / "checkpoint" / "commits").glob("[0-9]*")))
+
+
 def _rounds(directory: Path, rng: random.Random, source: str, size: int) -> None:
     running: dict[str, Child] = {}
     try:
         for number in range(size):
             if "node" not in running:
                 running["node"] = Child(directory, "node", "node", str(directory), str(rng.randrange(10**6)))
-                running["node"].wait_ready()
             if "query" not in running:
                 running["query"] = Child(directory, "query", "query", source, str(directory))
-                running["query"].wait_ready()
-                commits = directory / "checkpoint" / "commits"
-                before = len(list(commits.glob("[0-9]*")))
-                wait_until(lambda: len(list(commits.glob("[0-9]*"))) > before, "a batch", _START_SECONDS)  # noqa: B023
-            time.sleep(rng.random() * 1.5)
-            for name in rng.choice([["node"], ["query"], ["query"], ["node", "query"]]):
+            for child in running.values():
+                child.wait_ready()
+            before = _batches(directory)
+            wait_until(lambda: _batches(directory) > before, "a batch", _START_SECONDS)  # noqa: B023
+            time.sleep(rng.random())
+            victim = "jvm" if number % 10 == 9 else rng.choice(("node", "python", "node and python"))
+            if "python" in victim:
+                kill_python(running["query"])
+            for name in ("query",) if victim == "jvm" else ("node",) if "node" in victim else ():
                 running.pop(name).kill()
-            print(f"  round {number + 1}: {len(expected(directory))} changes", flush=True)
+            print(f"  round {number + 1}: {victim} killed after {_batches(directory)} batches", flush=True)
     finally:
         for child in running.values():
             child.kill()
