@@ -91,7 +91,7 @@ def test_frames_replace_insert_and_delete(spark: Any, tmp_path: Path) -> None:
         write(frame.where("id >= 4900").selectExpr("id", "'new' as name", "0.5D as value"))
         write(frame.where("id < 4000").select("id"), operation="delete")
         with pytest.raises(Exception, match=r"box: .*Duplicate key exists in unique index"):
-            write(frame.selectExpr("id", "'other' as name", "value"), operation="insert")
+            write(frame.where("id >= 4000").selectExpr("id", "'other' as name", "value"), operation="insert")
         with pytest.raises(Exception, match=r"box: .*column 'id' of type string does not fit"):
             write(frame.selectExpr("name as id", "name", "value"))
         with pytest.raises(Exception, match="mode 'overwrite' is not supported"):
