@@ -17,6 +17,7 @@ from box.wire.change import Request
 from test.support import until
 
 from .cluster import Cluster, Member, Proxy, cluster, equal
+from .test_elections import candidates, leader_of
 
 
 def fetches(member: Member) -> dict[int, list[int] | None]:
@@ -299,5 +300,56 @@ def test_a_list_that_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
             await settled(members)
             await equal(members)
             assert one.keys() == [1]
+
+    asyncio.run(main())
+
+
+async def gives_everything(leader: Member, followers: list[Member]) -> None:
+    """Wait until all follow the leader, and have a row of it."""
+
+    def is_asked() -> bool:
+        given = [set(fetches(follower).get(leader.id) or ()) for follower in followers]
+        others = [{other.id for other in (leader, *followers) if other is not follower} for follower in followers]
+        return all(wanted <= found for wanted, found in zip(others, given, strict=True))
+
+    await until(is_asked, "the leader gives everything")
+    await leader.put([leader.id, leader.name])
+    await until(lambda: all(has_key(follower, leader.id) for follower in followers))
+
+
+def test_the_elected_leader_gives_everything() -> None:
+    """Nothing else is applied while there are elections; the next leader is asked anew."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            members = await candidates(running, replication_fetch_once=True)
+            for _ in range(2):
+                running_ones = [member for member in members if member.is_running]
+                leader = await leader_of(running_ones)
+                await gives_everything(leader, [member for member in running_ones if member is not leader])
+                ids.append(leader.id)
+                await leader.stop()
+            for member in members:
+                if not member.is_running:
+                    await member.start()
+            await leader_of(members)
+            await equal(members)
+            assert members[0].keys() == sorted(ids)
+
+    ids: list[int] = []
+    asyncio.run(main())
+
+
+def test_an_anonymous_replica_fetches_every_row_once() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            members = await mesh(running, 3)
+            options = {"replication_anon": True, "read_only": True, "replication_fetch_once": True}
+            anonymous = await running.member().start(*members, **options)
+            await until(lambda: fetches(anonymous) == {member.id: [member.id] for member in members})
+            load = Load(members)
+            await load.grows()
+            await load.stop()
+            await equal([*members, anonymous])
 
     asyncio.run(main())
