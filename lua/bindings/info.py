@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from box.data import codec
 from box.instance.version import PACKAGE_VERSION
 from box.net.dial import address_of
+from box.replication.picture import replication_tree
 from box.replication.state import ApplierState, RelayState
 from lua.bindings.binding import Binding, exported, guarded, text
 
@@ -88,6 +89,12 @@ class InfoBinding(Binding):
         relays = [replica.relay for replica in replicaset]
         names += [f"relay/{relay.peer}" for relay in relays if relay is not None and relay.is_following]
         return "\n".join(names).encode()
+
+    @guarded("ctl_replication_tree")
+    def replication_tree(self) -> bytes:
+        """Draw who fetches whose rows from whom, as text."""
+        names = ("id", "uuid", "status", "vclock", "replication", "replication_anon")
+        return codec.pack(replication_tree({name: self._fields[name]() for name in names}))
 
     def _id(self) -> int | None:
         """0 for an anonymous replica, None for an instance that has no id yet."""

@@ -127,6 +127,9 @@ def test_a_comparison_with_the_peer() -> None:
             assert not found["is_equal"]
             keys = {each["name"]: (each["different"], each["keys"]) for each in found["differences"]}
             assert keys == {"hash": (1, [[7]]), "test": (1, [[3000]])}
+            (tree,) = await one.eval("return box.ctl.replication_tree()")
+            assert "├─ fetches" in tree
+            assert "is fetched by" in tree
             with pytest.raises(BoxError, match=r"Usage: box.ctl.compare\(uri\)"):
                 await one.eval("box.ctl.compare()")
 

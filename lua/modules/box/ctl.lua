@@ -37,6 +37,11 @@ function ctl.compare(uri)
     return found
 end
 
+-- Our own: who fetches whose rows from whom, as a tree of text.
+function ctl.replication_tree()
+    return finish.value(python.ctl_replication_tree())
+end
+
 -- The older name.
 ctl.clear_synchro_queue = ctl.promote
 

@@ -175,7 +175,7 @@ def test_rows_do_not_overtake_what_they_build_upon() -> None:
             one, two, three = members
             proxies[2, 0].hold()
             await one.make_space(600, "young")
-            await until(lambda: 600 in two.node.schema.spaces)
+            await until(lambda: two.has_rows_of(one))
             await two.put([1, "early"], space=600)
             await two.put([1, "behind"])
             await one.put([2, "first"])
