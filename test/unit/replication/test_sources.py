@@ -49,6 +49,9 @@ def test_states_of_an_anonymous_replica_that_registers() -> None:
             await until(lambda: replica.follows(master))
             later = ["CONNECT", "CONNECTED", "OFF", "OFF", "READY", "REGISTER", "REGISTERED", "READY", "SYNC", "FOLLOW"]
             assert states(replica) == begin + later
+            error = await fails(replica.node.configure({"replication_anon": True}))
+            wanted = "Incorrect value for option 'replication_anon': cannot be turned on after bootstrap has finished"
+            assert (error.code, error.message) == (ErrorCode.CFG, wanted)
             await replica.replicate()
             assert states(replica)[len(begin + later) :] == ["OFF", "OFF"]
 
