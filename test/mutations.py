@@ -63,8 +63,8 @@ JOURNAL: Final = (
     Mutation(
         "a new file without the sync of its directory",
         "box/journal/wal.py",
-        "                self._storage.sync_directory(self.directory.path)\n",
-        "                pass\n",
+        "path)\n        if self._fsync:\n            self._storage.sync_directory(self.directory.path)\n",
+        "path)\n",
         "async",
         "power",
     ),
@@ -119,9 +119,9 @@ JOURNAL: Final = (
     Mutation(
         "recovery that stops at the last file but one",
         "box/journal/reader.py",
-        "        following = self._directory.after(self._file)\n        if following is None:\n",
+        "        following = self._directory.after(self._file)\n        if following is None and",
         "        following = self._directory.after(self._file)\n"
-        "        if following is self._directory.files[-1]:\n            return None\n        if following is None:\n",
+        "        if following is self._directory.files[-1]:\n            return None\n        if following is None and",
         "async",
         "kill,restart",
     ),
@@ -140,7 +140,25 @@ JOURNAL: Final = (
         "            needed.merge_min(consumer.vclock)\n",
         "            pass\n",
         "async",
-        "isolate,snapshot,halt",
+        "process,isolate,snapshot",
+        seconds=30,
+    ),
+    Mutation(
+        "a start that does not sync what it has read",
+        "box/journal/wal.py",
+        "            self._sync_what_is_there()\n",
+        "            pass\n",
+        "set",
+        "kill,crash,power,flush",
+        seconds=20,
+    ),
+    Mutation(
+        "a relay that reads ahead of the writer",
+        "box/journal/journal.py",
+        "limit=self.vclock, ",
+        "limit=None, ",
+        "async",
+        "restart,reset,flush,latency",
         seconds=20,
     ),
 )
@@ -270,8 +288,8 @@ REPLICATION: Final = (
     Mutation(
         "rows that are applied twice",
         "box/replication/row_sink.py",
-        "        if self._has(rows[-1]):\n            return []\n",
-        "",
+        "        return row.lsn <= self.applied[origin] or (",
+        "        return False and (",
         "async",
         "network",
     ),
@@ -311,14 +329,6 @@ REPLICATION: Final = (
         seconds=20,
     ),
     Mutation(
-        "rows of local spaces that travel",
-        "box/replication/relay.py",
-        "                if row.replica_id == 0:\n                    continue\n",
-        "",
-        "local",
-        "restart,reset",
-    ),
-    Mutation(
         "a replica that is joined anew and forgets its local rows",
         "box/instance/startup.py",
         "            if not ballot.vclock.covers(vclock):\n",
@@ -338,6 +348,16 @@ REPLICATION: Final = (
 )
 
 ELECTIONS: Final = (
+    Mutation(
+        "a leader that takes changes before it has taken over",
+        "box/instance/node.py",
+        "ReadOnlyReason.ELECTION, self.elections.is_read_only",
+        "ReadOnlyReason.ELECTION, self.elections.raft.is_read_only",
+        "register",
+        "isolate,halt,split",
+        elections="candidate",
+        seconds=30,
+    ),
     Mutation(
         "a second vote in a term",
         "box/replication/raft.py",
@@ -447,9 +467,9 @@ ELECTIONS: Final = (
         "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)\n",
         "            request = SynchroRequest(RequestType.PROMOTE, former, 0, term, self.limbo.instance_id)\n",
         "set",
-        "isolate,kill,slow",
+        "kill,crash",
         elections="candidate",
-        seconds=20,
+        seconds=40,
     ),
 )
 

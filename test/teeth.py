@@ -21,8 +21,8 @@ from test.mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[1]
 SEEDS: Final = 30
-_DEADLINE: Final = 240
-"""Real seconds of one run."""
+_DEADLINE: Final = 120
+"""Processor seconds of one run."""
 
 
 class Finding(NamedTuple):

@@ -197,21 +197,27 @@ class GarbageCollector:
     def schedule(self) -> None:
         """Ask for a removal soon. Requests while one runs are served by one more run."""
         self._scheduled += 1
-        if self._started and not self.is_paused and self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="gc")
+        if not self._started or self.is_paused or self._task is not None:
+            return
+        self._completed = self._scheduled
+        snapshots, rows = self._decide()
+        if snapshots is not None or rows is not None:
+            self._task = asyncio.get_running_loop().create_task(self._run(snapshots, rows), name="gc")
 
     async def wait(self) -> None:
         """Return when everything that was asked for so far is removed; at once while paused."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
-    async def _run(self) -> None:
+    async def _run(self, snapshots: VClock | None, rows: VClock | None) -> None:
+        """Remove, and then what was asked for meanwhile."""
         try:
-            while self._completed < self._scheduled and self._started:
-                self._completed = self._scheduled
-                snapshots, rows = self._decide()
-                if snapshots is not None or rows is not None:
-                    await self._remove(snapshots, rows)
+            while snapshots is not None or rows is not None:
+                await self._remove(snapshots, rows)
+                snapshots = rows = None
+                if self._completed < self._scheduled and self._started:
+                    self._completed = self._scheduled
+                    snapshots, rows = self._decide()
         except Exception as error:
             self._log.error(f"garbage collection failed: {error}")
         finally:

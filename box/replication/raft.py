@@ -231,6 +231,8 @@ class Raft:
     def recover(self, request: RaftRequest) -> None:
         """A RAFT row of the snapshot or the log, before the machine is enabled."""
         self._log(f"RAFT: recover {request_text(request)}")
+        if request.term < self.term:
+            return  # a row of the log from before the end of the snapshot, which knows a later term
         if request.term > self.term:
             self.term, self.vote = request.term, 0
         self.vote = request.vote or self.vote

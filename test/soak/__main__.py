@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from test.soak import arguments, damage, disk_faults, kills, mixed, repeats, rounds, streams
+from test.soak import arguments, damage, disk_faults, kills, mixed, reality, repeats, rounds, streams
 
 
 class Campaign(NamedTuple):
@@ -45,6 +45,7 @@ CAMPAIGNS = {
     "replication": Campaign(_replication, "seeds of three instances", 200, 2000),
     "packets": Campaign(_packets, "conversations of hostile packets", 5000, 100_000),
     "streams": Campaign(streams.run_campaign, "kills of a node, and of a Spark query that follows it", 50, 500),
+    "reality": Campaign(reality.run_campaign, "seeds of each workload, simulated and with real sockets", 3, 30),
     "rounds": Campaign(rounds.run_campaign, "rounds of our own suite, alone and with busy processors", 20, 100),
     "repeats": Campaign(repeats.run_campaign, "runs of each file of tests beside busy processors", 1, 20),
 }

@@ -84,7 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--elections", choices=modes, default="off", help="election_mode of all nodes")
     parser.add_argument("--fetch-once", action="store_true", help="replication_fetch_once of all nodes")
     parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
-    parser.add_argument("--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="real seconds of one run")
+    parser.add_argument(
+        "--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="processor seconds of one run"
+    )
     parser.add_argument("--jobs", type=_node_count, default=1, metavar="N", help="runs at the same time")
     parser.add_argument("--replay", type=_replay, metavar="FILE", help="run exactly what the file says")
     parser.add_argument("--save", type=Path, metavar="DIRECTORY", help="where files of failed runs go")

@@ -53,6 +53,7 @@ class Invariants:
     def __init__(self, simulation: Simulation, quorum: int) -> None:
         self.violations: dict[str, None] = {}
         self._simulation = simulation
+        self._nodes = list(simulation.nodes.values())
         self._quorum = quorum
         self._known: dict[str, _Known] = {name: _Known() for name in simulation.nodes}
         self._names: dict[int, str] = {}
@@ -68,9 +69,10 @@ class Invariants:
 
     def look(self) -> None:
         """Look at every node of which callbacks have run since the last time."""
-        for node in self._simulation.nodes.values():
-            if node.process.has_run:
-                node.process.has_run = False
+        for node in self._nodes:
+            process = node.process
+            if process.has_run:
+                process.has_run = False
                 if node.is_running:
                     self._look_at(node)
 
@@ -78,7 +80,8 @@ class Invariants:
         self.violations[f"{node.name}: {text}"] = None
 
     def _look_at(self, node: SimulatedNode) -> None:
-        instance, known = node.instance, self._known[node.name]
+        known = self._known[node.name]
+        instance = node.instance
         if instance is not known.instance:
             known.instance, known.entries, known.leaving, known.recorded = instance, [], [], None
             self._names[instance.state.instance_id] = node.name

@@ -30,7 +30,9 @@ class BankWorkload(Workload):
         def transfer(changes: Changes) -> None:
             if changes.get(SYNC, source)[1] < amount:
                 raise Refused
-            changes.update(SYNC, source, [["-", 2, amount]])
+            # In two steps: a transaction that changes a row twice has an order in which it is undone.
+            changes.update(SYNC, source, [["-", 2, amount - 1]])
+            changes.update(SYNC, source, [["-", 2, 1]])
             changes.update(SYNC, target, [["+", 2, amount]])
             changes.insert(LEDGER, [number, source, target, amount])
 

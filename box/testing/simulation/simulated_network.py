@@ -367,7 +367,12 @@ class _Stream(asyncio.Transport):
         peer = self._peer
         if peer is not None and not peer._is_closing:
             peer._unread.append(data)
-            peer._soon(peer._read_on)
+            process = peer._process
+            if process.gate is None:
+                process.has_run = True
+                process.run(peer._read_on)
+            else:
+                peer._soon(peer._read_on)
 
     def _pass_cut(self, data: bytes | None) -> bool:
         """Whether a write, or the end (None), comes through. Otherwise it is lost or waits."""

@@ -53,6 +53,8 @@ class SimulatedWorker:
         self._step = step
         self._is_scheduled = False
         self._is_over = False
+        self._ready_at = 0.0
+        """The time at which the last step is over."""
         queue.worker = self
         if not queue.empty():
             self.wake()
@@ -61,21 +63,19 @@ class SimulatedWorker:
         """There is a message."""
         if not self._is_scheduled and not self._is_over:
             self._is_scheduled = True
-            self._threads.loop.call_later(self._threads.wake_delay(), self._run)
+            loop = self._threads.loop
+            loop.call_at(max(loop.time() + self._threads.wake_delay(), self._ready_at), self._run)
 
     def _run(self) -> None:
         loop, disk = self._threads.loop, self._threads.disk
         disk.restart_meter()
-        is_alive = False
+        self._is_scheduled = is_alive = False
         try:
             with _Blocking(loop, disk):
                 is_alive = self._step()
         finally:
             self._is_over = not is_alive
-            loop.call_later(disk.restart_meter(), self._step_is_over)
-
-    def _step_is_over(self) -> None:
-        self._is_scheduled = False
+            self._ready_at = loop.time() + disk.restart_meter()
         if not self._queue.empty():
             self.wake()
 

@@ -40,10 +40,14 @@ class TransactionWorkload(Workload):
         objects = self._objects(number)
 
         async def body(changes: Changes) -> None:
+            begins_with_a_write = random.random() < 0.5
+            if begins_with_a_write:
+                changes.insert(LEDGER, [number])
             for _ in range(random.randint(1, 4)):
                 self._operate(changes, random, objects, operations)
                 await self.surroundings.sleep(random.uniform(0.0, _WAIT))
-            changes.insert(LEDGER, [number])
+            if not begins_with_a_write:
+                changes.insert(LEDGER, [number])
 
         await self.call(self.target(client), call, body)
 

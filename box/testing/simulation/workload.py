@@ -104,7 +104,8 @@ class Workload(ABC):
 
     name: ClassVar[str]
     clients: ClassVar[int] = 3
-    pause: ClassVar[tuple[float, float]] = (0.0, 0.05)
+    pause: ClassVar[tuple[float, float]] = (0.0, 0.1)
+    """Seconds between two calls of a client."""
     options: ClassVar[dict[str, Any]] = {}
     """Options of `box.cfg` without which it makes no sense."""
     needs_rest: ClassVar[bool] = True

@@ -159,6 +159,14 @@ def test_a_row_of_a_later_term_without_a_vote_forgets_the_earlier_one() -> None:
     assert (raft.term, raft.vote) == (3, 0)
 
 
+def test_a_row_of_an_earlier_term_than_the_snapshot_s_gives_no_vote_in_that() -> None:
+    """The snapshot knows what was recorded while it was written; the log begins before that."""
+    raft = Raft(Random(1), VClock)
+    for request in (RaftRequest(4), RaftRequest(3, OTHER), RaftRequest(4)):
+        raft.recover(request)
+    assert raft.local_state() == RaftRequest(4)
+
+
 @pytest.mark.parametrize(
     ("own", "theirs", "is_given"),
     [

@@ -45,5 +45,23 @@ def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.Capt
     """Its file is there to play it again."""
     arguments = ["--workload", "set", "--time", "100000", "--deadline", "0.5", "--no-shrink", "--save", str(tmp_path)]
     assert main(arguments) == 1
-    assert "the real time for this run is over, and these wait" in capsys.readouterr().out
+    assert "the time for this run is over, and these wait" in capsys.readouterr().out
     assert Scenario.from_json((tmp_path / "set-1.json").read_text()).seconds == 100000
+
+
+def test_runs_at_the_same_time_have_the_same_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Equal traces, in the order of the seeds; a run that fails is shortened as well."""
+    arguments = ["--seed", "3-4", "--workload", "set", "--time", "2", "--faults", "network"]
+    assert main(arguments) == 0
+    assert main([*arguments, "--jobs", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("trace ")[2] for line in lines[:3]] == [line.rpartition("trace ")[2] for line in lines[3:]]
+    assert main([*arguments, "--jobs", "2", "--deadline", "0.1", "--no-shrink"]) == 1
+    assert "2 runs, 2 failed" in capsys.readouterr().out
+
+
+def test_a_workload_that_writes_everywhere_has_no_elections(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["--workload", "async", "--elections", "candidate"])
+    assert end.value.code == 2
+    assert "which elections forbid" in capsys.readouterr().err

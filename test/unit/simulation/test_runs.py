@@ -9,7 +9,9 @@ import pytest
 
 from box.journal.journal import Journal
 from box.replication.white_list import WhiteList
+from box.testing.simulation import run
 from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
+from box.testing.simulation.row_workloads import SetWorkload
 from box.testing.simulation.run import Scenario, play, shorten
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
@@ -18,9 +20,12 @@ from box.txn.limbo import Limbo
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 
-@pytest.mark.parametrize("workload", sorted(WORKLOADS))
-def test_all_checks_pass(workload: str) -> None:
-    outcome = play(Scenario(11, workload=workload, seconds=6), deadline=120)
+@pytest.mark.parametrize(
+    ("workload", "elections"),
+    [*((workload, "off") for workload in sorted(WORKLOADS)), ("register", "candidate"), ("bank", "manual")],
+)
+def test_all_checks_pass(workload: str, elections: str) -> None:
+    outcome = play(Scenario(11, workload=workload, elections=elections, seconds=6), deadline=120)
     assert not outcome.violations
     assert outcome.calls["ok"] > 20
 
@@ -111,6 +116,17 @@ def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch
     assert any("is confirmed, and only" in text for text in violations)
 
 
+def test_a_callback_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look_for_ever(workload: SetWorkload) -> Any:
+        while True:
+            sum(range(1000))
+
+    monkeypatch.setattr(SetWorkload, "watch", look_for_ever)
+    monkeypatch.setattr(run, "_GRACE", 0.2)
+    outcome = play(Scenario(1, workload="set", seconds=1), deadline=1.0)
+    assert any("the time for this run is over" in text for text in outcome.violations)
+
+
 def test_a_run_that_takes_too_long_says_who_waits() -> None:
     outcome = play(Scenario(1, workload="set", seconds=1000), deadline=0.5)
-    assert any("node1" in text and "the real time for this run is over" in text for text in outcome.violations)
+    assert any("node1" in text and "the time for this run is over" in text for text in outcome.violations)

@@ -1,0 +1,131 @@
+"""Rules of the invariants: each is noticed between two callbacks, and by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from box.replication.raft import Raft, Role
+from box.testing import SimulatedNode, Simulation
+from box.testing.simulation.administrator import Administrator
+from box.testing.simulation.invariants import Invariants
+from box.testing.simulation.log_contents import LogContents
+from box.txn.limbo import Limbo
+from box.wire.messages import RaftRequest
+
+from .test_findings import make_space, put
+
+Break = Callable[[list[SimulatedNode]], None]
+
+
+def lead(*nodes: SimulatedNode) -> None:
+    for node in nodes:
+        raft = node.instance.elections.raft
+        raft.role, raft.term = Role.LEADER, 7
+
+
+def vote(node: SimulatedNode, term: int, candidate: int) -> None:
+    node.instance.elections.raft._recorded = RaftRequest(term, candidate)
+
+
+def lose_rows(nodes: list[SimulatedNode]) -> None:
+    nodes[1].instance.state.vclock.reset(1, 1)
+
+
+def invent_rows(nodes: list[SimulatedNode]) -> None:
+    nodes[1].instance.state.vclock.reset(1, 1000)
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        ([lose_rows], "the vclock went back"),
+        ([invent_rows], "has row 1000 of node1"),
+        ([lambda nodes: lead(*nodes[:2])], "leads in term 7, and so does node1"),
+        ([lambda nodes: lead(nodes[0])], "leads in term 7 by the votes of []"),
+        ([lambda nodes: vote(nodes[0], 5, 1), lambda nodes: vote(nodes[0], 5, 2)], "voted for 1 and then for 2"),
+        ([lambda nodes: vote(nodes[0], 5, 1), lambda nodes: vote(nodes[0], 4, 0)], "the term went back from 5 to 4"),
+    ],
+    ids=["vclock", "origin", "two-leaders", "no-votes", "two-votes", "term"],
+)
+def test_a_broken_invariant_is_noticed(steps: list[Break], text: str) -> None:
+    async def scenario(simulation: Simulation) -> list[str]:
+        nodes = await simulation.start_cluster(3)
+        await make_space(nodes[0])
+        await simulation.sleep(1)
+        invariants = Invariants(simulation, quorum=2)
+        for step in [lambda nodes: None, *steps]:
+            step(nodes)
+            for node in nodes:
+                node.process.has_run = True
+            invariants.look()
+        return list(invariants.violations)
+
+    with Simulation(1) as simulation:
+        found = simulation.run(scenario(simulation))
+    assert any(text in violation for violation in found), found
+
+
+def test_a_healthy_cluster_breaks_none() -> None:
+    async def scenario(simulation: Simulation) -> list[str]:
+        nodes = await simulation.start_cluster(3, replication_synchro_quorum=2)
+        await make_space(nodes[0], is_sync=True)
+        invariants, logs = Invariants(simulation, quorum=2), LogContents(has_elections=False)
+        simulation.loop.on_turn = invariants.look
+        for key in range(20):
+            await put(nodes[0], key)
+        for node in nodes:
+            logs.look_at(node)
+        return [*invariants.violations, *logs.violations]
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == []
+
+
+def test_a_confirmation_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as it happens, although the transaction arrives later and nothing is lost in the end."""
+
+    async def scenario(simulation: Simulation) -> list[str]:
+        nodes = await simulation.start_cluster(3, replication_synchro_quorum=2)
+        await make_space(nodes[0], is_sync=True)
+        invariants = Invariants(simulation, quorum=2)
+        simulation.loop.on_turn = invariants.look
+        monkeypatch.setattr(Limbo, "_quorum_lsn", lambda limbo: limbo.last_synchro_lsn)
+        await put(nodes[0], 1)
+        await simulation.sleep(1)
+        return list(invariants.violations)
+
+    with Simulation(1) as simulation:
+        assert any("is confirmed, and only ['node1'] have it" in text for text in simulation.run(scenario(simulation)))
+
+
+def test_an_applier_that_has_stopped_without_a_reason_is_noticed_and_helped() -> None:
+    """A row that is in the way is no fault of a disk."""
+
+    async def scenario(simulation: Simulation) -> list[str]:
+        one, two = await simulation.start_cluster(2)
+        await make_space(one)
+        await simulation.until(lambda: two.is_running and 512 in two.instance.schema.spaces, 10)
+        simulation.network.isolate("node1")
+        await put(one, 1)
+        await put(two, 1)
+        simulation.network.heal()
+        await simulation.sleep(20)
+        administrator = Administrator(simulation)
+        await administrator.look_after()
+        return list(administrator.violations)
+
+    with Simulation(1) as simulation:
+        found = simulation.run(scenario(simulation))
+    assert any("Duplicate key exists" in text for text in found), found
+
+
+def test_raft_tells_the_recorded_state_only() -> None:
+    """The invariants look at what `local_state` gives: it changes when the log has it."""
+    raft = Raft(Random(1), dict)
+    before = raft.local_state()
+    raft.is_enabled = True
+    raft.new_term()
+    assert raft.local_state() is before
