@@ -1,15 +1,16 @@
 # `make run` opens a console, `make test` runs every test, `make check` is ruff and mypy, `make growth` shows how the time
-# of each public call grows with its data.
+# of each public call grows with its data, `make docs` builds the documentation.
 PYTHON ?= python3
 VENV := .venv
 # What is installed, by purpose. Each is made once, and again only when pyproject.toml changes.
 NODE := $(VENV)/.node
 DEVELOPMENT := $(VENV)/.development
+DOCUMENTATION := $(VENV)/.documentation
 
 # The compatible mode puts this directory on the path, where Spark looks for the data source.
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
-.PHONY: run test check soak bench growth teeth clean
+.PHONY: run test check soak bench growth teeth docs clean
 
 run: $(NODE)
 	@$(VENV)/bin/lunabox
@@ -36,6 +37,11 @@ soak: $(DEVELOPMENT)
 teeth: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.teeth
 
+# The site in build/site, man pages in build/man.
+docs: $(DOCUMENTATION)
+	@$(VENV)/bin/python -m mkdocs build --quiet
+	@$(VENV)/bin/python docs/hooks/man.py build/man
+
 $(NODE): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable .
@@ -43,7 +49,12 @@ $(NODE): pyproject.toml
 
 $(DEVELOPMENT): pyproject.toml
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
-	@$(INSTALL) --editable '.[dev,spark,suite]'
+	@$(INSTALL) --editable '.[dev,spark,suite,docs]'
+	@touch $(NODE) $@
+
+$(DOCUMENTATION): pyproject.toml
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --editable '.[docs]'
 	@touch $(NODE) $@
 
 clean:

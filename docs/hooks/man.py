@@ -1,0 +1,75 @@
+"""`python docs/hooks/man.py DIRECTORY`: man pages from the pages of the commands in docs/reference.
+
+A small part of Markdown: a title, headings, paragraphs, `code`, and lists whose items begin with code and a colon.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+REFERENCE = Path(__file__).parent.parent / "reference"
+
+
+def convert(text: str, name: str) -> str:
+    """The roff of a page."""
+    lines = [f'.TH "{name.upper()}" "1"']
+    for block in re.split(r"\n{2,}", text.strip()):
+        lines += _block(block, name)
+    return "\n".join(lines) + "\n"
+
+
+def _block(block: str, name: str) -> Iterator[str]:
+    if block.startswith("# "):
+        return
+    if block.startswith("## "):
+        yield f".SH {block[3:].upper()}"
+    elif block.startswith("- "):
+        for item in re.split(r"^- ", block, flags=re.MULTILINE)[1:]:
+            yield from _item(" ".join(item.split()))
+    else:
+        yield ".PP"
+        yield _inline(" ".join(block.split()))
+
+
+def _item(item: str) -> Iterator[str]:
+    """Options and the like: everything up to the colon stands for itself."""
+    terms, colon, rest = item.partition(": ")
+    yield ".TP"
+    if not colon:
+        yield "\\(bu"
+        yield _inline(item)
+        return
+    yield _bold(terms)
+    yield _inline(rest)
+
+
+def _bold(text: str) -> str:
+    return f"\\fB{_escape(text.replace('`', ''))}\\fR"
+
+
+def _inline(text: str) -> str:
+    parts = text.split("`")
+    return "".join(_escape(part) if number % 2 == 0 else _bold(part) for number, part in enumerate(parts))
+
+
+def _escape(text: str) -> str:
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def main(directory: str) -> None:
+    """Write the page of each command."""
+    target = Path(directory)
+    target.mkdir(parents=True, exist_ok=True)
+    for page in sorted(REFERENCE.glob("lunabox*.md")):
+        text = page.read_text()
+        summary = text.split("\n\n")[1]
+        text = text.replace(summary, f"## Name\n\n{page.stem} - {summary}", 1)
+        (target / f"{page.stem}.1").write_text(convert(text, page.stem))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

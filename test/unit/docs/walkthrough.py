@@ -1,0 +1,71 @@
+"""Runs the examples of a page of the documentation, in their order, in a directory of their own.
+
+```
+a block with title="NAME"       becomes that file
+a block of language `console`   lines after `$ ` are commands; the lines below are what each prints
+                                […] stands for anything, times for any time; standard error is not compared
+other blocks                    are read only
+```
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+_TIME = re.compile(r"\d+(?:\\)?\.\d+(?:\\)? ?s\b")
+_SLOWEST = re.compile(r"^slowest:\n(?: +[\d.]+ s  .*\n)+", re.MULTILINE)
+"""What the runner of suites says on a busy machine only."""
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command and what it prints."""
+
+    text: str
+    output: str
+
+
+def walk(page: Path, directory: Path) -> int:
+    """The number of commands that were run. AssertionError for one that prints something else."""
+    count = 0
+    for language, title, body in _BLOCK.findall(page.read_text()):
+        if title:
+            (directory / title).parent.mkdir(parents=True, exist_ok=True)
+            (directory / title).write_text(body)
+        elif language == "console":
+            for command in _commands(body):
+                _check(command, directory)
+                count += 1
+    return count
+
+
+def _commands(body: str) -> Iterator[Command]:
+    parts = re.split(r"^\$ ", body, flags=re.MULTILINE)
+    assert not parts[0], f"a block of commands begins with one: {parts[0]}"
+    for part in parts[1:]:
+        text, _, output = part.partition("\n")
+        yield Command(text, output)
+
+
+def _check(command: Command, directory: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", command.text],
+        cwd=directory,
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    pattern = _TIME.sub(r"[\\d.]+ ?s", re.escape(command.output).replace(re.escape("[…]"), ".*"))
+    output = _SLOWEST.sub("", done.stdout)
+    assert re.fullmatch(pattern, output), f"$ {command.text}\n{output}{done.stderr}\nexpected:\n{command.output}"
