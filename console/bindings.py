@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from box.errors import fiber_is_cancelled
+from box.errors import BoxError, fiber_is_cancelled
 from box.net import uri as uris
 from box.session import Context, Session
 from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
@@ -21,6 +21,7 @@ from lua.standard_output import OUTPUT
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
+    from console.interactive.interruption import Interruption
     from lua.runtime import Runtime
 
 DIAL_TIMEOUT = 10.0
@@ -35,6 +36,7 @@ class Consoles:
         self._runtime = instance.runtime
         self._make_terminal = terminal
         self._terminal: Terminal | None = None
+        self._interruption: Interruption | None = None
         self._last_number = 0
         self._connections: dict[int, ConsoleConnection] = {}
         self.servers: dict[int, ConsoleServer] = {}
@@ -59,14 +61,28 @@ class Consoles:
         bind("console_peer", self._peer)
         bind("console_print", self._print)
         bind("console_begin_repl", self._begin_repl)
+        bind("console_push", self._push)
+        bind("console_failed", self._failed)
+        bind("console_limit", self._limit)
+        bind("console_output", self._output)
+        bind("console_compiles", self._compiles)
+        bind("console_table", self._table)
+        bind("console_source", self._source)
 
     @property
     def is_serving(self) -> bool:
         """Whether anybody could come: a reason for a program to stay up."""
         return bool(self.servers)
 
+    @property
+    def owns_interrupt(self) -> bool:
+        """Whether a SIGINT belongs to the statement of the interactive session, and not to the program."""
+        return self._interruption is not None and self._interruption.owns_signal()
+
     async def close(self) -> None:
         """End every session and stop listening."""
+        if self._interruption is not None:
+            self._interruption.close()
         servers = list(self.servers.values())
         self.servers.clear()
         for server in servers:
@@ -75,13 +91,19 @@ class Consoles:
             connection.abort()
         self._connections.clear()
 
-    async def complete(self, text: str) -> list[str]:
-        """Names that begin with `text`, such as `box.sp`."""
+    async def ask(self, function: str, *arguments: Any) -> Any:
+        """A question of the terminal's, such as what begins with `box.sp`: to this node, or to the one that the
+        session is connected to. None where it cannot tell."""
         from box.data.codec import pack, unpack
 
-        source = b"return require('console').completion_handler(..., 0, #...)"
-        names = unpack(await self._runtime.eval(source, pack([text])))
-        return list(names[0][1:]) if names and names[0] else []
+        try:
+            answer = await self._runtime.call(
+                self._runtime.handle_of("console.ask"), pack([function, *arguments]), name="completion"
+            )
+        except BoxError:
+            return None
+        values = unpack(answer)
+        return values[0] if values else None
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -211,17 +233,25 @@ class Consoles:
 
     def _open_terminal(self) -> Terminal:
         if self._terminal is None:
-            if self._make_terminal is None:
-                from console.prompt import open_terminal
-
-                self._terminal = open_terminal(self.complete)
-            else:
-                self._terminal = self._make_terminal()
+            self._terminal = self._make_terminal() if self._make_terminal is not None else self._open_own()
         return self._terminal
+
+    def _open_own(self) -> Terminal:
+        from console.interactive.interruption import Interruption
+        from console.prompt import open_terminal
+
+        self._interruption = Interruption(self._runtime, self._tell)
+        self._interruption.start()
+        return open_terminal(self.ask, self._interruption, self._node.progress.text)
+
+    def _tell(self, text: str) -> None:
+        """A line on the terminal, from any thread, while a statement runs."""
+        if self._terminal is not None:
+            self._terminal.write(text)
 
     async def _prompt(self, prompt: bytes, delimiter: bytes, language: bytes, completion: bool) -> bytes | None:
         line = await self._open_terminal().read(
-            prompt.decode(),
+            prompt.decode(errors="replace"),
             delimiter=delimiter.decode(errors="surrogateescape"),
             language=language.decode(),
             completion=bool(completion),
@@ -233,25 +263,68 @@ class Consoles:
         ctx: Context = self._runtime.ctx
         ctx.session.type = "repl"
         ctx.session.fd = 1
-        self._push_to(ctx.session, self._print)
+        self._push_to(ctx.session, self._push)
 
     def _print(self, text: bytes) -> bool | int:
-        """True, or a token that wakes with it: a long answer, or a slow reader, keeps its own session waiting only."""
+        """An answer: True, or a token that wakes with it, while a long answer or a slow reader has its own session
+        wait."""
         terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
-        if OUTPUT.takes_at_once(len(text)):
-            terminal.write(shown)
+        return self._show(terminal.answer, shown, terminal.is_quick(shown))
+
+    def _push(self, text: bytes) -> bool | int:
+        """As an answer, of what comes before it."""
+        terminal, shown = self._open_terminal(), text.decode(errors="surrogateescape")
+        return self._show(terminal.write, shown, OUTPUT.takes_at_once(len(text)))
+
+    def _show(self, show: Callable[[str], None], text: str, is_quick: bool) -> bool | int:
+        if is_quick:
+            show(text)
             return True
         runtime = self._runtime
         token: int = runtime.new_token(lambda: runtime.fail(token, fiber_is_cancelled()))
 
         def write() -> None:
-            terminal.write(shown)
+            show(text)
             with suppress(RuntimeError):  # the loop has ended
                 runtime.loop.call_soon_threadsafe(runtime.wake, token, True)
 
         # Not one of the loop's own threads: those are waited for at its end, and a terminal may stand still for good.
         threading.Thread(target=write, name="terminal", daemon=True).start()
         return token
+
+    def _failed(self, stack: bytes, position: bytes) -> None:
+        """The statement of the interactive session has failed."""
+        self._open_terminal().failed(stack.decode(errors="replace"), position.decode(errors="replace"))
+
+    # -- tables --------------------------------------------------------------------------------------------------------
+
+    def _compiles(self) -> bool:
+        """Whether statements of the session may become machine code, which Ctrl-C cannot end."""
+        return self._open_terminal().compiles
+
+    @staticmethod
+    def _source(name: bytes) -> bytes:
+        from console.sent_modules import source_of
+
+        return source_of(name)
+
+    def _output(self) -> bytes:
+        """The format that the user's settings choose."""
+        return self._open_terminal().output.encode()
+
+    def _limit(self) -> int:
+        """The number of rows of a table that the session shows, 0: all."""
+        return self._terminal.table_rows if self._terminal is not None else 0
+
+    def _table(self, described: bytes, is_interactive: bool) -> bytes:
+        """The text of a statement's values, as `internal/console_rows.lua` describes them."""
+        from box.data.codec import unpack
+        from console.interactive.text_table import UNICODE, groups_of, render
+
+        groups = groups_of(unpack(described))
+        terminal = self._terminal if is_interactive else None
+        text = render(groups, terminal.table_width, terminal.table_lines) if terminal else render(groups, 0, UNICODE)
+        return text.encode(errors="surrogateescape")
 
 
 class _Dialed(ConsoleConnection):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import getopt
+import importlib
 import os
 import signal
 import sys
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 _COLLECT_AFTER = 10_000
+COMMANDS = ("connect",)
+"""Words that are no scripts; `./connect` is one."""
 
 _HELP = """\
 Lunabox - a database node and Lua application server
@@ -288,8 +291,8 @@ class Program:
 
     def _handle_signals(self) -> None:
         node = self._instance.node
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._on_signal(number, partial(self._end, 0))
+        self._on_signal(signal.SIGTERM, partial(self._end, 0))
+        self._on_signal(signal.SIGINT, self._interrupt)
         self._on_signal(signal.SIGHUP, node.log.rotate)
         self._on_signal(signal.SIGUSR1, self._start_snapshot)
 
@@ -301,6 +304,10 @@ class Program:
     def _owned_processes(self) -> set[int]:
         log = self._instance.node.log.pid
         return self._instance.runtime.processes | ({log} if log is not None else set())
+
+    def _interrupt(self) -> None:
+        if not self._consoles.owns_interrupt:
+            self._end(0)
 
     def _start_snapshot(self) -> None:
         task = self._loop.create_task(self._snapshot())
@@ -390,8 +397,13 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(arguments: list[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] in COMMANDS:
+        gc.enable()
+        command = importlib.import_module(f"console.commands.{given[0]}")
+        return int(command.main(given[1:]))
     try:
-        options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
+        options = parse_arguments(given)
     except UsageError as error:
         streams.complain(str(error))
         return USAGE_ERROR

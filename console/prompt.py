@@ -1,102 +1,130 @@
 """The interactive session's terminal: prompt-toolkit on a tty, plain lines elsewhere.
 
 Enter ends the statement if it is complete and opens another line if not; Ctrl-C drops the input, Ctrl-D on an
-empty input ends the session.
+empty input ends the session. The parts are in `console.interactive`.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-import stat
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from contextlib import suppress
-from pathlib import Path
-from typing import TextIO, cast
+from collections.abc import Callable
+from typing import Protocol, TextIO, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app_session
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
-from prompt_toolkit.filters import completion_is_selected
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.auto_suggest import ConditionalAutoSuggest
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, completion_is_selected, emacs_mode, is_searching, vi_navigation_mode
+from prompt_toolkit.history import History
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
 from prompt_toolkit.lexers import PygmentsLexer
-from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 from pygments.lexers.scripting import LuaLexer
 
 from console import streams
+from console.interactive.commands import StatementFailure, TerminalCommands
+from console.interactive.completion import Ask, StatementCompleter
+from console.interactive.helpbar import HelpBar
+from console.interactive.printer import Printer, is_error, terminal_size
+from console.interactive.progress_line import Progress, ProgressLine
+from console.interactive.settings import TerminalSettings, load
+from console.interactive.statement_history import SuggestedFromHistory, default_history
+from console.interactive.styles import style_of
+from console.interactive.text_table import UNICODE, Lines
 from console.syntax import Syntax
 from console.terminal import Terminal
 from console.terminal_stream import own_stream
-
-HISTORY = ".lunabox_history"
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.:]*$")
-
-Complete = Callable[[str], Awaitable[list[str]]]
+from lua.standard_output import OUTPUT
 
 
-class MemberCompleter(Completer):
-    """Completes the dotted name before the cursor with what the node's Lua knows."""
+class Interrupts(Protocol):
+    """Ends statements at Ctrl-C: between `capture` and `release` it is not the program's end."""
 
-    def __init__(self, complete: Complete) -> None:
-        self._complete = complete
+    seconds: float | None
+    """Time of the last statement, None if there was none."""
 
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Lua can only be asked asynchronously."""
-        return ()
+    def capture(self, on_idle: Callable[[], None]) -> None:
+        """A statement has been read; `on_idle` is called at Ctrl-C while none runs (its answer is printed)."""
 
-    async def get_completions_async(
-        self, document: Document, complete_event: CompleteEvent
-    ) -> AsyncGenerator[Completion, None]:
-        match = _WORD.search(document.text_before_cursor)
-        if match is None:
-            return
-        word = match[0]
-        member = max(word.rfind("."), word.rfind(":")) + 1
-        for name in await self._complete(word):
-            yield Completion(name, start_position=-len(word), display=name[member:])
+    def release(self) -> None:
+        """The prompt is about to appear."""
+
+    def hold(self, is_held: bool) -> None:
+        """While another program has the terminal, Ctrl-C is that program's."""
 
 
 class PromptTerminal:
-    """A tty. `source` and `sink` replace the process's own, for tests."""
+    """A tty. `ask` questions the node, `source` and `sink` replace the process's own streams, for tests."""
 
     def __init__(
         self,
-        complete: Complete,
+        ask: Ask,
         history: History | None = None,
         *,
+        settings: TerminalSettings | None = None,
+        interrupts: Interrupts | None = None,
+        progress: Progress | None = None,
         source: Input | None = None,
         sink: Output | None = None,
     ) -> None:
         self._syntax = Syntax()
         self._delimiter = ""
         self._language = "lua"
-        self._completer = MemberCompleter(complete)
+        self.settings = settings or TerminalSettings()
+        self._interrupts = interrupts
+        self.printer = Printer(self.settings, self._hold)
+        self.commands = TerminalCommands(self.settings, self.printer, self._apply)
+        self._completer = StatementCompleter(ask)
+        self._bar = HelpBar(ask, self._redraw)
+        self._progress = ProgressLine(progress or (lambda: None), self._redraw)
         self._session: PromptSession[str] = PromptSession(
             history=history or default_history(),
             lexer=PygmentsLexer(LuaLexer),
             key_bindings=self._bindings(),
             multiline=True,
             prompt_continuation=lambda width, _line, _wraps: " " * width,
+            auto_suggest=ConditionalAutoSuggest(SuggestedFromHistory(), Condition(lambda: self.settings.suggestions)),
+            input_processors=[HighlightMatchingBracketProcessor()],
+            include_default_pygments_style=False,
+            tempfile_suffix=".lua",
             input=source or _own_terminal(),
             output=sink or _own_output(),
         )
+        buffer = self._session.default_buffer
+        buffer.on_text_changed += self._on_change
+        buffer.on_cursor_position_changed += self._on_change
+        self._apply()
 
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
         """One statement, or None after Ctrl-D and without a terminal."""
         self._delimiter, self._language = delimiter, language
+        self._bar.forget()
+        await self._progress.stop()
+        if self._interrupts is not None:
+            self._interrupts.release()
+        while True:
+            text = await self._read_line(prompt, completion)
+            if text is None or not self.commands.take(text):
+                break
+        if self._interrupts is not None:
+            self._interrupts.capture(self.printer.abandon)
+        self._progress.start()
+        return text
+
+    async def _read_line(self, prompt: str, completion: bool) -> str | None:
+        chosen = self.settings.completion
         while True:
             try:
-                with patch_stdout(raw=True):
+                with patch_stdout(raw=True), self._progress.below_prompt():
                     text: str = await self._session.prompt_async(
-                        f"{prompt}> ",
-                        completer=self._completer if completion else None,
-                        complete_while_typing=False,
+                        [("class:prompt", f"{prompt}> ")],
+                        completer=self._completer if completion and chosen != "off" else None,
+                        complete_while_typing=chosen == "typing",
                         handle_sigint=False,  # the program's own handler stays
                     )
                     return text
@@ -107,12 +135,75 @@ class PromptTerminal:
 
     def write(self, text: str) -> None:
         """Print below what has been entered."""
+        self._progress.erase()
         streams.write(text)
+
+    def answer(self, text: str) -> None:
+        """Show the answer to a statement, where and how it is to be shown. May wait: see `is_quick`."""
+        self._progress.erase()
+        self.printer.show(text)
+        seconds = self._interrupts.seconds if self._interrupts is not None else None
+        self.commands.after(text, seconds, is_error(text))
+
+    def is_quick(self, text: str) -> bool:
+        """Whether `answer` will not wait, as far as one can know."""
+        return self.printer.is_quick(text)
+
+    def failed(self, stack: str, position: str) -> None:
+        """The statement has failed; its answer follows."""
+        self.commands.failure = StatementFailure(stack, position)
+
+    @property
+    def compiles(self) -> bool:
+        return self.settings.compile
+
+    @property
+    def output(self) -> str:
+        return self.settings.output
+
+    @property
+    def table_rows(self) -> int:
+        return self.printer.rows
+
+    @property
+    def table_width(self) -> int:
+        return self.printer.width
+
+    @property
+    def table_lines(self) -> Lines:
+        return self.printer.lines
+
+    # -- details -----------------------------------------------------------------------------------------------------
+
+    def _hold(self, is_held: bool) -> None:
+        if self._interrupts is not None:
+            self._interrupts.hold(is_held)
+
+    def _apply(self) -> None:
+        """The settings have changed."""
+        session = self._session
+        session.style = style_of(self.settings.style)
+        session.editing_mode = EditingMode.VI if self.settings.editing == "vi" else EditingMode.EMACS
+        if self.settings.style == "mono":
+            session.color_depth = ColorDepth.DEPTH_1_BIT
+        else:
+            session.color_depth = None
+
+    def _on_change(self, buffer: Buffer) -> None:
+        if self.settings.help and self._session.app.is_running:
+            self._bar.update(buffer.document.text_before_cursor)
+
+    def _redraw(self) -> None:
+        """The bar has something else to show; without anything it is not there."""
+        line = self._progress.shown() or (self._bar.shown(terminal_size()[0]) if self.settings.help else None)
+        self._session.bottom_toolbar = line
+        if self._session.app.is_running:
+            self._session.app.invalidate()
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
 
-        @bindings.add("enter", filter=~completion_is_selected)
+        @bindings.add("enter", filter=~completion_is_selected & ~is_searching)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if self._syntax.is_complete(buffer.text, delimiter=self._delimiter, language=self._language):
@@ -124,7 +215,25 @@ class PromptTerminal:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.complete_state = None
 
+        @bindings.add("c-x", "c-e", filter=emacs_mode)
+        @bindings.add("v", filter=vi_navigation_mode)
+        def _(event: KeyPressEvent) -> None:
+            self._open_editor(event.current_buffer)
+
         return bindings
+
+    def _open_editor(self, buffer: Buffer) -> None:
+        """$VISUAL or $EDITOR on the statement. Ctrl-C is the editor's meanwhile."""
+        if self._interrupts is not None:
+            self._interrupts.capture(lambda: None)
+        self._hold(True)
+
+        def closed(_task: object) -> None:
+            self._hold(False)
+            if self._interrupts is not None:
+                self._interrupts.release()
+
+        buffer.open_in_editor().add_done_callback(closed)
 
 
 def _own_terminal() -> Input | None:
@@ -152,33 +261,6 @@ def _own_output() -> Output | None:
     return output
 
 
-class PrivateHistory(FileHistory):
-    """A history that nobody else may read: passwords are entered at consoles. Raises OSError for what is no file.
-
-    A file that cannot be read or written later on costs the history, nothing more.
-    """
-
-    def __init__(self, path: str) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise OSError(errno.EINVAL, "not a file", path)
-            os.fchmod(descriptor, 0o600)
-        finally:
-            os.close(descriptor)
-        super().__init__(path)
-
-    def load_history_strings(self) -> Iterable[str]:
-        try:
-            return super().load_history_strings()
-        except OSError:
-            return ()
-
-    def store_string(self, string: str) -> None:
-        with suppress(OSError):
-            super().store_string(string)
-
-
 class LineTerminal:
     """Standard input that is no tty: statements of as many lines as they need, no prompt."""
 
@@ -199,23 +281,32 @@ class LineTerminal:
             text += "\n"
 
     def write(self, text: str) -> None:
+        """Print what is pushed."""
+        streams.write(text)
+
+    def answer(self, text: str) -> None:
         """Print an answer."""
         streams.write(text)
 
+    def is_quick(self, text: str) -> bool:
+        """Whether `answer` will not wait."""
+        return OUTPUT.takes_at_once(len(text))
 
-def default_history() -> History:
-    """The history in the home directory; in memory where there can be none."""
-    home = os.environ.get("HOME")
-    if not home or not os.access(home, os.W_OK):
-        return InMemoryHistory()
-    try:
-        return PrivateHistory(str(Path(home) / HISTORY))
-    except OSError:
-        return InMemoryHistory()
+    def failed(self, stack: str, position: str) -> None:
+        """Nobody asks for it."""
+
+    output = "yaml"
+    compiles = True  # Ctrl-C ends a program without a terminal
+    table_rows = 0
+    table_width = 0
+    table_lines = UNICODE
 
 
-def open_terminal(complete: Complete) -> Terminal:
-    """The terminal of the process."""
-    if sys.stdin.isatty():
-        return PromptTerminal(complete)
-    return LineTerminal()
+def open_terminal(ask: Ask, interrupts: Interrupts | None = None, progress: Progress | None = None) -> Terminal:
+    """The terminal of the process. What is wrong with the user's file of settings is said."""
+    if not sys.stdin.isatty():
+        return LineTerminal()
+    settings, problems = load()
+    for problem in problems:
+        streams.complain(problem)
+    return PromptTerminal(ask, settings=settings, interrupts=interrupts, progress=progress)

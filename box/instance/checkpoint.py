@@ -58,6 +58,7 @@ class Checkpoints:
         self._config = resources.config
         self._log = resources.log
         self._errinj = resources.errinj
+        self._progress = resources.progress
         self._state = state
         self._schema = schema
         self._tuples = tuples
@@ -165,8 +166,10 @@ class Checkpoints:
             log=self._log.of_cord("snapshot/101/main"),
             sleep=self._threads.sleep,
         )
+        total = sum(len(space.primary) for space, _ in self._views if space.primary is not None)
         try:
-            await self._journal.in_thread(writer.write, spaces, self._trailer())
+            with self._progress.work("snapshot", total, rows=lambda: writer.row_count):
+                await self._journal.in_thread(writer.write, spaces, self._trailer())
             await self._inject_commit()
             await self._journal.in_thread(writer.commit)
         except BaseException:

@@ -15,6 +15,7 @@ from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, group_transactions
 from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader
+from box.long_work import LongWork
 from box.schema.ids import is_system_id
 from box.wire.constants import RequestType
 from box.wire.row import Row
@@ -153,8 +154,8 @@ class LocalRecovery:
         snapshot = SnapshotReader(
             resources.disk, path, force_recovery=force, log=resources.log, errinj=resources.errinj
         )
-        count = 0
-        with snapshot as reader:
+        count, progress, size = 0, resources.progress, max(1, resources.disk.size(path))
+        with snapshot as reader, progress.work("recovery", share=lambda: snapshot.position / size) as work:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
             for runs, others in reader.tuples():
@@ -170,14 +171,22 @@ class LocalRecovery:
                         resources.log.verbose(f"skipping a row of type {row.type}")
                 before, count = count, count + sum(len(run.tuples) for run in runs)
                 self._tell_progress(before, count)
+                work.rows = count
+            work.share = None
             for _ in loader.finishing():
                 await self._give_way()
 
     async def _read_log(self) -> None:
+        total = self.log.end_vclock.signature - self.log.vclock.signature
+        with self._resources.progress.work("recovery of the log", total) as work:
+            await self._execute_log(work)
+
+    async def _execute_log(self, work: LongWork) -> None:
         count = 0
         for rows in self.log.transactions():
             before, count = count, count + len(rows)
             self._tell_progress(before, count)
+            work.rows = count
             if before // ROWS_A_TURN != count // ROWS_A_TURN:
                 await self._give_way()
             await self._add(rows)

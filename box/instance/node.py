@@ -56,6 +56,7 @@ from box.journal.round import Round
 from box.journal.storage import FileStorage, MemoryStorage, Storage
 from box.journal.threads import SystemThreads, Threads
 from box.log import BARE, Level, Log
+from box.long_work import ProgressBoard
 from box.net.network import Network
 from box.net.sockets import SocketNetwork
 from box.replication.setup import Replication
@@ -103,6 +104,7 @@ class Instance:
         self.log = Log(clock)
         self.log.format = BARE
         self.errinj = ErrorInjections()
+        self.progress = ProgressBoard(self.monotonic)
         self.resources = Resources(
             self.loop,
             clock,
@@ -114,6 +116,7 @@ class Instance:
             self.config,
             self.log,
             self.errinj,
+            self.progress,
         )
         self.sessions = Sessions()
         self.stats = Stats()
@@ -207,6 +210,7 @@ class Instance:
         """Tell the parts of each other's changes."""
         schema, limbo, elections = self.schema, self.limbo, self.elections
         schema.errinj = self.errinj
+        schema.progress = self.progress
         schema.release = self.releaser.release
         schema.on_replicaset_uuid.append(self.state.set_replicaset_uuid)
         schema.on_cluster_change.append(self.membership.on_cluster_change)

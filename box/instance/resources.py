@@ -14,6 +14,7 @@ from box.instance.config import Config
 from box.journal.storage import Storage
 from box.journal.threads import Threads
 from box.log import Log
+from box.long_work import ProgressBoard
 from box.net.network import Network
 
 
@@ -65,6 +66,7 @@ class Resources:
     config: Config
     log: Log
     errinj: ErrorInjections
+    progress: ProgressBoard
 
     def random_uuid(self) -> UUID:
         """A version 4 UUID from the instance's random source."""

@@ -23,6 +23,7 @@ from box.instance.loader import LogLoader, SnapshotLoader
 from box.instance.local_recovery import LocalRecovery
 from box.instance.resources import Resources
 from box.journal.directory import LogFile
+from box.long_work import LongWork
 from box.replication.applier import Applier
 from box.replication.setup import Replication
 from box.schema.bootstrap import bootstrap_rows
@@ -64,6 +65,7 @@ class Startup:
         self._listen = listen
         self._first_uuid = first_uuid
         self._recovery: LocalRecovery | None = None
+        self._joining: LongWork | None = None
         self.is_join_undone = False
         """It failed while it joined somebody, for a reason that passes: another may begin."""
 
@@ -193,7 +195,7 @@ class Startup:
 
     async def _join(self, master: Applier) -> None:
         try:
-            with self._loader.joining():
+            with self._loader.joining(), self._resources.progress.work("bootstrap") as self._joining:
                 await self._sources.bootstrap_from(master, self)
         except BoxError as error:
             self.is_join_undone = error.code in _PASSING_ERRORS or _is_leaderless(master, error)
@@ -207,6 +209,8 @@ class Startup:
     def add_rows(self, rows: list[Row]) -> None:
         """Rows of the peer's snapshot."""
         self._loader.add_rows(rows)
+        if self._joining is not None:
+            self._joining.rows += len(rows)
 
     async def finish(self, vclock: VClock) -> None:
         """The snapshot is complete, and was taken at `vclock`."""

@@ -112,6 +112,11 @@ class SnapshotWriter:
             file.close()
         self._log.info("done")
 
+    @property
+    def row_count(self) -> int:
+        """The number of rows written so far. For any thread."""
+        return self._row_count
+
     def _is_there(self) -> bool:
         """Whether the snapshot exists whole; it is touched then."""
         try:
@@ -279,6 +284,11 @@ class SnapshotReader:
 
     def __enter__(self) -> SnapshotReader:
         return self
+
+    @property
+    def position(self) -> int:
+        """The offset after the last whole block that was read."""
+        return self._blocks.position
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -15,6 +15,7 @@ from box.data import codec
 from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.index import Entry, Index
+from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
 from box.schema.function import Function
@@ -73,6 +74,8 @@ class Schema:
         self._collations_by_name: dict[str, CollationDef] = {}
 
         self.errinj = ErrorInjections()
+        """Set by the node."""
+        self.progress = ProgressBoard(lambda: 0.0)
         """Set by the node."""
         self.session_settings = SessionSettings()
         """The settings that `_session_settings` reads and changes."""

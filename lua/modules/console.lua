@@ -37,6 +37,11 @@ local help = setmetatable({HELP}, {
 })
 rawset(_G, 'help', help)
 
+-- Loaded by the first who needs it: a script without a terminal does not.
+local function console_terminal()
+    return require('internal.console_terminal')
+end
+
 -- ---- sessions' settings ---------------------------------------------------------------------
 
 -- {language, format, option} of a session that has no console of its own (console.eval over the
@@ -122,6 +127,16 @@ function formats.lua(option, ok, count, ...)
     return table.concat(texts, ', ') .. ';'
 end
 
+-- Rows as a table; what the terminal does not show is not described.
+function formats.table(_, ok, count, ...)
+    if not ok then
+        local reason = ...
+        return 'error: ' .. shown(reason) .. '\n'
+    end
+    local console = current_console()
+    return console_terminal().table_text(console and console.is_terminal, console and console.source or '', ...)
+end
+
 local function format_output(ok, ...)
     local settings = current_settings()
     return formats[settings.fmt](settings.opts, ok, select('#', ...), ...)
@@ -168,7 +183,7 @@ local function get_default_output(...)
     return default_output
 end
 
-local end_of_stream = {yaml = '\n...\n', lua = ';'}
+local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
 
 local function eos(value)
     local fmt = current_settings().fmt
@@ -295,6 +310,11 @@ local function eval(line)
     if not chunk then
         return format_output(false, reason)
     end
+    local console = current_console()
+    if console and console.is_terminal then
+        console.source = line
+        return format_output(console_terminal().run(chunk, line))
+    end
     return format_output(pcall(chunk))
 end
 
@@ -408,7 +428,7 @@ end
 
 -- ---- the interactive session ----------------------------------------------------------------
 
-local started = false
+local started, terminal = false, nil
 
 local function read_terminal(self)
     local line = wait(python.console_prompt(self.prompt, self.delimiter, self.settings.language, self.ac))
@@ -426,7 +446,7 @@ local function print_terminal(self, output)
         self.running = false
         return
     end
-    wait(python.console_print(output .. '\n'))
+    wait(python.console_print(output .. (self.settings.fmt == 'table' and '' or '\n')))
 end
 
 local function start()
@@ -435,9 +455,11 @@ local function start()
     end
     started = true
     python.console_begin_repl()
-    local self = new_console({read = read_terminal, print = print_terminal})
+    local self = new_console({read = read_terminal, print = print_terminal, is_terminal = true})
+    self.settings.fmt = python.console_output()
+    terminal = self
     local ok, reason = pcall(repl, self)
-    started = false
+    started, terminal = false, nil
     if not ok then
         error(reason, 0)
     end
@@ -457,7 +479,10 @@ end
 local function remote_eval(self, line)
     local remote = self.remote
     if line and remote.state == 'active' then
-        local ok, result = pcall(remote.eval, remote, line)
+        local ok, result = (self.is_terminal and console_terminal().call or pcall)(remote.eval, remote, line)
+        if not ok and result == 'interrupted' then
+            remote:interrupted()
+        end
         if remote.state == 'active' then
             return ok and result or format_output(false, result)
         end
@@ -494,7 +519,7 @@ local function connect(uri, options)
         })
     else
         python.console_close(connection)
-        remote = console_remote.wrap_binary(tostring(uri), timeout)
+        remote = console_remote.wrap_binary(tostring(uri), timeout, self.is_terminal)
     end
     local ok, reason = pcall(remote.eval, remote, 'return true')
     if not ok then
@@ -506,6 +531,16 @@ local function connect(uri, options)
     require('log').info('connected to %s:%s', remote.host, remote.port)
     return true
 end
+
+-- From Python: what the terminal wants to know of the node that its statements go to.
+local function ask(name, ...)
+    local remote = terminal and terminal.remote
+    if remote then
+        return remote:ask(name, ...)
+    end
+    return require('internal.console_names')[name](...)
+end
+python.entry('console.ask', require('internal.registry').ref(ask))
 
 return {
     start = start,

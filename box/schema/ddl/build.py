@@ -28,6 +28,7 @@ from box.index import Index
 from box.index.base import Entry
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
 from box.index.untracked import untrack_nodes
+from box.long_work import LongWork
 from box.schema.schema import Schema
 from box.schema.space import Space
 
@@ -46,6 +47,9 @@ Deferred = Coroutine[Any, Any, Finish]
 class Work(Protocol):
     """Something to be done with every tuple."""
 
+    title: str
+    """The name that a console shows."""
+
     def visit(self, raw: bytes, /) -> object:
         """A tuple is there. Raises what is wrong with it."""
 
@@ -58,6 +62,8 @@ class Work(Protocol):
 
 class FormatCheck:
     """Tuples keep to a format."""
+
+    title = "check of the format"
 
     def __init__(self, new_format: TupleFormat) -> None:
         self.visit: Callable[[bytes], object] = new_format.validate
@@ -72,6 +78,8 @@ class FormatCheck:
 
 class IndexBuild:
     """Fills new indexes of a space. TUPLE_FOUND, and what the format's check raises."""
+
+    title = "index build"
 
     def __init__(self, schema: Schema, space: Space, indexes: Iterable[Index], new_format: TupleFormat) -> None:
         self._schema = schema
@@ -133,10 +141,11 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
 
     primary.listeners.append(changed)
     try:
-        with altering(schema, space):
+        title = f"{work.title}, space {space.name}"
+        with altering(schema, space), schema.progress.work(title, len(primary)) as long_work:
             has_more, slices = True, 0
             while has_more:
-                has_more = _visit_slice(cursor, value_of, work)
+                has_more = _visit_slice(cursor, value_of, work, long_work)
                 slices += 1
                 if slices % _SLICES_UNTRACKED == 0:
                     untrack_nodes(0)
@@ -154,9 +163,12 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
         primary.listeners.remove(changed)
 
 
-def _visit_slice(cursor: ForwardCursor, value_of: Callable[[Entry | None], bytes | None], work: Work) -> bool:
+def _visit_slice(
+    cursor: ForwardCursor, value_of: Callable[[Entry | None], bytes | None], work: Work, long_work: LongWork
+) -> bool:
     """True unless that was the last slice."""
     entries = cursor.fetch(SLICE_TUPLES)
+    long_work.rows += len(entries)
     size = 0
     for used, entry in enumerate(entries, 1):
         raw = value_of(entry)

@@ -1,9 +1,11 @@
 -- Other nodes that a console is connected to: `eval` sends a command and gives the text of its answer. The two
--- kinds, of the text and of the binary protocol, have host, port, state, eval and close.
+-- kinds, of the text and of the binary protocol, have host, port, state, eval, ask and close.
 local python = require('internal.python')
 local wait = require('internal.wait')
 
 local REMOTE_DELIMITER = '$EOF$'
+-- Seconds: between two attempts to connect again, a statement's wait for that, and the terminal's for an answer.
+local RECONNECT_AFTER, RECONNECT_TIMEOUT, ASK_TIMEOUT = 0.2, 3, 2
 
 local text_remote_mt = {}
 text_remote_mt.__index = text_remote_mt
@@ -58,17 +60,41 @@ function text_remote_mt:close()
     python.console_close(self.connection)
 end
 
-local function wrap_binary(address, timeout)
-    local connection = require('net.box').connect(address, {connect_timeout = timeout})
+-- The answer that is still to come could not be told from the next one.
+function text_remote_mt:interrupted()
+    self.state, self.error = 'error', 'interrupted, and no longer connected'
+end
+
+-- Questions of the terminal are asked by the binary protocol only: an answer of the text protocol may be anybody's.
+function text_remote_mt:ask()
+    return nil
+end
+
+-- With `reconnects` the connection comes back after a restart of the other side; a statement waits for it a little.
+local function wrap_binary(address, timeout, reconnects)
+    local connection = require('net.box').connect(address, {
+        connect_timeout = timeout, reconnect_after = reconnects and RECONNECT_AFTER or nil,
+    })
     if connection.state ~= 'active' then
+        connection:close()
         box.error(box.error.NO_CONNECTION)
     end
+    local names
     return {
         host = connection.host or 'localhost',
         port = connection.port,
         state = 'active',
         eval = function(_, line)
+            if reconnects and connection.state ~= 'active' then
+                connection:wait_connected(RECONNECT_TIMEOUT)
+            end
             return connection:eval('return require("console").eval(...)', {line})
+        end,
+        interrupted = function() end,
+        ask = function(_, ...)
+            names = names or 'return (function() ' .. python.console_source('console_names')
+                .. '\nend)()[...](select(2, ...))'
+            return (connection:eval(names, {...}, {timeout = ASK_TIMEOUT}))
         end,
         close = function()
             connection:close()

@@ -6,20 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from console.prompt import MemberCompleter, PromptTerminal
+from console.prompt import PromptTerminal
 from console.syntax import Syntax
 
-NAMES = ["box.space", "box.schema"]
 
-
-async def complete(text: str) -> list[str]:
-    return [name for name in NAMES if name.startswith(text)]
+async def ask(_function: str, *_arguments: object) -> None:
+    """A node that cannot be asked."""
 
 
 def type_in(*keys: str, delimiter: str = "", language: str = "lua") -> list[str | None]:
@@ -27,7 +23,7 @@ def type_in(*keys: str, delimiter: str = "", language: str = "lua") -> list[str 
 
     async def run() -> list[str | None]:
         with create_pipe_input() as source:
-            terminal = PromptTerminal(complete, InMemoryHistory(), source=source, sink=DummyOutput())
+            terminal = PromptTerminal(ask, InMemoryHistory(), source=source, sink=DummyOutput())
             statements: list[str | None] = []
             for text in keys:
                 source.send_text(text)
@@ -69,24 +65,13 @@ def test_other_languages_are_read_by_lines() -> None:
     assert type_in("select (\r", language="sql") == ["select ("]
 
 
-def test_completions_show_the_member_alone() -> None:
-    """The whole dotted word is replaced, the menu shows its last part."""
-
-    async def run() -> list[tuple[str, int, str]]:
-        completer = MemberCompleter(complete)
-        found = completer.get_completions_async(Document("return box.s"), CompleteEvent())
-        return [(item.text, item.start_position, item.display_text) async for item in found]
-
-    assert asyncio.run(run()) == [("box.space", -5, "space"), ("box.schema", -5, "schema")]
-
-
 def test_history_is_kept(tmp_path: Path) -> None:
     """Statements are found again by the next session."""
 
     async def run() -> list[str]:
         path = str(tmp_path / "history")
         with create_pipe_input() as source:
-            terminal = PromptTerminal(complete, FileHistory(path), source=source, sink=DummyOutput())
+            terminal = PromptTerminal(ask, FileHistory(path), source=source, sink=DummyOutput())
             source.send_text("first = 1\r")
             await terminal.read("lunabox", delimiter="", language="lua", completion=True)
         return list(FileHistory(path).load_history_strings())

@@ -83,7 +83,7 @@ def test_transaction_stays_open(converse: Converse) -> None:
     ],
 )
 def test_backslash_commands(converse: Converse, command: str, reply: str) -> None:
-    """Settings answer with true, or say what is wrong."""
+    """TerminalSettings answer with true, or say what is wrong."""
     assert converse([command]) == [reply]
 
 

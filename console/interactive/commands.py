@@ -1,0 +1,128 @@
+"""Commands of the terminal itself, wherever statements are carried out: settings, output, timing.
+
+`take` says whether a line was one of them. All others, `\\set language` or `\\quit` among them, are the session's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from console.interactive import settings
+from console.interactive.completion import COMMANDS
+from console.interactive.printer import Printer
+from console.interactive.settings import SettingError, TerminalSettings
+
+_SESSION: Final = frozenset({"language", "lang", "l", "output", "o", "delimiter", "delim", "d"})
+_HELP: Final = "\nOf this terminal:\n\n" + "".join(
+    f"  \\{name + ' ' + parameter:<26} -- {COMMANDS[name]}\n"
+    for name, parameter in (
+        ("set", "[<name> [<value>]]"),
+        ("timing", "[on|off]"),
+        ("o", "[<file>]"),
+        ("|", "<command>"),
+        ("stack", ""),
+    )
+) + """
+  Keys: Tab completes, Right takes the suggestion, Ctrl-R searches the history, Ctrl-X Ctrl-E opens an editor,
+  Ctrl-C ends a statement that runs, Ctrl-D leaves.
+"""  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StatementFailure:
+    """The last error of the session: its stack as text, and where it was raised if that is not seen in its text."""
+
+    stack: str
+    position: str
+
+
+class TerminalCommands:
+    """Carries out the commands. `changed` is called after a setting has changed."""
+
+    def __init__(self, chosen: TerminalSettings, printer: Printer, changed: Callable[[], None]) -> None:
+        self._settings = chosen
+        self._printer = printer
+        self._changed = changed
+        self.failure: StatementFailure | None = None
+        self.shows_help = False
+
+    def take(self, line: str) -> bool:
+        """Whether the line was a command of the terminal's. It has been carried out."""
+        if not line.startswith("\\"):
+            return False
+        if line.startswith("\\|"):
+            self._printer.send_next_to(line[2:].strip())
+            return True
+        name, _, rest = line[1:].strip().partition(" ")
+        rest = rest.strip()
+        match name:
+            case "timing":
+                self._set("timing", rest or ("off" if self._settings.timing else "on"))
+            case "o":
+                self._open(rest)
+            case "stack":
+                self._show_stack()
+            case "set" | "s" if self._is_setting(rest):
+                setting, _, value = rest.partition(" ")
+                self._set(setting, value.strip())
+            case "set" | "s" if not rest:
+                self._printer.show(self._settings.shown())
+            case "help" | "h" if not rest:
+                self.shows_help = True
+                return False
+            case _:
+                return False
+        return True
+
+    @staticmethod
+    def _is_setting(rest: str) -> bool:
+        name = rest.partition(" ")[0]
+        return name in settings.names() and name not in _SESSION
+
+    def _set(self, name: str, value: str) -> None:
+        try:
+            if value:
+                self._settings.set(name, value)
+                self._changed()
+            else:
+                self._printer.show(f"{name} {getattr(self._settings, name)}\n")
+        except SettingError as error:
+            self._printer.complain(str(error))
+
+    def _open(self, path: str) -> None:
+        try:
+            self._printer.open_file(path)
+        except OSError as error:
+            self._printer.complain(f"{path}: {error.strerror}")
+
+    def _show_stack(self) -> None:
+        if self.failure is None:
+            self._printer.complain("no error so far")
+        else:
+            self._printer.show(self.failure.stack.rstrip("\n") + "\n")
+
+    # -- answers -----------------------------------------------------------------------------------------------------
+
+    def after(self, answer: str, seconds: float | None, is_error: bool) -> None:
+        """Say what belongs below an answer."""
+        if self.shows_help:
+            self.shows_help = False
+            self._printer.show(_HELP)
+        if is_error and self.failure is not None:
+            if self._settings.stack:
+                self._show_stack()
+            elif self.failure.position:
+                self._printer.note(f"at {self.failure.position}; \\stack shows the stack")
+        if self._settings.timing and seconds is not None:
+            self._printer.note(f"Time: {spelled_time(seconds)}")
+
+
+def spelled_time(seconds: float) -> str:
+    """`0.123 ms`, `12.3 ms`, `1.234 s`, `2 min 3.4 s`."""
+    if seconds < 1:
+        return f"{seconds * 1e3:.3f} ms"
+    if seconds < 60:
+        return f"{seconds:.3f} s"
+    return f"{int(seconds // 60)} min {seconds % 60:.1f} s"

@@ -1,0 +1,219 @@
+"""Destinations of answers: the terminal, a pager if they do not fit it, a file (`\\o`), a command (`\\|`)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Final
+
+from console import streams
+from console.interactive.settings import TerminalSettings
+from console.interactive.styles import painted
+from console.interactive.text_table import ASCII, UNICODE, Lines
+from lua.standard_output import OUTPUT
+
+_PIECE: Final = 65536
+_LESS_OPTIONS: Final = "RSX"
+_ERROR = re.compile(r"---\n- error: |\{error = |error: ")
+_MARK = re.compile(r"^(---\n)(.*?)(\n\.\.\.\n+)?$", re.DOTALL)
+
+
+class Printer:
+    """Shows answers of one session. Its methods may be called in a thread, one after the other."""
+
+    def __init__(self, settings: TerminalSettings, hold_interrupts: Callable[[bool], None]) -> None:
+        self.settings = settings
+        self._hold = hold_interrupts
+        self._file: IO[str] | None = None
+        self._command: str | None = None
+        self._abandoned = threading.Event()
+
+    @property
+    def is_redirected(self) -> bool:
+        return self._file is not None or self._command is not None
+
+    @property
+    def width(self) -> int:
+        """Columns for tables, 0: no limit."""
+        if self.settings.width != "auto":
+            return int(self.settings.width)
+        return 0 if self.is_redirected else terminal_size()[0]
+
+    @property
+    def rows(self) -> int:
+        """Rows of a table, 0: all."""
+        return 0 if self.is_redirected else self.settings.rows
+
+    @property
+    def lines(self) -> Lines:
+        return UNICODE if is_unicode() else ASCII
+
+    def is_quick(self, text: str) -> bool:
+        """Whether `show` will not wait, as far as one can know."""
+        return (
+            not self.is_redirected
+            and not self._needs_pager(text)
+            and OUTPUT.takes_at_once(len(text.encode(errors="replace")))
+        )
+
+    def abandon(self) -> None:
+        """Ctrl-C: what is left of the present answer is not wanted."""
+        self._abandoned.set()
+
+    # -- an answer -------------------------------------------------------------------------------------------------
+
+    def show(self, text: str) -> None:
+        self._abandoned.clear()
+        if self._command is not None:
+            self._to_command(text)
+        elif self._file is not None:
+            self._to_file(text)
+        elif self._needs_pager(text):
+            self._to_pager(text)
+        else:
+            self._to_terminal(coloured(text, self.settings.style))
+
+    def note(self, text: str) -> None:
+        """A line about an answer, on the terminal."""
+        streams.write(painted(text, "quiet", self.settings.style) + "\n")
+
+    def complain(self, text: str) -> None:
+        """Say what is wrong with a command of the terminal itself."""
+        streams.write(painted(text, "error", self.settings.style) + "\n")
+
+    def _to_terminal(self, text: str) -> None:
+        for start in range(0, len(text), _PIECE):
+            if self._abandoned.is_set():
+                streams.write("\n")
+                return
+            streams.write(text[start : start + _PIECE])
+
+    def _to_file(self, text: str) -> None:
+        assert self._file is not None
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except OSError as error:
+            self.complain(f"{self._file.name}: {error.strerror}")
+            self.close()
+
+    def _to_command(self, text: str) -> None:
+        command, self._command = self._command, None
+        assert command is not None
+        self._run(command, text, shell=True)
+
+    def _needs_pager(self, text: str) -> bool:
+        if self.settings.pager == "off" or not is_terminal() or is_dumb():
+            return False
+        columns, lines = terminal_size()
+        return takes_lines(text, columns, lines - 1) > lines - 1 and self._pager() is not None
+
+    def _pager(self) -> list[str] | None:
+        chosen = self.settings.pager
+        command = chosen if chosen != "on" else os.environ.get("PAGER") or "less"
+        try:
+            words = shlex.split(command)
+        except ValueError:
+            return None
+        return words if words and shutil.which(words[0]) else None
+
+    def _to_pager(self, text: str) -> None:
+        words = self._pager()
+        if words is not None:
+            self._run(words, coloured(text, self.settings.style), shell=False)
+
+    def _run(self, command: str | list[str], text: str, *, shell: bool) -> None:
+        """A program that reads the text and has the terminal meanwhile. Ctrl-C is its own."""
+        self._hold(True)
+        try:
+            with subprocess.Popen(
+                command,
+                shell=shell,
+                stdin=subprocess.PIPE,
+                env={"LESS": _LESS_OPTIONS, **os.environ},
+            ) as process:
+                assert process.stdin is not None
+                with suppress(BrokenPipeError):
+                    process.stdin.write(text.encode(errors="surrogateescape"))
+                with suppress(BrokenPipeError):
+                    process.stdin.close()
+                process.wait()
+        except OSError as error:
+            self.complain(f"{command}: {error.strerror}")
+        finally:
+            self._hold(False)
+
+    # -- commands --------------------------------------------------------------------------------------------------
+
+    def open_file(self, path: str) -> None:
+        """Answers go to a file from now on; an empty name: to the terminal again. Raises OSError."""
+        self.close()
+        if path:
+            self._file = open(os.path.expanduser(path), "a", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115
+
+    def send_next_to(self, command: str) -> None:
+        self._command = command or None
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+
+# -- the terminal ----------------------------------------------------------------------------------------
+
+
+def terminal_size() -> tuple[int, int]:
+    """(columns, lines)."""
+    size = shutil.get_terminal_size((80, 24))
+    return max(1, size.columns), max(1, size.lines)
+
+
+def is_terminal() -> bool:
+    with suppress(OSError, ValueError):
+        return os.isatty(1)
+    return False
+
+
+def is_dumb() -> bool:
+    return os.environ.get("TERM", "") in ("", "dumb", "unknown")
+
+
+def is_unicode() -> bool:
+    """Whether the locale's characters are UTF-8: what it says itself, not what the interpreter makes of it."""
+    chosen = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
+    return "utf" in chosen.lower()
+
+
+def takes_lines(text: str, columns: int, enough: int) -> int:
+    """The number of lines of the screen that a text takes; counting ends when it is more than enough."""
+    count, start = 0, 0
+    while count <= enough:
+        end = text.find("\n", start)
+        length = (len(text) if end < 0 else end) - start
+        count += max(1, -(-length // columns))
+        if end < 0 or end == len(text) - 1:
+            break
+        start = end + 1
+    return count
+
+
+def coloured(text: str, style: str) -> str:
+    """An answer as it is, in red if it is an error; its marks stay plain."""
+    if not is_terminal() or is_dumb() or not is_error(text):
+        return text
+    parts = _MARK.match(text)
+    if parts is None:
+        return painted(text, "error", style)
+    return parts[1] + painted(parts[2], "error", style) + (parts[3] or "")
+
+
+def is_error(text: str) -> bool:
+    return _ERROR.match(text) is not None

@@ -1,0 +1,250 @@
+"""Other instances that statements are sent to, by the binary or the text protocol.
+
+    open       connect, and become the user of the address
+    execute    a statement -> the text of its answer, as a console there gives it
+    call       a function of a Lua text that goes along with the request -> its values
+
+A connection that has died is opened again by the next `execute` or `call`; a statement is never sent twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import yaml
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode, client_error, timed_out
+from box.net.dial import address_of, connect, open_connection, parse_address
+from box.net.peer_connection import PeerConnection
+from box.net.sockets import SocketNetwork
+from box.net.uri import Uri
+from box.wire.constants import Key, RequestType
+from box.wire.row import Row
+from console.sent_modules import call_of, sent_source
+
+CONNECT_TIMEOUT: Final = 5.0
+_QUESTION_TIMEOUT: Final = 2.0
+_ROUTE: Final = "return require('console').eval(...)"
+_DELIMITER: Final = "$EOF$"
+_END: Final = {"yaml": b"\n...\n", "lua": b";"}
+
+OnPush = Callable[[str], None]
+
+
+class Lost(Exception):
+    """The connection is gone; the text says why."""
+
+
+class RemoteNode(Protocol):
+    """One instance, whatever it speaks."""
+
+    name: str
+
+    async def open(self) -> None:
+        """Connect if there is no connection. Raises BoxError."""
+
+    async def execute(self, statement: str, on_push: OnPush) -> str:
+        """The answer's text. Raises Lost."""
+
+    async def call(self, module: str, function: str, *arguments: Any) -> Any:
+        """The first value of a function of one of the modules that are sent along. Raises BoxError, Lost."""
+
+    def close(self) -> None: ...
+
+
+class BinaryNode:
+    """By the binary protocol: the statement is an argument of an EVAL."""
+
+    def __init__(self, address: str, user: str | None, password: str | None) -> None:
+        self.name = address_of(address)
+        self._address = address
+        self._user, self._password = user, password
+        self._connection: PeerConnection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.error is None
+
+    async def open(self) -> None:
+        if self.is_open:
+            return
+        loop = asyncio.get_running_loop()
+        self._connection = await connect(
+            loop,
+            SocketNetwork(loop),
+            self._address,
+            timeout=CONNECT_TIMEOUT,
+            user=self._user,
+            password=self._password,
+        )
+
+    async def execute(self, statement: str, on_push: OnPush) -> str:
+        try:
+            values = await self._eval(_ROUTE, [statement], on_push)
+        except BoxError as error:
+            if not self.is_open:
+                raise Lost(error.message) from error
+            return f"---\n- error: {json.dumps(error.message, ensure_ascii=False)}\n...\n"
+        return _text(values[0]) if values and values[0] is not None else ""
+
+    async def call(self, module: str, function: str, *arguments: Any) -> Any:
+        values = await self._eval(call_of(module), [function, *arguments], None)
+        return values[0] if values else None
+
+    async def eval(self, source: str, *arguments: Any) -> list[Any]:
+        """The values of a Lua text. Raises BoxError."""
+        return await self._eval(source, list(arguments), None)
+
+    async def _eval(self, source: str, arguments: list[Any], on_push: OnPush | None) -> list[Any]:
+        connection = self._connection
+        if connection is None:
+            raise client_error(ErrorCode.NO_CONNECTION)
+        body = pack({int(Key.EXPR): source, int(Key.TUPLE): arguments})
+        take: Callable[[Row], None] | None = None
+        if on_push is not None:
+            push = on_push
+
+            def take(row: Row) -> None:
+                push("".join(f"{_pushed(value)}\n" for value in _data(row)))
+
+        return _data(await connection.request(Row(RequestType.EVAL, body=body), on_push=take))
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _data(row: Row) -> list[Any]:
+    return list(unpack(row.body).get(int(Key.DATA), [])) if row.body else []
+
+
+def _pushed(value: Any) -> str:
+    return f"-- push: {json.dumps(value, default=str, ensure_ascii=False)}"
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+class TextNode:
+    """By the text console's protocol. One statement at a time; an answer ends with a mark."""
+
+    def __init__(self, address: str, uri: Uri) -> None:
+        self.name = address_of(address)
+        self._uri = uri
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._format = "yaml"
+        self._turn = asyncio.Lock()
+
+    async def open(self) -> None:
+        if self._streams is not None:
+            return
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT):
+                self._streams = await self._connect()
+                await self._exchange(f'require("console").delimiter("{_DELIMITER}")\n')
+        except TimeoutError:
+            self.close()
+            raise timed_out() from None
+        except (OSError, Lost) as error:
+            self.close()
+            raise client_error(ErrorCode.NO_CONNECTION) from error
+        self._format = "yaml"
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        limit = 1 << 28
+        if self._uri.unix is not None:
+            streams = await asyncio.open_unix_connection(self._uri.unix, limit=limit)
+        else:
+            host, port = self._uri.host or "localhost", self._uri.service or "0"
+            streams = await asyncio.open_connection(host, port, limit=limit)
+        try:
+            await streams[0].readexactly(128)
+        except asyncio.IncompleteReadError as error:
+            raise Lost("no greeting") from error
+        return streams
+
+    async def execute(self, statement: str, on_push: OnPush) -> str:
+        async with self._turn:
+            words = statement.split()
+            if words[:2] in (["\\set", "output"], ["\\s", "o"], ["\\set", "o"]) and len(words) == 3:
+                self._format = words[2].partition(",")[0] if words[2].partition(",")[0] in _END else self._format
+            answer = await self._exchange(f"{statement}{_DELIMITER}\n")
+            while answer.startswith(("%TAG !push!", "-- Push")):
+                on_push(answer)
+                answer = await self._read()
+            return answer
+
+    async def call(self, module: str, function: str, *arguments: Any) -> Any:
+        if self._format != "yaml":
+            return None
+        literals = ", ".join(map(_literal, arguments))
+        source = sent_source(module).replace(_DELIMITER, "")
+        expression = f'require("json").encode((function() {source}\nend)().{function}({literals}))'
+        async with self._turn:
+            answer = yaml.safe_load((await self._exchange(f"{expression}{_DELIMITER}\n")).replace("\t", " "))
+        value = answer[0] if isinstance(answer, list) and answer else None
+        return json.loads(value) if isinstance(value, str) else None
+
+    async def _exchange(self, text: str) -> str:
+        if self._streams is None:
+            raise Lost("there is no connection")
+        try:
+            self._streams[1].write(text.encode(errors="surrogateescape"))
+            await self._streams[1].drain()
+        except OSError as error:
+            self.close()
+            raise Lost(error.strerror or str(error)) from error
+        return await self._read()
+
+    async def _read(self) -> str:
+        assert self._streams is not None
+        try:
+            return (await self._streams[0].readuntil(_END[self._format])).decode(errors="surrogateescape")
+        except asyncio.CancelledError:
+            self.close()  # the answer may still come: nobody could tell it from the next one
+            raise
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, OSError) as error:
+            self.close()
+            raise Lost("the other side has closed the connection") from error
+
+    def close(self) -> None:
+        streams, self._streams = self._streams, None
+        if streams is not None:
+            streams[1].close()
+
+
+def _literal(value: Any) -> str:
+    """A Lua expression of a plain value."""
+    if value is None or isinstance(value, bool):
+        return {None: "nil", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        codes = (f"\\{byte}" if byte < 32 or byte > 126 or byte in b'"\\' else chr(byte) for byte in _bytes(value))
+        # Three digits each: a digit that follows would be taken for one of the escape's.
+        return '"' + "".join(code if len(code) == 1 else f"\\{int(code[1:]):03d}" for code in codes) + '"'
+    return "{" + ", ".join(map(_literal, value)) + "}"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+async def dial(address: str, user: str | None = None, password: str | None = None) -> RemoteNode:
+    """An open connection to an address, by the protocol that its greeting names. Raises BoxError."""
+    uri = parse_address(address)
+    loop = asyncio.get_running_loop()
+    first = await open_connection(loop, SocketNetwork(loop), address, CONNECT_TIMEOUT, keeps_rows=False)
+    protocol = first.greeting.protocol
+    first.close()
+    login = user or uri.login
+    secret = password if password is not None else uri.password
+    is_text = protocol == "Lua console"
+    node: RemoteNode = TextNode(address, uri) if is_text else BinaryNode(address, login, secret)
+    await node.open()
+    return node

@@ -1,0 +1,188 @@
+"""A console whose statements go to another instance: interactive, or a script.
+
+0   all statements were carried out      2   a wrong command line
+1   one has failed                       3   there is no connection
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from box.errors import BoxError
+from console import streams
+from console.interactive.interruption import keys_make_signals
+from console.interactive.printer import is_error
+from console.interactive.settings import TerminalSettings
+from console.interactive.text_table import UNICODE, groups_of, render
+from console.remote.nodes import Lost, RemoteNode
+from console.terminal import Terminal
+
+FINE: Final = 0
+LUA_ERROR: Final = 1
+USAGE: Final = 2
+CONNECTION: Final = 3
+
+_RECONNECT: Final = 3.0
+_PAUSE: Final = 0.2
+_QUESTION_TIMEOUT: Final = 2.0
+
+
+class AwaitInterrupts:
+    """Ctrl-C gives up the wait for an answer. The other instance may go on with the statement."""
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[Any] | None = None
+        self._main = asyncio.current_task()
+        self._is_held = self._is_at_prompt = False
+        self._on_idle: Callable[[], None] = lambda: None
+        with suppress(ValueError, RuntimeError):
+            self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
+
+    def capture(self, on_idle: Callable[[], None]) -> None:
+        self._on_idle, self._is_at_prompt = on_idle, False
+
+    def release(self) -> None:
+        self._is_at_prompt = True
+        self.seconds = None
+
+    def hold(self, is_held: bool) -> None:
+        self._is_held = is_held
+
+    def _interrupt(self) -> None:
+        if self._is_held:
+            return
+        if self._task is not None:
+            self._task.cancel()
+        elif not self._is_at_prompt:
+            self._on_idle()
+        elif not keys_make_signals() and self._main is not None:
+            self._main.cancel()  # from elsewhere: it is for the program
+
+    async def run(self, work: Any) -> Any:
+        """The result of a coroutine; CancelledError after Ctrl-C."""
+        began = time.perf_counter()
+        self._task = asyncio.ensure_future(work)
+        try:
+            return await asyncio.shield(self._task)
+        finally:
+            self._task = None
+            self.seconds = time.perf_counter() - began
+
+
+class RemoteConsole:
+    """Sends statements to a node and shows the answers on a terminal."""
+
+    def __init__(self, node: RemoteNode, interrupts: AwaitInterrupts, settings: TerminalSettings) -> None:
+        self._node = node
+        self._interrupts = interrupts
+        self._settings = settings
+        self._delimiter = ""
+        self._language = "lua"
+        self.terminal: Terminal
+
+    async def ask(self, function: str, *arguments: Any) -> Any:
+        """A question of the terminal's; None where the other side does not answer soon."""
+        with suppress(BoxError, Lost, TimeoutError, ValueError, KeyError):
+            async with asyncio.timeout(_QUESTION_TIMEOUT):
+                return await self._node.call("console_names", function, *arguments)
+        return None
+
+    async def run(self, *, stops_at_error: bool) -> int:
+        """Statements until the end of the input; the exit code."""
+        if self._settings.output != "yaml":
+            await self.execute(f"\\set output {self._settings.output}")
+        while True:
+            statement = await self.terminal.read(
+                self._node.name, delimiter=self._delimiter, language=self._language, completion=True
+            )
+            if statement is None or statement.strip() in ("\\q", "\\quit"):
+                return FINE
+            if self._delimiter and not statement.startswith("\\"):
+                statement = statement.removesuffix(self._delimiter)
+            answer = await self.execute(statement)
+            if answer is None:
+                if stops_at_error:
+                    return CONNECTION
+                continue
+            await asyncio.to_thread(self.terminal.answer, answer + self._gap(answer))
+            if stops_at_error and is_error(answer):
+                return LUA_ERROR
+
+    def _gap(self, answer: str) -> str:
+        return "" if self._settings.output == "table" or not answer else "\n"
+
+    async def execute(self, statement: str) -> str | None:
+        """The answer's text, None without a connection: that has been said."""
+        own = self._own_command(statement)
+        if own is not None:
+            return own
+        if not await self._reconnect():
+            return None
+        try:
+            answer: str = await self._interrupts.run(self._execute(statement))
+            return answer
+        except asyncio.CancelledError:
+            if asyncio.current_task() is not None and asyncio.current_task().cancelling():  # type: ignore[union-attr]
+                raise
+            return f"---\n- error: interrupted; {self._node.name} may go on with the statement\n...\n"
+        except Lost as error:
+            self._say(f"the connection to {self._node.name} was lost: {error}; the next statement connects again")
+            return None
+
+    async def _execute(self, statement: str) -> str:
+        if self._settings.output != "table" or statement.startswith("\\") or self._language != "lua":
+            return await self._node.execute(statement, self.terminal.write)
+        try:
+            result = await self._node.call("console_rows", "run", self.terminal.table_rows, statement)
+        except BoxError as error:
+            return f"error: {error.message}\n"
+        if not isinstance(result, (list, tuple)):
+            return await self._node.execute(statement, self.terminal.write)
+        is_fine, value = result
+        if not is_fine:
+            return f"error: {value}\n"
+        groups = groups_of(value or ())
+        width = getattr(self.terminal, "table_width", 0)
+        return render(groups, width, getattr(self.terminal, "table_lines", UNICODE)) if groups else ""
+
+    def _own_command(self, statement: str) -> str | None:
+        """Carry out what the terminal has to know itself. None: it is sent."""
+        words = statement.split()
+        if len(words) < 2 or words[0] not in ("\\set", "\\s"):
+            return None
+        value = words[2] if len(words) > 2 else ""
+        if words[1] in ("output", "o"):
+            is_table = value == "table"
+            self._settings.output = value.partition(",")[0] if is_table or value else self._settings.output
+            return "" if is_table else None
+        if words[1] in ("delimiter", "delim", "d"):
+            self._delimiter = value
+            return "---\n...\n"
+        if words[1] in ("language", "lang", "l") and value in ("lua", "sql"):
+            self._language = value
+        return None
+
+    async def _reconnect(self) -> bool:
+        """Whether there is a connection. A server that restarts is waited for a little."""
+        deadline = time.monotonic() + _RECONNECT
+        while True:
+            try:
+                await self._interrupts.run(self._node.open())
+                return True
+            except asyncio.CancelledError:
+                return False
+            except BoxError as error:
+                if time.monotonic() > deadline:
+                    self._say(f"no connection to {self._node.name}: {error.message}")
+                    return False
+            await asyncio.sleep(_PAUSE)
+
+    def _say(self, text: str) -> None:
+        streams.complain(f"lunabox: {text}")

@@ -1,0 +1,361 @@
+-- What a console completes and explains: members of tables, names of the dictionary, signatures of functions.
+--
+-- This text is also sent to other nodes, the peer's too: it uses what every node offers to users, and nothing else. No
+-- metamethod is run, so that looking has no effects. Answers are bounded: of many names the first by the alphabet.
+--
+--   members(path, is_method, partial, limit) -> {class, total, {{name, kind}, ...}}
+--   names(what, partial, limit, path)        -> {what, total, {{name, what}, ...}}
+--   signature(path)                          -> {full name, parameters | nil, comment | nil, place | nil}
+--
+-- A path is a list of names, the first one a global.
+local DEPTH = 20
+local MOST_LINES = 20000
+
+local function index_of(value)
+    local meta = debug.getmetatable(value)
+    local index = type(meta) == 'table' and rawget(meta, '__index') or nil
+    return type(index) == 'table' and index ~= value and index or nil
+end
+
+local function is_space(value)
+    return type(value) == 'table' and rawget(value, 'engine') ~= nil and type(rawget(value, 'index')) == 'table'
+end
+
+local function is_index(value)
+    return type(value) == 'table' and rawget(value, 'space_id') ~= nil and type(rawget(value, 'parts')) == 'table'
+end
+
+-- 'space', 'index', 'tuple' or 'fiber' of the objects that have classes; else nothing.
+local function class_of(value)
+    if is_space(value) then
+        return 'space'
+    elseif is_index(value) then
+        return 'index'
+    elseif type(value) == 'cdata' and rawget(_G, 'box') and box.tuple.is and box.tuple.is(value) then
+        return 'tuple'
+    elseif type(value) == 'userdata' and tostring(value):find('^fiber: ') then
+        return 'fiber'
+    end
+end
+
+-- box.info and box.stat make their fields when they are called.
+local function read_whole(value)
+    if rawget(_G, 'box') and (value == rawget(box, 'info') or value == rawget(box, 'stat')) then
+        local ok, whole = pcall(value)
+        return ok and whole or value
+    end
+    return value
+end
+
+local function field(value, name)
+    value = read_whole(value)
+    local number = tonumber(name)
+    for _ = 1, DEPTH do
+        if type(value) == 'table' then
+            local found = rawget(value, name)
+            if found == nil and number then
+                found = rawget(value, number)
+            end
+            if found ~= nil then
+                return found
+            end
+        end
+        value = index_of(value)
+        if value == nil then
+            return nil
+        end
+    end
+end
+
+local function resolve(path)
+    local value = _G
+    for i = 1, #path do
+        value = field(value, path[i])
+        if value == nil then
+            return nil
+        end
+    end
+    return value
+end
+
+-- The first `limit` names by the alphabet of all that are added. Most names of many cost two comparisons: what is said
+-- of a name is looked at when it is among the first.
+local function selection(partial, limit)
+    local names, values, total, worst = {}, {}, 0, nil
+    local length, byte, sub, type = #partial, string.byte, string.sub, type
+    local hides = byte(partial) ~= 95
+    local self = {}
+    local function shorten(count)
+        table.sort(names)
+        for i = #names, count + 1, -1 do
+            values[names[i]], names[i] = nil, nil
+        end
+        worst = names[count]
+    end
+    -- Names that begin with an underscore are for who asks for them.
+    function self.add(name, value)
+        if type(name) ~= 'string' or hides and byte(name) == 95 or length > 0 and sub(name, 1, length) ~= partial then
+            return
+        end
+        total = total + 1
+        if (worst == nil or name < worst) and values[name] == nil then
+            names[#names + 1], values[name] = name, value
+            if #names >= 4 * limit then
+                shorten(limit)
+            end
+        end
+    end
+    -- `describe(name, value)` gives the kind, nil for a name that does not count.
+    function self.result(what, describe)
+        shorten(#names)
+        local list = {}
+        for _, name in ipairs(names) do
+            local kind = values[name]
+            if describe then
+                kind = describe(name, kind)
+            end
+            if kind == nil then
+                total = total - 1
+            elseif #list < limit then
+                list[#list + 1] = {name, kind}
+            end
+        end
+        return {what, total, list}
+    end
+    return self
+end
+
+local function kind_of(value)
+    local kind = type(value)
+    if kind == 'table' then
+        local meta = debug.getmetatable(value)
+        return class_of(value) or type(meta) == 'table' and rawget(meta, '__call') and 'function' or 'table'
+    end
+    return kind == 'function' and kind or 'value'
+end
+
+local function is_identifier(name)
+    return type(name) == 'string' and name:find('^[%a_][%w_]*$') ~= nil
+end
+
+local M = {}
+
+function M.members(path, is_method, partial, limit)
+    local scope, chosen = resolve(path), selection(partial, limit)
+    if scope == nil then
+        return chosen.result('')
+    end
+    local class = class_of(scope)
+    if class == 'tuple' then
+        for name in pairs(scope:tomap({names_only = true})) do
+            chosen.add(name, 'field')
+        end
+        return chosen.result(class)
+    end
+    scope = read_whole(scope)
+    for _ = 1, DEPTH do
+        if type(scope) == 'table' then
+            local add = chosen.add
+            for name, value in next, scope do
+                add(name, value)
+            end
+        end
+        scope = index_of(scope)
+        if scope == nil then
+            break
+        end
+    end
+    return chosen.result(class or '', function(name, value)
+        local kind = is_identifier(name) and kind_of(value) or nil
+        return (kind == 'function' or not is_method) and kind or nil
+    end)
+end
+
+-- ---- names in strings ---------------------------------------------------------------------------------------
+
+local function from_space(id, number, kind, wanted)
+    return function(add)
+        for _, tuple in box.space[id]:pairs() do
+            if wanted == nil or tuple[5] == wanted then
+                add(tuple[number], kind)
+            end
+        end
+    end
+end
+
+local USER_VIEW, SEQUENCE_VIEW, FUNCTION_VIEW = '_vuser', '_vsequence', '_vfunc'
+
+local sources = {
+    user = from_space(USER_VIEW, 3, 'user'),
+    role = from_space(USER_VIEW, 3, 'role'),
+    sequence = from_space(SEQUENCE_VIEW, 3, 'sequence'),
+    ['function'] = from_space(FUNCTION_VIEW, 3, 'function'),
+}
+
+-- The table itself: ten thousand tuples would be too many to look at.
+function sources.space(add)
+    for name in next, box.space do
+        add(name, 'space')
+    end
+end
+
+-- Users and roles are told by the type of their tuples.
+local function accounts(kind)
+    return function(add)
+        for _, tuple in box.space[USER_VIEW]:pairs() do
+            if tuple[4] == kind then
+                add(tuple[3], kind)
+            end
+        end
+    end
+end
+sources.user, sources.role = accounts('user'), accounts('role')
+
+function sources.module(add)
+    for name in next, package.loaded do
+        if type(name) == 'string' and not name:find('^internal%.') and not name:find('^box%.') and name ~= '_G' then
+            add(name, 'module')
+        end
+    end
+    for name in ([[buffer clock console crypto csv decimal digest errno fiber fio fun http.client iconv json key_def log
+                   merger msgpack net.box pickle popen pwd socket strict swim tap tarantool title uri utf8 uuid xlog
+                   yaml]]):gmatch('%S+') do
+        add(name, 'module')
+    end
+end
+
+function sources.injection(add)
+    for name in next, box.error.injection.info() do
+        add(name, 'injection')
+    end
+end
+
+function sources.option(add)
+    for name in next, type(box.cfg) == 'table' and box.cfg or {} do
+        add(name, 'option')
+    end
+end
+
+function sources.index(add, path)
+    local space = resolve(path)
+    if is_space(space) then
+        for name in next, space.index do
+            add(name, 'index')
+        end
+    end
+end
+
+function sources.field(add, path)
+    local space = resolve(path)
+    if is_space(space) then
+        for _, description in ipairs(space:format()) do
+            add(description.name or description[1], 'field')
+        end
+    end
+end
+
+function M.names(what, partial, limit, path)
+    local chosen = selection(partial, limit)
+    for kind in what:gmatch('%S+') do
+        if sources[kind] then
+            pcall(sources[kind], chosen.add, path or {})
+        end
+    end
+    return chosen.result(what)
+end
+
+-- ---- signatures -----------------------------------------------------------------------------------------------
+
+local function parameters_of(run)
+    local info, list = debug.getinfo(run, 'uS'), {}
+    if info.what == 'C' then
+        return nil
+    end
+    for i = 1, info.nparams or 0 do
+        list[i] = debug.getlocal(run, i)
+    end
+    if info.isvararg then
+        list[#list + 1] = '...'
+    end
+    return list
+end
+
+-- The lines of a source text or file up to a number; none of a long file.
+local function lines_until(source, last)
+    local lines = {}
+    if last > MOST_LINES then
+        return lines
+    elseif source:sub(1, 1) ~= '@' then
+        for line in source:gmatch('([^\n]*)\n?') do
+            lines[#lines + 1] = line
+            if #lines >= last then
+                break
+            end
+        end
+        return lines
+    end
+    local file = io.open(source:sub(2), 'r')
+    if file then
+        for line in file:lines() do
+            lines[#lines + 1] = line
+            if #lines >= last then
+                break
+            end
+        end
+        file:close()
+    end
+    return lines
+end
+
+-- The comment on the lines above a function: its first sentence.
+local function comment_of(info)
+    local lines, first = lines_until(info.source, info.linedefined - 1), nil
+    for i = math.min(#lines, info.linedefined - 1), 1, -1 do
+        local text = lines[i]:match('^%s*%-%-+%s*(.-)%s*$')
+        if text == nil then
+            break
+        end
+        first = first and text .. ' ' .. first or text
+    end
+    return first and (first:match('^(.-%.)%s') or first) or nil
+end
+
+local function module_of(value)
+    for name, loaded in next, package.loaded do
+        if loaded == value and type(name) == 'string' then
+            return name == '_G' and '' or name
+        end
+    end
+end
+
+local function full_name(path)
+    local parent, name = {unpack(path, 1, #path - 1)}, path[#path]
+    local owner = #parent == 0 and _G or resolve(parent)
+    local class = class_of(owner)
+    if class then
+        return class .. ':' .. name
+    end
+    local module = type(owner) == 'table' and module_of(owner)
+    if module then
+        return module == '' and name or module .. '.' .. name
+    end
+    return table.concat(path, '.')
+end
+
+function M.signature(path)
+    local found, result = resolve(path), {full_name(path)}
+    if type(found) ~= 'function' or debug.getinfo(found, 'S').source:sub(1, 9) == '@builtin/' then
+        result[2] = found ~= nil and true or nil
+        return result
+    end
+    local info = debug.getinfo(found, 'S')
+    result[2] = parameters_of(found) or {'...'}
+    if info.what ~= 'C' then
+        local ok, comment = pcall(comment_of, info)
+        result[3] = ok and comment or ''
+        result[4] = ('%s:%d'):format(info.source:sub(1, 1) == '@' and info.short_src or 'console', info.linedefined)
+    end
+    return result
+end
+
+return M

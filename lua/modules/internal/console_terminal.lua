@@ -1,0 +1,83 @@
+-- Statements of the interactive session: Ctrl-C ends them, a failure keeps its stack, values may be shown as a table.
+local console_rows = require('internal.console_rows')
+local interruption = require('internal.interruption')
+local lua_error = require('internal.error')
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+
+local getinfo, traceback = debug.getinfo, debug.traceback
+
+-- Frames of a stack below a statement: how the console called it.
+local BELOW = {'console', 'internal/console_terminal', 'internal/interruption', 'internal/scheduler'}
+local is_below = {}
+for _, name in ipairs(BELOW) do
+    is_below['@builtin/' .. name .. '.lua'] = true
+    is_below['@builtin/box/' .. name .. '.lua'] = true
+end
+
+-- The place in the user's code, if it is not the one line that was entered.
+local function position_of(source)
+    for level = 3, 50 do
+        local info = getinfo(level, 'Sl')
+        if info == nil then
+            return ''
+        elseif info.what ~= 'C' and info.source:sub(1, 9) ~= '@builtin/' then
+            if info.source:sub(1, 1) == '@' then
+                return ('%s:%d'):format(info.source:sub(2), info.currentline)
+            end
+            return source:find('\n') and ('line %d'):format(info.currentline) or ''
+        end
+    end
+    return ''
+end
+
+-- The lines of a stack that are the user's business.
+local function stack_text(problem)
+    local lines = {}
+    for line in traceback('', 4):gmatch('[^\n]+') do
+        local place = line:match('^%s*(%S+%.lua):')
+        if place and is_below['@' .. place] then
+            break
+        end
+        lines[#lines + 1] = line
+    end
+    if lines[#lines] and lines[#lines]:find("in function 'call'", 1, true) then
+        lines[#lines] = nil
+    end
+    local text = lua_error.is(problem) and problem.message or tostring(problem)
+    if lua_error.is(problem) and problem.trace[1] then
+        text = ('%s (%s, %s:%d)'):format(text, problem.type, problem.trace[1].file, problem.trace[1].line)
+    end
+    return text .. '\n' .. table.concat(lines, '\n')
+end
+
+local function run(chunk, source)
+    local function failed(problem)
+        local ok, stack = pcall(stack_text, problem)
+        python.console_failed(ok and stack or '', position_of(source))
+        return problem
+    end
+    if not python.console_compiles() then
+        interruption.prepare(chunk)
+    end
+    return interruption.run(xpcall, chunk, failed)
+end
+
+-- As `pcall`, of something that Ctrl-C ends.
+local function call(run_remote, ...)
+    return interruption.run(pcall, run_remote, ...)
+end
+
+-- The text of values as a table.
+local function table_text(is_terminal, source, ...)
+    local limit = is_terminal and python.console_limit() or 0
+    local described, groups = pcall(console_rows.describe, limit, source, ...)
+    if not described then
+        return 'error: console: ' .. tostring(groups) .. '\n'
+    elseif #groups == 0 then
+        return ''
+    end
+    return (python.console_table(msgpack.encode(groups), not not is_terminal))
+end
+
+return {run = run, call = call, table_text = table_text}

@@ -1,0 +1,147 @@
+"""A terminal for tests: a program on a pseudo-terminal (pexpect), and the screen that a person would see (pyte)."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pexpect
+import pyte
+
+LUNABOX = (sys.executable, "-m", "console")
+PROMPT = "lunabox> "
+PATIENCE = 15.0
+UP, DOWN, RIGHT, TAB, ENTER = "\x1b[A", "\x1b[B", "\x1b[C", "\t", "\r"
+
+
+def dense(text: str) -> str:
+    """Without white space: lines are broken where the terminal ends."""
+    return re.sub(r"\s+", "", text)
+
+
+class Emulator:
+    """Shows what a program draws; answers when it asks for the cursor's position."""
+
+    def __init__(
+        self,
+        directory: Path,
+        command: Sequence[str] = LUNABOX,
+        *,
+        columns: int = 80,
+        lines: int = 24,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.screen = pyte.HistoryScreen(columns, lines, history=5000, ratio=0.5)
+        self.screen.write_process_input = self._reply
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        variables = {
+            **{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PAGER", "LESS")},
+            "HOME": str(directory),
+            "XDG_CONFIG_HOME": str(directory / ".config"),
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "PYTHONPATH": str(Path(__file__).parents[3]),
+            **(environment or {}),
+        }
+        self.process = pexpect.spawn(
+            command[0],
+            list(command[1:]),
+            cwd=str(directory),
+            env=variables,
+            dimensions=(lines, columns),
+            timeout=PATIENCE,
+        )
+        self.process.delaybeforesend = None
+
+    def _reply(self, data: str) -> None:
+        if self.process.isalive():
+            self.process.send(data)
+
+    # -- what is seen --------------------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The lines of the screen."""
+        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+
+    @property
+    def cursor_line(self) -> str:
+        return self.screen.display[self.screen.cursor.y].rstrip()
+
+    def read(self, seconds: float = 0.05) -> bool:
+        """Draw what the program has written; False when it has ended."""
+        try:
+            data = self.process.read_nonblocking(65536, timeout=seconds)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    def wait(self, is_there: str | Callable[[str], bool], seconds: float = PATIENCE) -> str:
+        """Read until the screen has a text (or fulfils a condition); the screen."""
+        seen = (lambda text: is_there in text) if isinstance(is_there, str) else is_there
+        deadline = time.monotonic() + seconds
+        while not seen(self.text):
+            if not self.read() or time.monotonic() > deadline:
+                assert seen(self.text), f"{is_there!r} is not on the screen:\n{self.text}"
+        return self.text
+
+    def wait_for(self, pattern: str, seconds: float = PATIENCE) -> re.Match[str]:
+        """As `wait`, for a regular expression over lines."""
+        self.wait(lambda text: re.search(pattern, text, re.MULTILINE) is not None, seconds)
+        found = re.search(pattern, self.text, re.MULTILINE)
+        assert found is not None
+        return found
+
+    def wait_prompt(self, prompt: str = PROMPT) -> None:
+        """An empty prompt on the cursor's line."""
+        self.wait(lambda _: self.cursor_line == prompt.rstrip())
+
+    # -- what is typed -------------------------------------------------------------------------------------------------
+
+    def type(self, keys: str) -> None:
+        self.process.send(keys)
+
+    def enter(self, statement: str, prompt: str = PROMPT) -> str:
+        """A statement, and what is on the screen when the prompt is back."""
+        self.wait_prompt(prompt)
+        self.type(statement)
+        wanted = dense(statement)
+        self.wait(lambda text: wanted in dense(text))
+        self.type(ENTER)
+        self.wait_prompt(prompt)
+        return self.text
+
+    def answer(self, statement: str, prompt: str = PROMPT) -> str:
+        """What a statement printed: the lines between it and the next prompt."""
+        before, _, _ = self.enter(statement, prompt).rpartition("\n" + prompt.rstrip())
+        lines = before.split("\n")
+        wanted = dense(statement)[-20:]
+        last = max((i for i in range(len(lines)) if dense("".join(lines[: i + 1])).endswith(wanted)), default=-1)
+        return "\n".join(lines[last + 1 :]).strip("\n")
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def end(self) -> int:
+        """Wait for the end of the program; its exit code, negative for a signal."""
+        deadline = time.monotonic() + PATIENCE
+        while self.read() and time.monotonic() < deadline:
+            pass
+        self.process.wait()
+        if self.process.signalstatus is not None:
+            return -int(self.process.signalstatus)
+        return int(self.process.exitstatus or 0)
+
+    def close(self) -> None:
+        if self.process.isalive():
+            self.process.kill(signal.SIGKILL)
+        self.process.close(force=True)

@@ -1,0 +1,195 @@
+"""What is completed and explained, on a node."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.document import Document
+
+from box.embed import LuaInstance
+from console.bindings import Consoles
+from console.interactive import signatures
+from console.interactive.completion import LIMIT, StatementCompleter
+from console.interactive.helpbar import HelpBar
+
+SETUP = b"""
+    box.cfg{log_level = 1}
+    local goods = box.schema.space.create('goods', {format = {{'id', 'unsigned'}, {'name', 'string'}}})
+    goods:create_index('pk') goods:create_index('by_name', {parts = {2}, unique = false})
+    box.schema.user.create('guido') box.schema.role.create('readers')
+    box.schema.func.create('total')
+    tuple = goods:insert{1, 'pear'}
+    loadstring('-- Adds two numbers. It is quick.\\nfunction add(first, second, ...) end')()
+    outer = {inner = {value = 5}, _hidden = 1}
+    object = setmetatable({}, {__index = {method = function() end, field = 1}})
+    trap = setmetatable({}, {__index = function() error('touched') end})
+"""
+
+Complete = Callable[[str], Awaitable[list[Completion]]]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[tuple[asyncio.AbstractEventLoop, Consoles]]:
+    loop = asyncio.new_event_loop()
+
+    async def start() -> tuple[LuaInstance, Consoles]:
+        instance = LuaInstance(None)
+        consoles = Consoles(instance)
+        await instance.runtime.eval(SETUP)
+        return instance, consoles
+
+    instance, consoles = loop.run_until_complete(start())
+    yield loop, consoles
+    loop.run_until_complete(instance.stop())
+    loop.close()
+
+
+def complete(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, *, asked: bool = True) -> list[Completion]:
+    loop, consoles = node
+
+    async def run() -> list[Completion]:
+        completer, event = StatementCompleter(consoles.ask), CompleteEvent(completion_requested=asked)
+        return [each async for each in completer.get_completions_async(Document(text), event)]
+
+    return loop.run_until_complete(run())
+
+
+@pytest.mark.parametrize(
+    ("text", "some"),
+    [
+        ("box.sp", ["space"]),
+        ("return box.schema.us", ["user"]),
+        ("box.space.go", ["goods"]),
+        ("box.space.goods.index.", ["by_name", "pk"]),
+        ("box.space['goods'].index.pk:sel", ["select("]),
+        ("box.space.goods:ins", ["insert("]),
+        ("box.info.repl", ["replication", "replication_anon("]),
+        ("tuple.na", ["name"]),
+        ("tuple:unp", ["unpack("]),
+        ("outer.inner.", ["value"]),
+        ("outer._", ["_hidden"]),
+        ("object:", ["method("]),
+        ("ad", ["add("]),
+        ("whi", ["while"]),
+        ("require('net", ["net.box"]),
+        ("box.space['g", ["goods"]),
+        ("box.space.goods.index['by", ["by_name"]),
+        ("box.schema.user.passwd('gu", ["guest", "guido"]),
+        ("box.schema.user.grant('guido', 'read", ["read", "readers"]),
+        ("box.schema.user.grant('guido', 'read', 'sp", ["space"]),
+        ("box.schema.user.grant('guido', 'read', 'space', 'go", ["goods"]),
+        ("box.schema.role.drop('re", ["readers", "replication"]),
+        ("box.schema.func.drop('t", ["total"]),
+        ("s:select({1}, {iterator = 'R", ["REQ"]),
+        ("box.space.goods:create_index('x', {parts = {'na", ["name"]),
+        ("box.error.injection.set('ERRINJ_WAL_IO", ["ERRINJ_WAL_IO"]),
+        ("\\ti", ["timing"]),
+        ("\\set ou", ["output"]),
+        ("\\set output ta", ["table"]),
+        ("\\set editing ", ["emacs", "vi"]),
+    ],
+)
+def test_completion(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, some: list[str]) -> None:
+    """Globals, members, methods, fields, names in strings, commands: sorted, and each once."""
+    found = [each.text for each in complete(node, text)]
+    assert found == sorted(set(found))
+    assert set(some) <= set(found)
+
+
+@pytest.mark.parametrize("text", ["f(x).a", "-- box.s", "'box.s", "nothing.here.", "trap.x", "object:fie"])
+def test_nothing_to_complete(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str) -> None:
+    """No name is better than a wrong one; no metamethod is run."""
+    assert complete(node, text) == []
+
+
+def test_the_menu_does_not_open_before_a_name_begins(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+    assert complete(node, "x = ", asked=False) == []
+    assert complete(node, "box.", asked=False) != []
+
+
+def test_ten_thousand_spaces(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+    """The menu is as long as ever, says how many more there are, and takes a few milliseconds of the processor."""
+    loop, consoles = node
+    loop.run_until_complete(
+        consoles._runtime.eval(b"for i = 1, 10000 do rawset(box.space, ('many%05d'):format(i), box.space.goods) end")
+    )
+    try:
+        complete(node, "box.space.m")
+        begin = time.process_time()
+        for _ in range(5):
+            found = complete(node, "box.space.m")
+        spent = (time.process_time() - begin) / 5
+        assert [each.text for each in found[:2]] == ["many00001", "many00002"]
+        assert (len(found), found[-1].display_meta_text) == (LIMIT + 1, f"{10000 - LIMIT} more")
+        assert spent < 0.05
+    finally:
+        loop.run_until_complete(
+            consoles._runtime.eval(b"for i = 1, 10000 do rawset(box.space, ('many%05d'):format(i), nil) end")
+        )
+
+
+# -- the bar -------------------------------------------------------------------------------------------------
+
+
+def shown(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, width: int = 80) -> str:
+    loop, consoles = node
+
+    async def run() -> str:
+        changed = asyncio.Event()
+        bar = HelpBar(consoles.ask, changed.set)
+        bar.update(text)
+        while bar._task is not None and not bar._task.done():
+            await asyncio.sleep(0)
+        return "".join(fragment[1] for fragment in bar.shown(width) or [])
+
+    return loop.run_until_complete(run())
+
+
+def test_bar(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+    """Our own text of what every node has, whatever the object is called; parameters and comment of others."""
+    assert shown(node, "box.snapshot") == "box.snapshot()  write all data to a snapshot file"
+    assert shown(node, "box.space.goods:insert{1,").startswith("space:insert(tuple)  add a tuple")
+    assert shown(node, "box.space.goods.index.pk:get(").startswith("index:get(key)")
+    assert shown(node, "add(1").startswith("add(first, second, ...)  Adds two numbers.  console:")
+    assert shown(node, "nothing(") == ""
+    assert shown(node, "1 + 1") == ""
+
+
+def test_bar_in_twenty_columns(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+    """It is cut, not broken."""
+    assert len(shown(node, "box.space.goods:insert{1,", 20)) <= 20
+
+
+def test_signatures_are_of_functions_that_exist(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+    """Every line of the file is one, and every function of it is there."""
+    loop, consoles = node
+    lines = [line for line in signatures._FILE.read_text().splitlines() if not line.startswith("#")]
+    assert len(signatures.known()) == len(lines) > 200
+
+    async def missing() -> list[str]:
+        source = b"""
+            local found = {}
+            for _, name in ipairs(...) do
+                local owner, rest = name:match('^(.*)[.]([%w_]+)$')
+                local ok, module = pcall(require, owner or '')
+                local value = ok and type(module) == 'table' and module[rest]
+                if not value then
+                    value = _G
+                    for part in name:gmatch('[^.]+') do
+                        value = type(value) == 'table' and value[part] or nil
+                    end
+                end
+                if value == nil or value == false then found[#found + 1] = name end
+            end
+            return found
+        """
+        from box.data.codec import pack, unpack
+
+        names = [name for name in signatures.known() if ":" not in name]
+        return list(unpack(await consoles._runtime.eval(source, pack([names])))[0])
+
+    assert loop.run_until_complete(missing()) == []

@@ -1,0 +1,267 @@
+"""Typing at the console, as it is seen on a terminal."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from test.unit.console.emulator import ENTER, PROMPT, RIGHT, TAB, UP, Emulator, dense
+
+Open = Callable[..., Emulator]
+SIZES = [(80, 24), (200, 50)]
+SPACE = (
+    "box.cfg{log = 'node.log'} s = box.schema.space.create('goods', {format = {'id', 'name'}}) _ = s:create_index('pk')"
+)
+
+
+@pytest.fixture
+def open_terminal(tmp_path: Path) -> Iterator[Open]:
+    """Starts a console on a terminal of a size, and waits for its prompt."""
+    emulators = []
+
+    def start(columns: int = 80, lines: int = 24, *, prompt: str = PROMPT, **environment: str) -> Emulator:
+        emulators.append(Emulator(tmp_path, columns=columns, lines=lines, environment=environment))
+        emulators[-1].wait_prompt(prompt)
+        return emulators[-1]
+
+    yield start
+    for emulator in emulators:
+        emulator.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "while true do end",
+        "local i = 0 while true do i = i + 1 end",
+        "local function f() return f() end f()",
+        "require('fiber').sleep(1000)",
+        "require('fiber').create(function() while true do end end)",
+        "while true do pcall(function() while true do end end) end",
+        "coroutine.wrap(function() while true do end end)()",
+        "pcall(require('fiber').sleep, 1000) while true do end",
+    ],
+)
+def test_control_c_ends_a_statement(open_terminal: Open, size: tuple[int, int], statement: str) -> None:
+    """Whether it waits or runs; the session lives, and so does its fiber."""
+    terminal = open_terminal(*size)
+    terminal.enter("fiber = require('fiber') id = fiber.id()")
+    terminal.type(statement + ENTER)
+    terminal.wait(lambda text: dense(statement)[-15:] in dense(text))
+    for _ in range(20):  # the statement may catch one and go on
+        terminal.process.sendintr()
+        try:
+            terminal.wait(lambda _: terminal.cursor_line == PROMPT.rstrip(), seconds=2)
+            break
+        except AssertionError:
+            continue
+    assert "interrupted" in dense(terminal.text)
+    assert terminal.answer("fiber.id() == id, fiber.sleep(0)") == "---\n- true\n..."
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_what_is_stuck_is_said(open_terminal: Open) -> None:
+    """A second Ctrl-C within a second: a wait that cannot be given up, with its stack."""
+    terminal = open_terminal()
+    terminal.enter(SPACE)
+    terminal.enter("box.error.injection.set('ERRINJ_WAL_DELAY', true)")
+    terminal.type("s:insert{1, 'pear'}" + ENTER)
+    terminal.wait("s:insert{1")
+    deadline = time.monotonic() + 20
+    while "Still waiting" not in terminal.text and time.monotonic() < deadline:
+        terminal.process.sendintr()
+        terminal.read(0.3)
+    terminal.wait("Still waiting: this cannot be given up.")
+    terminal.wait("stack traceback:")
+
+
+def test_compiled_code_is_named(open_terminal: Open) -> None:
+    """It cannot be interrupted: that is what the second Ctrl-C says."""
+    terminal = open_terminal()
+    terminal.enter("\\set compile on")
+    terminal.type("while true do end" + ENTER)
+    terminal.wait("while true do end")
+    deadline = time.monotonic() + 20
+    while "Still running" not in terminal.text and time.monotonic() < deadline:
+        terminal.process.sendintr()
+        terminal.read(0.3)
+    terminal.wait("is in compiled Lua code")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_completion_as_one_types(open_terminal: Open, size: tuple[int, int]) -> None:
+    """The menu is sorted and of limited height; Tab takes the first."""
+    terminal = open_terminal(*size)
+    terminal.enter(SPACE)
+    terminal.type("box.space.goods:i")
+    terminal.wait("add a tuple; an error if its key is taken")
+    menu = [line for line in terminal.text.split("\n") if "insert" in line]
+    assert menu
+    terminal.type(TAB)
+    terminal.wait(PROMPT + "box.space.goods:insert(")
+    terminal.type("{5, 'fig'})" + ENTER)
+    terminal.wait("- [5, 'fig']")
+    terminal.wait_prompt()
+    terminal.type("string.")
+    terminal.wait("byte")
+    shown = terminal.text.split("\n")[terminal.screen.cursor.y + 1 :]
+    names = [line.split()[0] for line in shown if line.strip() and line.strip()[0].isalpha()]
+    assert names == sorted(names)
+    assert 2 < len(names) <= 17
+
+
+def test_completion_when_asked_for(open_terminal: Open) -> None:
+    """`\\set completion tab`: no menu before the key."""
+    terminal = open_terminal()
+    terminal.enter("\\set completion tab")
+    terminal.enter("\\set help off")
+    terminal.type("string.rever")
+    terminal.wait(PROMPT + "string.rever")
+    terminal.read(0.3)
+    assert "backwards" not in terminal.text
+    terminal.type(TAB)
+    terminal.wait(PROMPT + "string.reverse(")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_signature_in_the_bar(open_terminal: Open, size: tuple[int, int]) -> None:
+    """Of the function at the cursor, at the bottom; it goes with the cursor."""
+    terminal = open_terminal(*size)
+    terminal.type("box.schema.user.passwd(")
+    terminal.wait("box.schema.user.passwd([user], password)  set a password")
+    assert "set a password" in terminal.screen.display[size[1] - 1]
+    terminal.type("\x15")
+    terminal.wait(lambda text: "set a password" not in text)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int]) -> None:
+    """The rest of an earlier statement stands behind the cursor; Right takes it."""
+    terminal = open_terminal(*size)
+    terminal.enter("value = 40 + 2")
+    terminal.type("val")
+    terminal.wait(lambda _: terminal.cursor_line == PROMPT + "value = 40 + 2")
+    terminal.type(RIGHT + " return value" + ENTER)
+    terminal.wait("- 42")
+
+
+def test_matching_brackets_are_marked(open_terminal: Open) -> None:
+    """Both, where the cursor stands on one."""
+    terminal = open_terminal()
+    terminal.type("f(1)")
+    terminal.wait(PROMPT + "f(1)")
+    terminal.type("\x1b[D")
+    row = terminal.screen.buffer[terminal.screen.cursor.y]
+    start = len(PROMPT)
+    terminal.wait(lambda _: row[start + 1].underscore and row[start + 3].underscore)
+
+
+def test_vi_mode(open_terminal: Open) -> None:
+    """Escape, then commands of vi."""
+    terminal = open_terminal()
+    terminal.enter("\\set editing vi")
+    terminal.type("1 + 100\x1b")
+    terminal.wait(PROMPT + "1 + 100")
+    terminal.type("0")
+    terminal.type("i2 + \x1b")
+    terminal.wait(PROMPT + "2 + 1 + 100")
+    terminal.type(ENTER)
+    terminal.wait("- 103")
+
+
+def test_external_editor(open_terminal: Open, tmp_path: Path) -> None:
+    """Ctrl-X Ctrl-E: what it leaves is the statement."""
+    editor = tmp_path / "editor"
+    editor.write_text("#!/bin/sh\nprintf 'return 6 * 7' > \"$1\"\n")
+    editor.chmod(0o755)
+    terminal = open_terminal(VISUAL=str(editor))
+    terminal.type("1")
+    terminal.wait(PROMPT + "1")
+    terminal.type("\x18\x05")
+    terminal.wait(PROMPT + "return 6 * 7")
+    terminal.type(ENTER)
+    terminal.wait("- 42")
+
+
+def test_the_history_is_private_and_kept(open_terminal: Open, tmp_path: Path) -> None:
+    """Also when the program is killed."""
+    terminal = open_terminal()
+    terminal.enter("secret = 1")
+    terminal.process.kill(9)
+    terminal.end()
+    path = tmp_path / ".lunabox_history"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    terminal = open_terminal()
+    for _ in range(50):
+        terminal.type(UP)
+        try:
+            terminal.wait(PROMPT + "secret = 1", seconds=0.3)
+            break
+        except AssertionError:
+            continue
+    terminal.wait(PROMPT + "secret = 1")
+
+
+def test_a_file_of_settings(open_terminal: Open, tmp_path: Path) -> None:
+    """What is wrong in it is said, and the rest holds."""
+    path = tmp_path / ".config" / "lunabox" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text("[console]\noutput = 'table'\nstyle = 'pink'\n")
+    terminal = open_terminal()
+    assert "style: one of default, dark, light, mono expected" in terminal.text
+    assert terminal.answer("return 1").split("\n") == ["value", "─────", "    1", "1 row"]
+
+
+@pytest.mark.parametrize(("columns", "term", "locale"), [(20, "xterm", "C.UTF-8"), (80, "xterm", "C")])
+def test_poor_terminals(open_terminal: Open, columns: int, term: str, locale: str) -> None:
+    """Of 20 columns, without escape sequences, without a locale: a statement is entered and answered."""
+    terminal = open_terminal(columns, TERM=term, LANG=locale, LC_ALL=locale)
+    terminal.type("'x' .. 'yz'" + ENTER)
+    terminal.wait("- xyz")
+    terminal.wait_prompt()
+    if term != "dumb":
+        terminal.type("string.format('" + TAB)
+        terminal.wait("string.form")
+        terminal.type("\x03")
+        terminal.wait_prompt()
+    terminal.type("7 * 6" + ENTER)
+    terminal.wait("- 42")
+    terminal.wait_prompt()
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_anything_typed(open_terminal: Open) -> None:
+    """Every byte, many at once; then the prompt answers."""
+    terminal = open_terminal()
+    junk = bytes(set(range(256)) - {3, 4, 26, 28, 10, 13, 24, 15}) * 3
+    terminal.process.send(b"x = '" + junk)
+    terminal.read(1)
+    for _ in range(10):
+        terminal.type("\x1b")
+        terminal.type("\x07\x03")
+        terminal.type("'al' .. 'ive'" + ENTER)
+        try:
+            terminal.wait("- alive", seconds=3)
+            break
+        except AssertionError:
+            continue
+    terminal.wait("- alive")
+
+
+def test_a_long_paste(open_terminal: Open) -> None:
+    """2,000 lines in brackets are one statement."""
+    terminal = open_terminal()
+    text = "x = {\n" + "".join(f"  {number},\n" for number in range(2000)) + "}"
+    terminal.type(f"\x1b[200~{text}\x1b[201~")
+    terminal.wait("}", seconds=60)
+    terminal.type(ENTER)
+    terminal.wait_prompt()
+    assert terminal.answer("#x").endswith("- 2000\n...")
