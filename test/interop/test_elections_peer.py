@@ -1,0 +1,134 @@
+"""Elections with candidates of this node and of 2.8.1 in one replica set: leaders killed, nothing confirmed lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from box.errors import BoxError
+from test.interop.processes import LUNABOX, NodeProcess, ProcessMesh, process_mesh
+from test.support import until
+
+PEER = os.environ.get("LUNABOX_PEER", "")
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.skipif(not PEER, reason="LUNABOX_PEER does not name a 2.8.1"),
+]
+
+_ELECTION = """election_mode = 'candidate', election_timeout = 1, replication_synchro_quorum = 2,
+    replication_synchro_timeout = 60,"""
+_ROUNDS = 4
+_ROWS = 15
+
+
+async def _election(node: NodeProcess) -> tuple[int, str, bool]:
+    """Term, role, whether it is read-only."""
+    term, role, is_read_only = await node.eval("return box.info.election.term, box.info.election.state, box.info.ro")
+    return term, role, is_read_only
+
+
+async def _leader(mesh: ProcessMesh) -> NodeProcess:
+    """Wait for a leader that takes changes. Two in one term would be the end of it all."""
+    found: list[NodeProcess] = []
+
+    async def is_elected() -> bool:
+        found.clear()
+        leaders: dict[int, int] = {}
+        for node in mesh.nodes:
+            if not node.is_running:
+                continue
+            term, role, is_read_only = await _election(node)
+            if role == "leader":
+                leaders[term] = leaders.get(term, 0) + 1
+                if not is_read_only:
+                    found.append(node)
+        assert all(count == 1 for count in leaders.values()), leaders
+        return len(found) == 1
+
+    await until(is_elected, "a leader", 60)
+    return found[0]
+
+
+async def _write(node: NodeProcess, keys: range, confirmed: set[int]) -> None:
+    """Synchronous commits one by one; those that are confirmed are remembered."""
+    for key in keys:
+        if not node.is_running:
+            return
+        try:
+            await node.eval("box.space.synchronous:replace{...}", key)
+        except BoxError:
+            return  # it leads no longer
+        confirmed.add(key)
+
+
+async def _keys(node: NodeProcess) -> list[int]:
+    (keys,) = await node.eval(
+        "local keys = {} for _, tuple in box.space.synchronous:pairs() do keys[#keys + 1] = tuple[1] end "
+        "return setmetatable(keys, {__serialize = 'array'})"
+    )
+    found: list[int] = keys
+    return found
+
+
+async def _agree(mesh: ProcessMesh) -> bool:
+    """Everybody has the leader's rows. A former leader may have one more in its log, which was rolled back: nobody
+    takes it while another one leads, in 2.8.1 either."""
+    leader = await _leader(mesh)
+    wanted = await leader.vclock()
+    for node in mesh.nodes:
+        clock = await node.vclock()
+        if any(clock.get(replica_id, 0) < lsn for replica_id, lsn in wanted.items()):
+            return False
+    tables = [await _keys(node) for node in mesh.nodes]
+    return all(table == tables[0] for table in tables)
+
+
+async def _described(mesh: ProcessMesh) -> str:
+    """Every node's view, for the failure's text."""
+    texts = await mesh.eval_all(
+        "return require('json').encode({box.info.vclock, box.info.election, box.info.replication, box.info.synchro})"
+    )
+    return "\n".join(f"{node.executable}: {text}" for node, text in zip(mesh.nodes, texts, strict=True))
+
+
+async def _go_through(mesh: ProcessMesh) -> None:
+    confirmed: set[int] = set()
+    for number in range(_ROUNDS):
+        leader = await _leader(mesh)
+        first = number * 100
+        await _write(leader, range(first, first + _ROWS), confirmed)
+        last = asyncio.create_task(_write(leader, range(first + _ROWS, first + 2 * _ROWS), confirmed))
+        await until(lambda first=first: len(confirmed) > 0 and max(confirmed) >= first)  # type: ignore[misc]
+        await leader.end(kills=True)
+        await asyncio.wait([last])
+        successor = await _leader(mesh)
+        assert successor is not leader
+        await _write(successor, range(first + 50, first + 50 + _ROWS), confirmed)
+        leader.options = _ELECTION
+        await mesh.start(leader)
+        try:
+            await until(lambda: _agree(mesh), "agreement", 60)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {await _described(mesh)}") from None
+        for node in mesh.nodes:
+            keys = set(await _keys(node))
+            assert confirmed <= keys, (node.executable, sorted(confirmed - keys))
+    assert len(confirmed) > _ROUNDS * _ROWS
+
+
+@pytest.mark.parametrize("executables", [[LUNABOX, PEER, LUNABOX], [PEER, LUNABOX, PEER]], ids=["two-one", "one-two"])
+def test_leaders_of_both_kinds_are_killed(executables: list[str]) -> None:
+    """Whoever leads, a leader is found again, there is one in a term, and every confirmed row is on all nodes."""
+
+    async def main() -> None:
+        async with process_mesh(executables) as mesh:
+            await mesh.nodes[0].eval(
+                "box.schema.space.create('synchronous', {id = 600, is_sync = true}):create_index('pk')"
+            )
+            await until(mesh.are_equal, "equality", 60)
+            await mesh.eval_all(f"box.cfg{{{_ELECTION}}}")
+            await _go_through(mesh)
+
+    asyncio.run(main())
