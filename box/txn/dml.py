@@ -2,8 +2,8 @@
 
 ```
 Dml.write   the instance is writable, the request is counted
-   short    nothing but indexes and journal has a say: box.txn.short           ->  done, or a commit that is pending
-   general  triggers, sequences, DDL, versions, the limbo: box.txn.general     ->  the same, or a trigger that waits
+   short    nothing but indexes, journal and limbo has a say: box.txn.short    ->  done, or a commit that is pending
+   general  triggers, sequences, DDL, versions: box.txn.general                ->  the same, or a trigger that waits
 ```
 
 Reads are in `box.txn.reads`.
@@ -20,7 +20,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Privilege
 from box.txn.general import GeneralWrite
 from box.txn.pending import Outcome, WaitingWrite, completed
-from box.txn.plan import Planner
+from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
 from box.txn.short import SHORT_CHANGES, ShortWrite, undo
 from box.txn.short_run import RunWrite, change_all
@@ -124,23 +124,22 @@ class Dml:
             or request.index_id
             or (self._limbo.entries if txn is None else txn.nesting)
         ):
+            if plan.is_usual and not (
+                space.on_replace or space.before_replace or request.index_id or (txn is not None and txn.nesting)
+            ):
+                return self._write_in_transaction(ctx, space, plan, request)
             return self._write_generally(ctx, space, request)
 
         kind = request.type
         if request.row is None and (self.is_read_only or (txn is not None and self._limbo.is_read_only)):
             raise client_error(ErrorCode.READONLY)
         self.counters[kind] += 1
+        if txn is not None:
+            return self._change(ctx, txn, space, plan, request)
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
-        if txn is not None and txn.engine != space.engine:
-            self.txns.use_engine(txn, space)
         old, new = SHORT_CHANGES[kind](plan, space, request)
         result = None if kind == UPSERT else old if new is None else new
-        if txn is not None:
-            _add_statement(txn, space, request, old, new)
-            if not len(txn.statements) % _STATEMENTS_A_SIGN:
-                self.on_busy()
-            return result
         journal = self.txns.journal
         try:
             if journal.is_void:
@@ -156,6 +155,38 @@ class Dml:
         if write.error is not None:
             raise write.error
         return result
+
+    def _write_in_transaction(self, ctx: Context, space: Space, plan: WritePlan, request: Request) -> Outcome:
+        """Execute a statement by the short way where the limbo has a say in the commit."""
+        if request.row is None:
+            self._check_writable()
+        self.counters[request.type] += 1
+        txn = ctx.txn
+        if txn is not None:
+            return self._change(ctx, txn, space, plan, request)
+        txn = self.txns.begin(ctx)
+        try:
+            result = self._change(ctx, txn, space, plan, request)
+        except BaseException:
+            self.txns.rollback_open(ctx, txn)
+            raise
+        commit = self.txns.commit(ctx)
+        if commit is None:
+            return result
+        commit.result = result
+        return commit
+
+    def _change(self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, request: Request) -> bytes | None:
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            space.check_access(ctx.credentials, Privilege.W)
+        if txn.engine != space.engine:
+            self.txns.use_engine(txn, space)
+        kind = request.type
+        old, new = SHORT_CHANGES[kind](plan, space, request)
+        _add_statement(txn, space, request, old, new)
+        if not len(txn.statements) % _STATEMENTS_A_SIGN:
+            self.on_busy()
+        return None if kind == UPSERT else old if new is None else new
 
     def write_run(
         self, ctx: Context, run: ChangeRun, start: int, stop: int, on_end: Callable[[BoxError | None], None]

@@ -23,7 +23,8 @@ _OFFSET_SIZE: Final = 4
 
 
 class WritePlan:
-    """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`.
+    """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`. `is_usual`: the
+    limbo may have one too, when the transaction is committed.
 
     `max_tuple_size` counts the peer's overhead; `max_size` is what is left for the MessagePack.
     """
@@ -33,6 +34,7 @@ class WritePlan:
         "format",
         "has_one_index",
         "is_short",
+        "is_usual",
         "key_of",
         "max_size",
         "overhead",
@@ -49,14 +51,15 @@ class WritePlan:
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
         self.max_size = max_tuple_size - self.overhead
         self.validate = space.format.validate
-        self.is_short = (
+        self.is_usual = (
             short_allowed
             and index is not None
             and space.is_plain
             and space.system_trigger is None
             and space.sequence is None
-            and not (space.is_sync or space.is_local or space.is_temporary or space.definition.opts.view)
+            and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
+        self.is_short = self.is_usual and not space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
         if index is not None:

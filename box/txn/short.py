@@ -1,9 +1,9 @@
 """The short way of the usual change, autocommitted or inside a transaction: from old to new in the indexes, no more.
 
-It serves memtx spaces that are replicated and asynchronous, without triggers, sequence or versions of tuples, outside
-of a transaction while the limbo is empty: nothing but the indexes and the journal has a say in the outcome. Effects,
-errors and their order are those of the general way (`box.txn.general`). `Dml.write` decides, and records what was
-changed.
+It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
+has a say in a statement. An asynchronous change by itself, while the limbo is empty, needs no transaction then; others
+get one, whose commit asks the limbo. Effects, errors and their order are those of the general way (`box.txn.general`).
+`Dml.write` decides, and records what was changed.
 """
 
 from __future__ import annotations

@@ -65,11 +65,11 @@ programs = st.lists(st.one_of(requests, requests, requests, control), max_size=5
 class Way:
     """A world in which the usual changes may take the short way, or none does."""
 
-    def __init__(self, extra: tuple[Any, ...], *, is_short: bool) -> None:
-        self.world = World()
+    def __init__(self, extra: tuple[Any, ...], *, is_short: bool, is_sync: bool = False, quorum: int = 1) -> None:
+        self.world = World(quorum=quorum)
         self.world.dml._planner._short_allowed = is_short
         self.world.dml.max_tuple_size = 60
-        self.space = self.world.space("s", *extra)
+        self.space = self.world.space("s", *extra, is_sync=is_sync)
         self.savepoint: Any = None
         self.commits: list[Any] = []
 
@@ -130,6 +130,24 @@ def test_both_ways_agree(extra: tuple[Any, ...], program: list[Any]) -> None:
             assert short.do(step) == general.do(step)
             assert short.state() == general.state()
         plans = [way.world.dml._planner.plan(way.space).is_short for way in (short, general)]
+        assert plans == [True, False]
+
+    asyncio.run(body())
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(EXTRAS), programs, st.integers(1, 2))
+def test_both_ways_agree_on_synchronous_spaces(extra: tuple[Any, ...], program: list[Any], quorum: int) -> None:
+    """The limbo has a say in the commits; it holds the same transactions then, and writes the same rows."""
+
+    async def body() -> None:
+        short, general = (Way(extra, is_short=is_short, is_sync=True, quorum=quorum) for is_short in (True, False))
+        for step in program:
+            assert short.do(step) == general.do(step)
+            assert short.state() == general.state()
+            assert [len(way.world.limbo) for way in (short, general)] == [len(short.world.limbo)] * 2
+            await asyncio.sleep(0)
+        plans = [way.world.dml._planner.plan(way.space).is_usual for way in (short, general)]
         assert plans == [True, False]
 
     asyncio.run(body())
