@@ -21,6 +21,12 @@ import psutil
 
 from box.spark.cat import rows_of
 from box.spark.definitions import USER_SPACES
+from box.spark.stream.log_stream import DirectoryLog
+from box.spark.stream.replica_stream import NodeLog
+from box.spark.stream.stream_offset import StreamOffset
+from box.spark.stream.stream_options import StreamOptions
+from box.wire.vclock import VClock
+from test.soak.stream_child import address
 from test.support import wait_until
 
 _START_SECONDS = 300.0
@@ -134,6 +140,48 @@ def _finish(directory: Path, source: str) -> None:
     finally:
         if node is not None:
             node.kill()
+
+
+def read_through_kills(directory: Path, source: str, seed: int, rounds: int) -> Counter[tuple[int, int]]:
+    """Replica id and lsn of all changes, by the source alone: the node is killed in every round, and whoever reads in
+    the next one knows no more than the last place and the batch that was planned then."""
+    rng = random.Random(seed)
+    found: Counter[tuple[int, int]] = Counter()
+    options = StreamOptions.of({"path": "unused"})
+    since: StreamOffset | None = None
+    planned: StreamOffset | None = None
+    for number in range(rounds):
+        node = Child(directory, "node", "node", str(directory), str(rng.randrange(10**6)))
+        log: DirectoryLog | NodeLog = DirectoryLog(str(directory / "data"))
+        if source == "uri":
+            log = NodeLog(address(directory), 60.0)
+        try:
+            node.wait_ready()
+            since = since or log.begin(VClock())
+            for _ in range(rng.randrange(1, 6)):
+                planned = planned or _next_place(log, since, rng.choice((None, 20)))
+                for part in log.parts(since, planned):
+                    for batch in part.read(options, ["replica_id", "lsn"]):
+                        found.update((row["replica_id"], row["lsn"]) for row in batch.to_pylist())
+                since, planned = planned, None
+            if number < rounds - 1:
+                planned = _next_place(log, since, 50)
+        finally:
+            log.close()
+            node.kill()
+    return found
+
+
+def _next_place(log: DirectoryLog | NodeLog, since: StreamOffset, limit: int | None) -> StreamOffset:
+    """The end of the next batch, as soon as there is something."""
+    found = [since]
+
+    def has_come() -> bool:
+        found.append(log.next(since, limit))
+        return found[-1] != since
+
+    wait_until(has_come, "a change", _START_SECONDS)
+    return found[-1]
 
 
 def run_campaign(seed: int, size: int) -> bool:

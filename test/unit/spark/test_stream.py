@@ -26,6 +26,7 @@ from box.wire.constants import RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
+from test.soak.streams import expected, read_through_kills
 
 from .test_as_of import GOODS, Program
 
@@ -384,6 +385,15 @@ def test_a_node_that_has_collected_the_rows_is_an_error(tmp_path: Path) -> None:
             await asyncio.to_thread(log.close)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("source", ["path", "uri"])
+def test_every_change_comes_once_although_the_node_is_killed(tmp_path: Path, source: str) -> None:
+    """`make soak SOAK=streams` kills Spark too."""
+    found = read_through_kills(tmp_path, source, 1, 3)
+    last = max(lsn for _, lsn in found)
+    wanted = {place: count for place, count in expected(tmp_path).items() if place[1] <= last}
+    assert found == wanted
 
 
 # --- options ---
