@@ -29,7 +29,7 @@ from box.spark.table import Share, Table
 
 CODECS: Final = {"none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4"}
 """The names of codecs here and in pyarrow."""
-_GROUP_BYTES: Final = 32 << 20
+_GROUP_BYTES: Final = 16 << 20
 """Bytes of columns in a row group: a task holds as many."""
 _TEMPORARY: Final = "_temporary"
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from test.soak import arguments, damage, disk_faults, kills, mixed, reality, repeats, rounds, streams
+from test.soak import arguments, cluster, damage, disk_faults, kills, mixed, reality, repeats, rounds, streams
 
 
 class Campaign(NamedTuple):
@@ -46,6 +46,9 @@ CAMPAIGNS = {
     "packets": Campaign(_packets, "conversations of hostile packets", 5000, 100_000),
     "streams": Campaign(streams.run_campaign, "kills of a node, and of a Spark query that follows it", 50, 500),
     "reality": Campaign(reality.run_campaign, "seeds of each workload, simulated and with real sockets", 3, 30),
+    "cluster": Campaign(
+        cluster.run_campaign, "exports on a Spark cluster, half of them while a worker is killed", 4, 20
+    ),
     "rounds": Campaign(rounds.run_campaign, "rounds of our own suite, alone and with busy processors", 20, 100),
     "repeats": Campaign(repeats.run_campaign, "runs of each file of tests beside busy processors", 1, 20),
 }
