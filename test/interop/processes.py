@@ -212,7 +212,7 @@ class ProcessMesh:
         return [node.uri, *(link.uri for link in node.links.values())]
 
     async def start(self, node: NodeProcess) -> None:
-        await node.start(self.sources_of(node), len(self.nodes) - 1)
+        await node.start(self.sources_of(node), len(self.nodes))
 
     async def are_equal(self) -> bool:
         clocks = [await node.vclock() for node in self.nodes]
@@ -228,7 +228,7 @@ class ProcessMesh:
 
 @asynccontextmanager
 async def process_mesh(
-    executables: list[str], *, timeout: float = 0.5, options: str = ""
+    executables: list[str], *, timeout: float = 1.5, options: str = ""
 ) -> AsyncIterator[ProcessMesh]:
     """Start a full mesh; `options` are those of our own processes. Everything is ended at the end."""
     directory = Path(tempfile.mkdtemp(prefix="mesh-", dir="/tmp"))
