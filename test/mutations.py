@@ -94,8 +94,8 @@ JOURNAL: Final = (
     ),
     Mutation(
         "writing on during a rollback",
-        "box/journal/journal.py",
-        "        if self._in_rollback:\n            return batch\n",
+        "box/journal/wal_thread.py",
+        "        if self.is_in_rollback:\n            return batch\n",
         "",
         "bank",
         "write,sync,latency",

@@ -25,12 +25,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from box.errinj import JOURNAL_DELAYS, ErrorInjections
+from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error, system_error, unsupported
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.follow import Follower, Runs, Tail
@@ -38,14 +37,14 @@ from box.journal.reader import LogPosition, LogReader
 from box.journal.round import Round
 from box.journal.rows import assign_lsn
 from box.journal.storage import Storage
-from box.journal.threads import MessageQueue, SystemThreads, Threads, Worker
-from box.journal.wal import CheckpointStart, FinishedBatch, WalBroken, WalFailure, WalWriter, Written
+from box.journal.threads import SystemThreads, Threads
+from box.journal.wal import CheckpointStart, FinishedBatch, WalWriter, Written
+from box.journal.wal_thread import WalThread
 from box.waiters import Waiters
 from box.wire.entry import JournalEntry
 from box.wire.vclock import VClock
 
 _T = TypeVar("_T")
-_Message = list[JournalEntry] | Callable[[], None]
 
 _SLOW_WRITE: Final = 0.001
 _ENCODING: Final = 0.00001
@@ -120,7 +119,6 @@ class Journal:
             defer=self._executor.submit,
             on_files_removed=self._files_removed,
         )
-        # tx thread
         self._started = False
         self._pending: list[JournalEntry] = []
         self._pending_rows = 0
@@ -134,14 +132,10 @@ class Journal:
         self._inline_cost = 0.0
         self._threshold_reached = False
         self._space_waiters = Waiters()
-        # wal thread, except where said
-        self._queue: MessageQueue[_Message] = self._threads.queue()
-        self._thread: Worker | None = None
-        self._in_rollback = False
-        self._is_over = False
-        self._delay_over = self._threads.signal()
         self._stopping = False
-        self._ended = loop.create_future()
+        self._thread = WalThread(
+            loop, self._threads, self._writer, self._errinj, self._log, complete=self._complete, show=self._show
+        )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
@@ -166,9 +160,7 @@ class Journal:
             self._writer.directory.instance_uuid = instance_uuid
             self._writer.is_provisional = is_provisional
             self._writer.open(vclock)
-            errinj, resume = self._errinj, self._delay_over.set
-            self._forget_delays = [errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]
-            self._thread = self._threads.start(self._queue, self._step, "wal")
+            self._thread.start()
         else:
             self.is_void = True
         self._started = True
@@ -180,15 +172,7 @@ class Journal:
         self._stopping = True  # before the last batch, whose completion may want to write
         self.flush()
         self.is_void = False
-        thread = self._thread
-        if thread is not None:
-            self._delay_over.set()
-            self._queue.put(self._end)
-            await asyncio.shield(self._ended)
-            thread.join()
-            self._thread = None
-            while self._forget_delays:
-                self._forget_delays.pop()()
+        await self._thread.stop()
         self._executor.shutdown(wait=True)
 
     # --- writing, tx side ---------------------------------------------------------------------------------------------
@@ -202,7 +186,7 @@ class Journal:
             raise client_error(ErrorCode.WAL_IO)
         if self._stopping:
             raise self._refusal()
-        if self._thread is None:
+        if not self._thread.is_running:
             self._complete_at_once(entry)
             return
         fiber_round = self._round
@@ -262,13 +246,13 @@ class Journal:
             return False
         rows, self._pending, self._pending_rows = self._pending_rows, [], 0
         start = self._clock()
-        is_delayed = self._errinj.is_armed and self._delay_armed()
+        is_delayed = self._errinj.is_armed and self._thread.is_delayed()
         if self._busy or rows > self.inline_limit or start < self._inline_after or is_delayed:
             self._busy += 1
-            self._queue.put(batch)
+            self._thread.put(batch)
             return False
         self._busy = 1
-        result = self._write(batch, 1)
+        result = self._thread.write(batch, 1)
         end = self._clock()
         self._inline_cost += (end - start - rows * _ENCODING - self._inline_cost) / _AVERAGED
         if self._inline_cost > _SLOW_WRITE:
@@ -305,7 +289,7 @@ class Journal:
         """Stop before anybody learns of the rows that may be in the file and may not."""
         self._problem = problem
         self._stopping = True
-        self._delay_over.set()
+        self._thread.end_delays()
         try:
             self.on_broken(problem)
         except Exception as error:
@@ -319,12 +303,12 @@ class Journal:
         self._finish(rollback)
         self._rollback = []
         if not self._busy:
-            self._in_rollback = False
+            self._thread.is_in_rollback = False
             return
         # Requests that are on their way to the wal thread were made while the undone changes were in memory: they have
         # to meet the rollback, so that the end of it goes the same way, behind them.
         self._busy += 1
-        self._queue.put(self._end_rollback)
+        self._thread.put(self._end_rollback)
 
     def _finish(self, entries: list[JournalEntry]) -> None:
         for entry in entries:
@@ -346,131 +330,20 @@ class Journal:
             self._threshold_reached = True
             self.on_checkpoint_threshold()
 
-    # --- writing, wal thread ------------------------------------------------------------------------------------------
-
-    def _step(self) -> bool:
-        """Handle the next message, and what was found behind it; False after the last."""
-        message: _Message | None = self._queue.get()
-        while message is not None:
-            message = self._handle(message)
-        if not self._is_over:
-            return True
-        self._handle(self._writer.close)
-        self._tell(self._ended.set_result, None)
-        return False
-
-    def _handle(self, message: _Message) -> _Message | None:
-        try:
-            if isinstance(message, list):
-                return self._write_message(message)
-            message()
-        except Exception as error:  # nothing is known to come here; the thread has to live all the same
-            self._log_failure(error)
-        return None
-
-    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Run a call in the tx thread. With its loop closed there is nobody to tell."""
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(call, *arguments)
-
-    def _end(self) -> None:
-        """The last message."""
-        self._is_over = True
-
-    def _write_message(self, batch: list[JournalEntry]) -> _Message | None:
-        """Write a batch, with all batches that wait behind it; returns a message taken that is not a batch.
-
-        While a delay is armed every message counts alone, as the injections count them.
-        """
-        queue = self._queue
-        messages = 1
-        following: _Message | None = None
-        if self._delay_armed():
-            self._delay()
-        else:
-            while not queue.empty():
-                following = queue.get()
-                if not isinstance(following, list):
-                    break
-                batch += following
-                messages += 1
-                following = None
-        result = self._write(batch, messages)
-        if self._values["ERRINJ_RELAY_FASTER_THAN_TX"]:
-            self._show_before_completion(result)
-        self._tell(self._complete, result)
-        return following
-
-    def _show_before_completion(self, batch: FinishedBatch) -> None:
-        """ERRINJ_RELAY_FASTER_THAN_TX: followers get the rows at once, the tx thread learns of them when it is off.
-
-        Followers drop what `_complete` gives them a second time.
-        """
-        written = batch.written
-        if written is not None:
-            self._tell(self._show, written)
-            self._wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
-
     def _show(self, written: Written) -> None:
+        """Followers get the rows at once, and drop what `_complete` gives them a second time."""
         self._tail.append(written, self.vclock.copy() if written.runs else self.vclock)
 
     def _make_packets(self, is_followed: bool) -> None:
         self._writer.rows.makes_packets = is_followed
 
-    def _end_rollback(self) -> None:
-        self._in_rollback = False
-        self._tell(self._request_is_back)
-
     def _request_is_back(self) -> None:
         self._busy -= 1
 
-    def _write(self, entries: list[JournalEntry], messages: int) -> FinishedBatch:
-        """Nothing is raised here: whatever goes wrong fails the batch, and the thread lives on."""
-        batch = FinishedBatch(entries, messages, None)
-        if self._in_rollback:
-            return batch
-        try:
-            batch.written = self._writer.write(entries)
-        except Exception as error:
-            self._in_rollback = True
-            if isinstance(error, WalBroken):
-                batch.problem = str(error)
-            else:
-                self._log_failure(error)
-        return batch
-
-    def _log_failure(self, error: Exception) -> None:
-        with suppress(Exception):  # the log's own trouble is not to end the thread
-            if isinstance(error, WalFailure):
-                self._log.error(str(error))
-            else:
-                self._log.crit(f"a batch could not be written: {error!r}")
-
-    def _delay_armed(self) -> bool:
-        values = self._values
-        return bool(
-            values["ERRINJ_WAL_DELAY"]
-            or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0
-            or values["ERRINJ_RELAY_FASTER_THAN_TX"]
-        )
-
-    def _delay(self) -> None:
-        """Wait while ERRINJ_WAL_DELAY is set. The batch that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
-        self._wait_for("ERRINJ_WAL_DELAY")
-        values = self._values
-        countdown = values["ERRINJ_WAL_DELAY_COUNTDOWN"]
-        if countdown >= 0:
-            values["ERRINJ_WAL_DELAY_COUNTDOWN"] = countdown - 1
-        if countdown == 0:
-            values["ERRINJ_WAL_DELAY"] = True
-            self._wait_for("ERRINJ_WAL_DELAY")
-
-    def _wait_for(self, name: str) -> None:
-        """Block the wal thread while this injection is on."""
-        while self._values[name] and not self._stopping:
-            self._delay_over.clear()
-            if self._values[name] and not self._stopping:
-                self._delay_over.wait()
+    def _end_rollback(self) -> None:
+        """In the wal thread."""
+        self._thread.is_in_rollback = False
+        self._thread.tell(self._request_is_back)
 
     # --- requests to the wal thread -----------------------------------------------------------------------------------
 
@@ -492,9 +365,9 @@ class Journal:
                 settle = partial(answer.set_result, call())
             except Exception as error:
                 settle = partial(answer.set_exception, error)
-            self._tell(respond, settle)
+            self._thread.tell(respond, settle)
 
-        self._queue.put(run)
+        self._thread.put(run)
         return await answer
 
     async def sync(self) -> VClock:
@@ -504,7 +377,7 @@ class Journal:
         """
         if self._values["ERRINJ_WAL_SYNC"]:
             raise client_error(ErrorCode.INJECTION, "wal sync")
-        if self._thread is None:
+        if not self._thread.is_running:
             return self.vclock.copy()
         if self._rollback:
             raise client_error(ErrorCode.WAL_IO)
@@ -526,7 +399,7 @@ class Journal:
 
     async def pass_writer(self) -> None:
         """Return when the wal thread has come through everything submitted so far, written or not."""
-        if self._thread is not None and not self._stopping:
+        if self._thread.is_running and not self._stopping:
             await self._ask(lambda: None)
 
     async def begin_checkpoint(self) -> CheckpointStart:
@@ -534,7 +407,7 @@ class Journal:
 
         Raises CHECKPOINT_ROLLBACK: what is in memory may hold changes that are about to be undone.
         """
-        if self._thread is None:
+        if not self._thread.is_running:
             return CheckpointStart(self.vclock.copy(), 0)
         if self._rollback:
             raise client_error(ErrorCode.CHECKPOINT_ROLLBACK)
@@ -542,28 +415,28 @@ class Journal:
         def call() -> CheckpointStart:
             self._refuse_in_rollback(ErrorCode.CHECKPOINT_ROLLBACK)
             start = self._writer.begin_checkpoint()
-            self._wait_for("ERRINJ_WAL_DELAY")
+            self._thread.wait_for("ERRINJ_WAL_DELAY")
             return start
 
         return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK)
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The snapshot of `start` is on disk."""
-        if self._thread is not None and not self._stopping:
+        if self._thread.is_running and not self._stopping:
             await self._ask(lambda: self._writer.commit_checkpoint(start))
         self._threshold_reached = False
 
     async def collect_garbage(self, vclock: VClock) -> None:
         """Remove files without rows later than `vclock`."""
-        if self._thread is not None and not self._stopping:
+        if self._thread.is_running and not self._stopping:
             await self._ask(lambda: self._writer.collect_garbage(vclock))
 
     def _refuse_in_rollback(self, code: int) -> None:
-        if self._in_rollback:
+        if self._thread.is_in_rollback:
             raise client_error(code)
 
     def _files_removed(self, vclock: VClock) -> None:
-        self._tell(self._tell_files_removed, vclock)
+        self._thread.tell(self._tell_files_removed, vclock)
 
     def _tell_files_removed(self, vclock: VClock) -> None:
         self.on_files_removed(vclock)

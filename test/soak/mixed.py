@@ -92,8 +92,10 @@ class Connection:
     async def call(self, name: str, *arguments: Any) -> Any:
         return await self.ask(RequestType.CALL, {Key.FUNCTION_NAME: name, Key.TUPLE: arguments})
 
-    def abort(self) -> None:
+    async def abort(self) -> None:
         self._writer.transport.abort()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     async def close(self) -> None:
         self._writer.close()
@@ -201,7 +203,7 @@ class Client:
         await asyncio.sleep(self._chooser.choice((0, 0, 0.005)))
         self._connection = None
         if self._chooser.random() < 0.5:
-            connection.abort()
+            await connection.abort()
         else:
             await connection.close()
 
@@ -253,12 +255,15 @@ class Server:
         deadline = time.monotonic() + PATIENCE
         while True:
             assert self._process.poll() is None, f"the server has ended:\n{self.log[-3000:]}"
+            connection: Connection | None = None
             try:
                 connection = await Connection.open(self.path)
                 await connection.call("report")
                 return connection
             except (OSError, BoxError, asyncio.IncompleteReadError):
                 assert time.monotonic() < deadline, "the server does not start"
+                if connection is not None:
+                    await connection.abort()
                 await asyncio.sleep(0.05)
 
     @property

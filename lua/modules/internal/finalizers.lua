@@ -110,6 +110,6 @@ function _G.newproxy(...)
 end
 
 -- From Python: there will be no other tick.
-python.entry('finalize', registry.ref(scheduler.finalize_put_off))
+python.entry('finalize', registry.ref(scheduler.finalize_all))
 
 return {raw_gc = raw_gc}

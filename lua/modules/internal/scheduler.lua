@@ -43,6 +43,8 @@ local MUST_NOT_WAIT = 'a finalizer must not wait'
 local MOST_NESTED = 800
 -- And so many finalizers; the others wait for the next tick.
 local MOST_FINALIZERS = 20
+-- Of finalizers that put off others, before the state is freed: as many as LuaJIT itself has for objects that make others.
+local MOST_ROUNDS = 10
 
 local fibers = {}
 local current
@@ -54,8 +56,9 @@ local waiting, early = {}, {}
 local last_activation = 0
 -- The fiber whose finalizer runs, 0: there is none.
 local finalizing, finalizer_depth = 0, 0
--- Finalizers that wait for the next tick, and then their objects.
-local put_off, put_off_count = {}, 0
+-- Finalizers that wait for the next tick, each followed by its object. Who puts one off moves the tail alone, who runs
+-- them the head alone: the one may interrupt the other between any two steps.
+local put_off, put_off_head, put_off_tail = {}, 0, 0
 
 -- `running.fiber`: the fiber that is running, or nil, for who asks too often for a call. `running.depth`: how many
 -- coroutines have been resumed inside each other, those of the user included.
@@ -272,19 +275,22 @@ end
 function scheduler.run()
     take_woken()
     shared[TICK_WANTED] = 0
-    if put_off_count > 0 then
+    if put_off_head < put_off_tail then
         scheduler.finalize_put_off()
     end
     local start = yielded_count > 0 and seconds()
     local budget, round = run_round(TICK_BUDGET), 1
     -- Another round for fibers that have yielded: anything else that is left may stand for more than a round.
     while start and round < ROUNDS and yielded_count > 0 and queue_tail == 0 and shared[WOKEN] == 0
-            and put_off_count == 0 and seconds() - start < LONG_TICK do
+            and put_off_head == put_off_tail and seconds() - start < LONG_TICK do
         budget, round = run_round(budget), round + 1
     end
     -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
-    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0 or put_off_count > 0
-    shared[TICK_WANTED] = more and 1 or 0
+    shared[TICK_WANTED] = 0
+    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0 or put_off_head < put_off_tail
+    if more then
+        shared[TICK_WANTED] = 1
+    end
     return more
 end
 
@@ -465,14 +471,23 @@ end
 
 -- Those that have been put off so far; they may put off others.
 function scheduler.finalize_put_off()
-    for _ = 1, put_off_count / 2 do
-        if put_off_count == 0 then
-            return    -- a finalizer has waited for others
-        end
-        local run, object = put_off[put_off_count - 1], put_off[put_off_count]
-        put_off[put_off_count - 1], put_off[put_off_count] = nil, nil
-        put_off_count = put_off_count - 2
+    local last = put_off_tail
+    while put_off_head < last do
+        local place = put_off_head
+        put_off_head = place + 2
+        local run, object = put_off[place + 1], put_off[place + 2]
+        put_off[place + 1], put_off[place + 2] = nil, nil
         scheduler.finalize(run, object)
+    end
+end
+
+-- There will be no other tick: those that the last ones put off are run, too.
+function scheduler.finalize_all()
+    for _ = 1, MOST_ROUNDS do
+        if put_off_head == put_off_tail then
+            return
+        end
+        scheduler.finalize_put_off()
     end
 end
 
@@ -483,10 +498,15 @@ end
 
 -- As `finalize`, in the next tick, for a finalizer that has interrupted code which must not be entered again.
 function scheduler.finalize_later(run, object)
-    put_off[put_off_count + 1], put_off[put_off_count + 2] = run, object
-    put_off_count = put_off_count + 2
+    local place = put_off_tail
+    put_off_tail = place + 2
+    put_off[place + 1], put_off[place + 2] = run, object
     shared[TICK_WANTED] = 1
 end
+
+-- Compiled, a step of theirs would not be one: the collector may run where a trace is left.
+jit.off(scheduler.finalize_put_off)
+jit.off(scheduler.finalize_later)
 
 -- From Python: run a registered function, on a new fiber (`fiber_id` 0) or on another strand of a living one. `lent` is
 -- the id that the new fiber has to have, because its context is known already; 0: it has none.

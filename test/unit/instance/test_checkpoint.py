@@ -180,7 +180,7 @@ def test_a_delayed_journal_does_not_keep_its_node_from_closing() -> None:
         ctx = node.new_context()
         node.dml.write(ctx, node.schema.space(SpaceId.SCHEMA), Request.replace(msgpack.packb(["c", "d"])))
         consumer.close()
-        await until(lambda: collector._task is not None and node.journal._queue.qsize() == 1)
+        await until(lambda: collector._task is not None and node.journal._thread._queue.qsize() == 1)
         await asyncio.wait_for(node.close(), DEADLINE)
 
     asyncio.run(run())

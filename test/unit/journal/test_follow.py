@@ -80,7 +80,7 @@ def test_a_follower_never_sees_a_row_before_it_is_on_disk() -> None:
             errinj.set("ERRINJ_WAL_DELAY", True)
             done = write(journal, replace_row(2))
             waiting = asyncio.create_task(take(follower, 1))
-            await until(lambda: not journal._delay_over.is_set(), "the delay of the writer")
+            await until(lambda: not journal._thread._delay_over.is_set(), "the delay of the writer")
             assert not waiting.done()
             errinj.set("ERRINJ_WAL_WRITE", True)
             errinj.set("ERRINJ_WAL_DELAY", False)

@@ -303,10 +303,10 @@ def test_stop_right_behind_a_batch() -> None:
             await write(journal, replace_row(1))
             storage.on_write = slow
             write(journal, replace_row(2))
-            await until(lambda: journal._queue.empty() and journal._busy)
+            await until(lambda: journal._thread._queue.empty() and journal._busy)
             last = write(journal, replace_row(3))
             stopping = asyncio.ensure_future(journal.stop())
-            await until(lambda: journal._queue.qsize() == 2)
+            await until(lambda: journal._thread._queue.qsize() == 2)
             go_on.set()
             await asyncio.wait_for(stopping, 10)
             assert last.result() is None

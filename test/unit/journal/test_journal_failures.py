@@ -109,7 +109,7 @@ def test_delay_holds_the_writer_until_it_is_switched_off() -> None:
             errinj.set("ERRINJ_WAL_DELAY", True)
             written = write(journal, replace_row(1))
             synced = asyncio.create_task(journal.sync())
-            await until(lambda: not journal._delay_over.is_set(), "the delay of the writer")
+            await until(lambda: not journal._thread._delay_over.is_set(), "the delay of the writer")
             assert not written.done()
             assert not synced.done()
             assert storage.names(".") == []

@@ -1,0 +1,201 @@
+"""The thread that writes the log: takes batches of transactions from the tx thread, and tells it what became of them.
+
+```
+tx thread    put(batch)  put(batch) ...           write(batch): by itself, while the wal thread has nothing to do
+wal thread   takes all batches there are -> one `write` of the writer -> tell(complete, the finished batch)
+```
+
+Calls travel the same way and so keep their place among the batches. After a failed write batches are not written until
+the tx thread says that everybody has learned of it (`is_in_rollback`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from box.errinj import JOURNAL_DELAYS, ErrorInjections
+from box.journal.directory import Logger
+from box.journal.threads import MessageQueue, Threads, Worker
+from box.journal.wal import FinishedBatch, WalBroken, WalFailure, WalWriter, Written
+from box.wire.entry import JournalEntry
+
+Message = list[JournalEntry] | Callable[[], None]
+
+
+class WalThread:
+    """See the module's text. `complete` gets each batch that was put, in the tx thread; `show` gets what was written
+    before that, while an injection says so. `is_running`: between `start` and the end of `stop`."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        threads: Threads,
+        writer: WalWriter,
+        errinj: ErrorInjections,
+        log: Logger,
+        *,
+        complete: Callable[[FinishedBatch], None],
+        show: Callable[[Written], None],
+    ) -> None:
+        self.is_in_rollback = False
+        """For the wal thread, and for the tx thread while it writes itself."""
+        self.is_running = False
+        self._loop = loop
+        self._threads = threads
+        self._writer = writer
+        self._errinj = errinj
+        self._values = errinj.values
+        self._log = log
+        self._complete = complete
+        self._show = show
+        self._queue: MessageQueue[Message] = threads.queue()
+        self._worker: Worker | None = None
+        self._is_over = False
+        self._delay_over = threads.signal()
+        self._delays_nothing = False
+        self._forget_delays: list[Callable[[], None]] = []
+        self._ended = loop.create_future()
+
+    # --- tx side ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take messages from now on."""
+        resume = self._delay_over.set
+        self._forget_delays = [self._errinj.on_change(name, lambda _: resume()) for name in JOURNAL_DELAYS]
+        self._worker = self._threads.start(self._queue, self._step, "wal")
+        self.is_running = True
+
+    def end_delays(self) -> None:
+        """No injection holds the thread up any more."""
+        self._delays_nothing = True
+        self._delay_over.set()
+
+    async def stop(self) -> None:
+        """Write what was put, close the file and end. Safe to call again, and at once with another call."""
+        worker = self._worker
+        if worker is None:
+            return
+        self.end_delays()
+        self._queue.put(self._end)
+        await asyncio.shield(self._ended)
+        worker.join()
+        self._worker = None
+        self.is_running = False
+        while self._forget_delays:
+            self._forget_delays.pop()()
+
+    def put(self, message: Message) -> None:
+        """Hand over a batch, or a call to be made in the wal thread."""
+        self._queue.put(message)
+
+    def write(self, entries: list[JournalEntry], messages: int) -> FinishedBatch:
+        """Write a batch. Nothing is raised here: whatever goes wrong fails the batch, and the thread lives on.
+
+        For the tx thread only while nothing that was put is on its way.
+        """
+        batch = FinishedBatch(entries, messages, None)
+        if self.is_in_rollback:
+            return batch
+        try:
+            batch.written = self._writer.write(entries)
+        except Exception as error:
+            self.is_in_rollback = True
+            if isinstance(error, WalBroken):
+                batch.problem = str(error)
+            else:
+                self._log_failure(error)
+        return batch
+
+    def is_delayed(self) -> bool:
+        """Whether an injection holds batches up."""
+        values = self._values
+        return bool(
+            values["ERRINJ_WAL_DELAY"]
+            or values["ERRINJ_WAL_DELAY_COUNTDOWN"] >= 0
+            or values["ERRINJ_RELAY_FASTER_THAN_TX"]
+        )
+
+    # --- wal side -----------------------------------------------------------------------------------------------------
+
+    def tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Run a call in the tx thread. With its loop closed there is nobody to tell."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def wait_for(self, name: str) -> None:
+        """Block the wal thread while this injection is on."""
+        while self._values[name] and not self._delays_nothing:
+            self._delay_over.clear()
+            if self._values[name] and not self._delays_nothing:
+                self._delay_over.wait()
+
+    def _step(self) -> bool:
+        """Handle the next message, and what was found behind it; False after the last."""
+        message: Message | None = self._queue.get()
+        while message is not None:
+            message = self._handle(message)
+        if not self._is_over:
+            return True
+        self._handle(self._writer.close)
+        self.tell(self._ended.set_result, None)
+        return False
+
+    def _handle(self, message: Message) -> Message | None:
+        try:
+            if isinstance(message, list):
+                return self._write_message(message)
+            message()
+        except Exception as error:  # nothing is known to come here; the thread has to live all the same
+            self._log_failure(error)
+        return None
+
+    def _end(self) -> None:
+        """The last message."""
+        self._is_over = True
+
+    def _write_message(self, batch: list[JournalEntry]) -> Message | None:
+        """Write a batch, with all batches that wait behind it; returns a message taken that is not a batch.
+
+        While a delay is armed every message counts alone, as the injections count them.
+        """
+        queue = self._queue
+        messages = 1
+        following: Message | None = None
+        if self.is_delayed():
+            self._delay()
+        else:
+            while not queue.empty():
+                following = queue.get()
+                if not isinstance(following, list):
+                    break
+                batch += following
+                messages += 1
+                following = None
+        result = self.write(batch, messages)
+        if self._values["ERRINJ_RELAY_FASTER_THAN_TX"] and result.written is not None:
+            # Followers get the rows at once, the tx thread learns of them when it is off.
+            self.tell(self._show, result.written)
+            self.wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
+        self.tell(self._complete, result)
+        return following
+
+    def _delay(self) -> None:
+        """Wait while ERRINJ_WAL_DELAY is set. The batch that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
+        self.wait_for("ERRINJ_WAL_DELAY")
+        values = self._values
+        countdown = values["ERRINJ_WAL_DELAY_COUNTDOWN"]
+        if countdown >= 0:
+            values["ERRINJ_WAL_DELAY_COUNTDOWN"] = countdown - 1
+        if countdown == 0:
+            values["ERRINJ_WAL_DELAY"] = True
+            self.wait_for("ERRINJ_WAL_DELAY")
+
+    def _log_failure(self, error: Exception) -> None:
+        with suppress(Exception):  # the log's own trouble is not to end the thread
+            if isinstance(error, WalFailure):
+                self._log.error(str(error))
+            else:
+                self._log.crit(f"a batch could not be written: {error!r}")
