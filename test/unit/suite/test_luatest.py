@@ -19,6 +19,8 @@ from test.unit.suite.test_runner import run
 STAND_IN = """
 return function()
     local file = arg[#arg]
+    -- The framework makes the name of a module of it.
+    assert(file:match('^%./.*app%-luatest/[^/]*_test%.lua$'), file)
     print('TAP version 13')
     dofile(file)
     os.exit(0)
@@ -115,10 +117,12 @@ def is_running(pid: int) -> bool:
     return state.rpartition(") ")[2][0] != "Z"
 
 
-def test_the_framework_is_found_by_an_option_or_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_framework_is_found_by_an_option_or_is_missed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     suite = make_project(tmp_path, rocks=False, good="print('1..1') print('ok 1\\tg.a')")
     make_framework(tmp_path / "checkout")
-    os.environ.pop("LUATEST", None)
+    monkeypatch.delenv("LUATEST", raising=False)
     assert main([str(suite)]) == 1
     assert "no luatest: --luatest PATH" in capsys.readouterr().out
     assert main([str(suite), "--luatest", str(tmp_path / "nothing")]) == 1
