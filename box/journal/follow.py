@@ -100,8 +100,9 @@ class Tail:
             place += 1
         return found
 
-    def first_after(self, vclock: VClock) -> int | None:
-        """The number of the first batch that somebody with this vclock needs; None if it is gone."""
+    def first_after(self, vclock: VClock, has_file: Callable[[int], bool]) -> int | None:
+        """The number of the first batch that somebody with this vclock needs; None if it is gone, or its file is, which
+        `has_file` tells by the signature: whoever has removed that does not want the rows to be sent any more."""
         batches = self._batches
         low, high = 0, len(batches)
         while low < high:
@@ -110,7 +111,9 @@ class Tail:
                 low = middle + 1
             else:
                 high = middle
-        return self.end - len(batches) + low - 1 if low else None
+        if not low or not has_file(batches[low - 1].position.signature):
+            return None
+        return self.end - len(batches) + low - 1
 
     async def wait(self) -> None:
         """Return after the next batch, or when the journal stops."""
@@ -165,6 +168,7 @@ class Follower:
         open_reader: Callable[[VClock, LogPosition | None], LogReader],
         in_thread: Callable[[Callable[[], Runs | None]], asyncio.Future[Runs | None]],
         written: VClock,
+        has_file: Callable[[int], bool],
     ) -> None:
         self.vclock = vclock
         self._written = written
@@ -179,7 +183,7 @@ class Follower:
         self._job: asyncio.Future[Runs | None] | None = None
         self._reader: LogReader | None = None
         tail.use()
-        first = tail.end if vclock.covers(written, ignore_zero=True) else tail.first_after(vclock)
+        first = tail.end if vclock.covers(written, ignore_zero=True) else tail.first_after(vclock, has_file)
         self._next = tail.end if first is None else first
         if first is None:
             self._reader = open_reader(vclock, None)

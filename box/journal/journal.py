@@ -452,7 +452,7 @@ class Journal:
             raise unsupported("Replication", "wal_mode = 'none'")
         start = vclock.copy()
         start.reset(0, self.vclock[0])
-        return Follower(self._tail, start, self._open_reader, self._in_thread, self.vclock)
+        return Follower(self._tail, start, self._open_reader, self._in_thread, self.vclock, self._writer.has_file)
 
     def _open_reader(self, vclock: VClock, position: LogPosition | None) -> LogReader:
         uuid, index = self._instance_uuid, self._writer.index

@@ -284,6 +284,13 @@ class WalWriter:
         file.path = path
         return file
 
+    def has_file(self, signature: int) -> bool:
+        """Whether the file with this signature is still there."""
+        try:
+            return self._storage.exists(self.directory.filename(signature))
+        except OSError:
+            return False
+
     def _publish(self, path: str) -> None:
         self._storage.rename(path + INPROGRESS, path)
         if self._fsync:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from box.journal import MemoryStorage
+from box.journal import MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.block_index import BlockIndex
 from box.journal.directory import LogDirectory, LogKind
@@ -224,6 +224,28 @@ def test_a_follower_that_comes_back_reads_no_file(monkeypatch: pytest.MonkeyPatc
             await write(journal, replace_row(50))
             assert not journal._tail._batches
             assert not journal._writer.rows.makes_packets
+
+    asyncio.run(scenario())
+
+
+def test_rows_whose_file_was_removed_are_not_sent_from_memory() -> None:
+    """A follower that comes back gets the gap that it would get without them."""
+
+    async def scenario() -> None:
+        storage = MemoryStorage()
+        async with running_journal(storage, wal_max_size=150) as journal:
+            follower = journal.follow(VClock())
+            for key in range(1, 5):
+                await write(journal, replace_row(key))
+            follower.close()
+            storage.remove(f"./{0:020d}.xlog")
+            follower = journal.follow(VClock())
+            with pytest.raises(XlogGapError):
+                await anext(follower)
+            follower.close()
+            follower = journal.follow(VClock({1: 3}))
+            assert await take(follower, 1) == [4]
+            follower.close()
 
     asyncio.run(scenario())
 
