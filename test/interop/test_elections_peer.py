@@ -47,7 +47,10 @@ async def _leader(mesh: ProcessMesh) -> NodeProcess:
         assert all(count == 1 for count in leaders.values()), leaders
         return len(found) == 1
 
-    await until(is_elected, "a leader", 60)
+    try:
+        await until(is_elected, "a leader", 60)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {await _described(mesh)}") from None
     return found[0]
 
 
@@ -87,10 +90,9 @@ async def _agree(mesh: ProcessMesh) -> bool:
 
 async def _described(mesh: ProcessMesh) -> str:
     """Every node's view, for the failure's text."""
-    texts = await mesh.eval_all(
-        "return require('json').encode({box.info.vclock, box.info.election, box.info.replication, box.info.synchro})"
-    )
-    return "\n".join(f"{node.executable}: {text}" for node, text in zip(mesh.nodes, texts, strict=True))
+    info = "return require('json').encode({box.info.vclock, box.info.election, box.info.replication, box.info.synchro})"
+    texts = [(node.executable, await node.eval(info)) for node in mesh.nodes if node.is_running]
+    return "\n".join(f"{executable}: {text}" for executable, text in texts)
 
 
 async def _go_through(mesh: ProcessMesh) -> None:
