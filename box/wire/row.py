@@ -29,6 +29,11 @@ _HEADER_WITH_U32_LSN = struct.Struct(">BBBBBBBIBBd").pack
 _HEADER_WITH_U64_LSN = struct.Struct(">BBBBBBBQBBd").pack
 _TIMESTAMP = struct.Struct(">BBd").pack
 _FRAME = struct.Struct(">BI").pack
+_SMALL: Final = 512
+"""Bytes of a value that is decoded sooner than a decoder is made that can skip it."""
+_TYPE_ALONE: Final = b"\x81\x00"
+_BODY_AT: Final = 3
+"""The beginning of a header that has nothing but a type, and its length."""
 _DOUBLE_AT = struct.Struct(">d").unpack_from
 _UINT_AT: Final = {
     0xCC: (1, struct.Struct(">B").unpack_from),
@@ -234,7 +239,10 @@ def row_of_fields(fields: dict[int, Any]) -> Row:
 
 def decode_row(packet: bytes) -> Row:
     """A row from a whole packet without its length; raises INVALID_MSGPACK (`packet header`, `packet body`)."""
-    row, pos = decode_header(packet)
+    if packet.startswith(_TYPE_ALONE) and len(packet) > _BODY_AT and packet[2] < 0x80:
+        row, pos = Row(packet[2]), _BODY_AT  # of a snapshot
+    else:
+        row, pos = decode_header(packet)
     if pos < len(packet):
         if row.type == RequestType.NOP or not is_msgpack(packet[pos:]):
             raise _invalid("packet body")
@@ -244,6 +252,17 @@ def decode_row(packet: bytes) -> Row:
 
 def is_msgpack(raw: bytes) -> bool:
     """Whether the bytes are exactly one MessagePack value. Raises UNSUPPORTED for one that is nested too deep."""
+    if len(raw) <= _SMALL:
+        try:
+            msgpack.unpackb(raw, raw=True, strict_map_key=False)
+        except (ValueError, TypeError, OverflowError, msgpack.exceptions.UnpackException):
+            pass  # the other way knows better
+        else:
+            return True
+    return _is_msgpack(raw)
+
+
+def _is_msgpack(raw: bytes) -> bool:
     unpacker: Any = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
     unpacker.feed(raw)
     try:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from box.errors import BoxError, ErrorCode
+from box.errors import BoxError, ErrorCode, client_error
+from box.wire import row as row_module
 from box.wire.constants import Flag, RequestType
 from box.wire.row import Row, decode_header, decode_row, decode_rows, encode_packet, encode_row, is_msgpack
 
@@ -129,3 +132,42 @@ def test_a_distance_below_zero_wraps() -> None:
     encoded = encode_row(row)
     assert b"\x08\xcf\xff\xff\xff\xff\xff\xff\xff\xf9" in encoded
     assert decode_row(encoded) == row
+
+
+@given(
+    st.one_of(
+        st.binary(max_size=12),
+        st.recursive(
+            st.one_of(
+                st.none(), st.integers(-(2**63), 2**64 - 1), st.binary(max_size=4), st.floats(), st.text(max_size=4)
+            ),
+            lambda inner: st.one_of(
+                st.lists(inner, max_size=4), st.dictionaries(st.one_of(st.integers(0, 9), st.text(max_size=2)), inner)
+            ),
+            max_leaves=8,
+        ).map(msgpack.packb),
+    ),
+    st.binary(max_size=2),
+)
+def test_small_values_are_told_as_large_ones(value: bytes, behind: bytes) -> None:
+    """The short way of `is_msgpack` and of headers with nothing but a type says what the long one does."""
+    for raw in (value, value + behind, value[:-1]):
+        assert row_module.is_msgpack(raw) == row_module._is_msgpack(raw)
+        packet = b"\x81\x00" + raw
+        assert _decoded(packet, decode_row) == _decoded(packet, _decode_in_the_long_way)
+
+
+def _decode_in_the_long_way(packet: bytes) -> Row:
+    row, pos = decode_header(packet)
+    if pos < len(packet):
+        if row.type == RequestType.NOP or not row_module._is_msgpack(packet[pos:]):
+            raise client_error(ErrorCode.INVALID_MSGPACK, "packet body")
+        row.body = packet[pos:]
+    return row
+
+
+def _decoded(packet: bytes, decode: Callable[[bytes], Row]) -> Row | str:
+    try:
+        return decode(packet)
+    except BoxError as error:
+        return error.message
