@@ -354,7 +354,7 @@ ELECTIONS: Final = (
         "ReadOnlyReason.ELECTION, self.elections.is_read_only",
         "ReadOnlyReason.ELECTION, self.elections.raft.is_read_only",
         "register",
-        "isolate,halt,split",
+        "isolate,flush,halt",
         elections="candidate",
         seconds=30,
     ),
