@@ -121,4 +121,5 @@ def test_a_long_history_is_checked_in_time_in_proportion() -> None:
         assert check(operations, Register()) is None
         return process_time() - start
 
-    assert seconds(4000) < 40 * seconds(400)
+    # The least of several: a busy machine makes single ones longer.
+    assert min(seconds(4000) for _ in range(3)) < 40 * min(seconds(400) for _ in range(5))
