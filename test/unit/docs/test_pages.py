@@ -57,7 +57,7 @@ def options_of_help(command: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])(--[a-z][\w-]+)", text)) - {"--help"}
 
 
-@pytest.mark.parametrize("command", ["lunabox", "lunabox-test"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_the_reference_names_every_option(command: str) -> None:
     page = (DOCS / "reference" / f"{command}.md").read_text()
     missing = {option for option in options_of_help(command) if option not in page}
