@@ -87,15 +87,17 @@ def _log_blocks(rows: int, log_rows: int) -> Iterator[bytes]:
             parts, size = [], 0
 
 
-class Memory:
-    """The greatest memory of a Python worker while the context is open, in bytes."""
+class Watch:
+    """Looks at the processes of Spark while the context is open: the greatest memory of a Python worker in bytes, and
+    the processor time of all, those included that have ended meanwhile."""
 
     def __init__(self) -> None:
         self.peak = 0
+        self._used: dict[tuple[int, float], float] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Watch:
         self._thread.start()
         return self
 
@@ -105,13 +107,23 @@ class Memory:
 
     def _run(self) -> None:
         while not self._stop.wait(0.05):
-            for process in psutil.Process().children(recursive=True):
-                try:
-                    # Before it runs Python, a child of Java's is a copy of Java under the name of a thread.
-                    if process.name().startswith("python"):
-                        self.peak = max(self.peak, process.memory_info().rss)
-                except psutil.Error:
-                    continue
+            self._look()
+
+    def _look(self) -> None:
+        for process in psutil.Process().children(recursive=True):
+            try:
+                used = process.cpu_times()
+                self._used[process.pid, process.create_time()] = used.user + used.system
+                # Before it runs Python, a child of Java's is a copy of Java under the name of a thread.
+                if process.name().startswith("python"):
+                    self.peak = max(self.peak, process.memory_info().rss)
+            except psutil.Error:
+                continue
+
+    def processor_time(self) -> float:
+        """Seconds of all processors that Java and Python workers have used so far."""
+        self._look()
+        return sum(list(self._used.values()))
 
 
 def ready_batches(rows: int) -> type:
@@ -161,18 +173,6 @@ def session(master: str = "local[2]") -> Any:
     return spark
 
 
-def processor_time() -> float:
-    """Seconds of all processors that this process, Java and Python workers have used so far."""
-    total = 0.0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            used = process.cpu_times()
-        except psutil.Error:
-            continue
-        total += used.user + used.system
-    return total
-
-
 class Cost(NamedTuple):
     """The best time and the least processor time of an action, seconds."""
 
@@ -180,14 +180,14 @@ class Cost(NamedTuple):
     processor: float
 
 
-def best_times(actions: dict[str, Callable[[], Any]], rounds: int) -> dict[str, Cost]:
+def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch) -> dict[str, Cost]:
     """The cost of each action; rounds go through all of them, so that a busy machine hits none alone."""
     best: dict[str, Cost] = {}
     for _ in range(rounds):
         for name, action in actions.items():
-            begun, used = time.perf_counter(), processor_time()
+            begun, used = time.perf_counter(), watch.processor_time()
             action()
-            cost = Cost(time.perf_counter() - begun, max(0.0, processor_time() - used))
+            cost = Cost(time.perf_counter() - begun, watch.processor_time() - used)
             best[name] = Cost(*map(min, best.get(name, cost), cost))
     return best
 
@@ -227,15 +227,15 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str) -> No
         f"as_of latest, {log_rows} log rows": (rows, lambda: parquet(box(as_of="latest"), "merged")),
     }
     chosen = {name: action for name, (_, action) in lines.items() if any(word in name for word in only.split(","))}
-    with Memory() as memory:
-        best = best_times(chosen, rounds)
+    with Watch() as watch:
+        best = best_times(chosen, rounds, watch)
     print(f"{'':<42} {'seconds':>8} {'rows/s':>12} {'processor s':>12} {'of the first':>13}")
     first = best[next(iter(chosen))].processor
     for name, cost in best.items():
         share = cost.processor / first
         rate = lines[name][0] / cost.wall
         print(f"{name:<42} {cost.wall:>8.2f} {rate:>12,.0f} {cost.processor:>12.2f} {share:>13.2f}")
-    print(f"greatest memory of a worker: {memory.peak / 1e6:.0f} MB")
+    print(f"greatest memory of a worker: {watch.peak / 1e6:.0f} MB")
     spark.stop()
 
 
