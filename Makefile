@@ -43,11 +43,13 @@ docs: $(DOCUMENTATION)
 	@$(VENV)/bin/python docs/hooks/man.py build/man
 
 $(NODE): pyproject.toml
+	@echo "lunabox: installing into $(VENV), which takes a moment ..." >&2
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable .
 	@touch $@
 
 $(DEVELOPMENT): pyproject.toml
+	@echo "lunabox: installing with what tests need into $(VENV), which takes some minutes ..." >&2
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --editable '.[dev,spark,suite,docs]'
 	@touch $(NODE) $@

@@ -1,7 +1,7 @@
 """`lunabox [options] [script [arguments]]`.
 
     script given            run it; stay up while something serves or waits
-    input is no terminal    run the input as a script
+    input is no terminal    run the input as a script, and stay up likewise
     else, or -i             an interactive session, and exit after it
 
 Exit codes: 0; 1 after an error of a script; 64 for a wrong option; the errno of a script that cannot be read;
@@ -37,15 +37,17 @@ if TYPE_CHECKING:
 PACKAGE = "Tarantool 2.8.1-0-g0000000"
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 _COLLECT_AFTER = 10_000
-COMMANDS = ("connect",)
+COMMANDS = ("completion", "connect", "init", "top")
 """Words that are no scripts; `./connect` is one."""
 
 _HELP = """\
 Lunabox - a database node and Lua application server
 
 Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
+       lunabox connect|top|init|completion [--help] ...
 
-Everything after SCRIPT is passed to it. Options:
+Without SCRIPT and -e a terminal gets an interactive session; other input is run as a script. The program stays up
+while an instance is configured, a console is served, or fibers wait. Everything after SCRIPT is passed to it. Options:
   -h, --help       display this help and exit
   -v, --version    print program version and exit
   -e EXPR          execute string 'EXPR'
@@ -53,6 +55,20 @@ Everything after SCRIPT is passed to it. Options:
   -i               enter interactive mode after executing 'SCRIPT'
   --               stop handling options
   -                execute stdin and stop handling options
+
+Commands (a script of such a name is ./connect):
+  connect URI      a console on another instance
+  top URI...       a live view of an instance or a replica set
+  init DIR         a directory to start an instance from
+  completion       completion of this command line for bash or zsh
+
+Examples:
+  lunabox                                             an interactive session
+  lunabox init.lua                                    an instance
+  lunabox -e "box.cfg{listen = 3301}" </dev/null      the same, without a script
+  echo "print(1 + 1)" | lunabox
+  lunabox connect admin@localhost:3301
+  lunabox top --once localhost:3301 localhost:3302
 """
 
 # Sets the global `arg` and runs chunks; every call is one fiber.
@@ -239,7 +255,7 @@ class Program:
             if is_session:
                 await self._call("interactive", title="interactive")
                 return 0
-            if self._reads_input() or not await self._stays_up():
+            if not await self._stays_up():
                 return 0
         except BoxError as error:
             self._say(Level.ERROR, _error_text(error))
@@ -266,7 +282,7 @@ class Program:
             await self._chunk(source, "=stdin", "stdin")
 
     def _reads_input(self) -> bool:
-        """Input that is no terminal is evaluated, and the program ends after it. (The script `-` may stay up.)"""
+        """Input that is no terminal is evaluated; what it has started keeps the program up, as a script's."""
         options = self._options
         return options.script is None and not (options.interactive or sys.stdin.isatty())
 

@@ -28,7 +28,7 @@ from pygments.lexers.scripting import LuaLexer
 
 from console import streams
 from console.interactive.commands import StatementFailure, TerminalCommands
-from console.interactive.completion import Ask, StatementCompleter
+from console.interactive.completer import Ask, StatementCompleter
 from console.interactive.helpbar import HelpBar
 from console.interactive.printer import Printer, is_error, terminal_size
 from console.interactive.progress_line import Progress, ProgressLine

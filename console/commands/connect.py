@@ -13,7 +13,7 @@ from box.net.dial import address_of
 from box.net.uri import Uri, parse
 from console import streams
 from console.interactive.settings import TerminalSettings, load
-from console.remote.nodes import dial
+from console.remote.nodes import dial, reason_of
 from console.remote.remote_console import CONNECTION, FINE, LUA_ERROR, USAGE, AwaitInterrupts, RemoteConsole
 
 _EPILOG: Final = """\
@@ -86,7 +86,7 @@ async def _run(address: str, password: str | None, expressions: list[str], setti
         # Guests may connect and then find that they may do nothing.
         await node.call("console_names", "names", "", "", 1)
     except BoxError as error:
-        streams.complain(f"lunabox connect: {address_of(address)}: {error.message}")
+        streams.complain(f"lunabox connect: {address_of(address)}: {reason_of(error)}")
         return CONNECTION
     interrupts = AwaitInterrupts()
     console = RemoteConsole(node, interrupts, settings)

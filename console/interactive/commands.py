@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from console.interactive import settings
-from console.interactive.completion import COMMANDS
+from console.interactive.completer import COMMANDS
 from console.interactive.printer import Printer
 from console.interactive.settings import SettingError, TerminalSettings
 

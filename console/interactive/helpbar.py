@@ -8,7 +8,7 @@ from typing import Any
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 
-from console.interactive.completion import Ask
+from console.interactive.completer import Ask
 from console.interactive.cursor import look
 from console.interactive.signatures import Signature, known
 from console.interactive.text_table import cut, text_width

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -233,6 +234,13 @@ def _literal(value: Any) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
+
+
+def reason_of(error: BoxError) -> str:
+    """The reason for a missing connection, in one line."""
+    if error.errno:
+        return os.strerror(error.errno)
+    return error.message
 
 
 async def dial(address: str, user: str | None = None, password: str | None = None) -> RemoteNode:

@@ -19,7 +19,7 @@ from console.interactive.interruption import keys_make_signals
 from console.interactive.printer import is_error
 from console.interactive.settings import TerminalSettings
 from console.interactive.text_table import UNICODE, groups_of, render
-from console.remote.nodes import Lost, RemoteNode
+from console.remote.nodes import Lost, RemoteNode, reason_of
 from console.terminal import Terminal
 
 FINE: Final = 0
@@ -180,7 +180,7 @@ class RemoteConsole:
                 return False
             except BoxError as error:
                 if time.monotonic() > deadline:
-                    self._say(f"no connection to {self._node.name}: {error.message}")
+                    self._say(f"no connection to {self._node.name}: {reason_of(error)}")
                     return False
             await asyncio.sleep(_PAUSE)
 

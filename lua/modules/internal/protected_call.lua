@@ -30,9 +30,11 @@ local function handle(handler, problem)
     return result
 end
 
-local function outcome(ok, result, ...)
+-- As many values as there were: nothing is not nil.
+local function outcome(...)
+    local ok, result = ...
     if ok or type(result) ~= 'table' or getmetatable(result) ~= Waiting then
-        return ok, result, ...
+        return ...
     end
     local handled, value = pass(result.co, true, PARK)
     if not handled then

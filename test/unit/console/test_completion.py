@@ -13,7 +13,7 @@ from prompt_toolkit.document import Document
 from box.embed import LuaInstance
 from console.bindings import Consoles
 from console.interactive import signatures
-from console.interactive.completion import LIMIT, StatementCompleter
+from console.interactive.completer import LIMIT, StatementCompleter
 from console.interactive.helpbar import HelpBar
 
 SETUP = b"""
@@ -132,7 +132,7 @@ def test_ten_thousand_spaces(node: tuple[asyncio.AbstractEventLoop, Consoles]) -
         )
 
 
-# -- the bar -------------------------------------------------------------------------------------------------
+# -- the bar ---------------------------------------------------------------------------------------------------
 
 
 def shown(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, width: int = 80) -> str:

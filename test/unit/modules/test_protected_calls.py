@@ -75,3 +75,9 @@ def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
         )
         == ["error in error handling"] * 2
     )
+
+
+def test_nothing_is_not_nil(lua: Lua) -> None:
+    """As many values come back as there were."""
+    assert lua("return select('#', xpcall(function() end, function() end))") == [1]
+    assert lua("return select('#', xpcall(function() return nil, nil end, function() end))") == [3]

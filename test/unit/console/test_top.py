@@ -1,0 +1,177 @@
+"""`lunabox top`: samples of a replica set as a live view, text, JSON and a picture."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.top.drawing import picture
+from console.top.overview import Choice, duration, overview, size
+from console.top.sampling import ClusterSample, InstanceSample, edges_of
+from test.support import wait_until
+from test.unit.console.emulator import Emulator
+
+LUNABOX = [sys.executable, "-m", "console"]
+ROOT = str(Path(__file__).parents[3])
+SCRIPT = """
+    box.cfg{{
+        listen = 'unix/:{0}/{1}', log = '{1}.log', work_dir = '{1}.d', replication = {{'unix/:{0}/a', 'unix/:{0}/b'}},
+        replication_connect_quorum = {2}, read_only = {3},
+    }}
+    if not box.info.ro then
+        box.once('x', function()
+            box.schema.user.grant('guest', 'super')
+            box.schema.space.create('goods'):create_index('pk')
+            for i = 1, 100 do box.space.goods:insert{{i}} end
+        end)
+    end
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[list[str]]:
+    """Two members that replicate from each other; their addresses."""
+    directory = Path(tempfile.mkdtemp(prefix="lb-"))
+    processes = []
+    for name, quorum, is_ro in (("a", 0, "false"), ("b", 1, "true")):
+        (directory / f"{name}.d").mkdir()
+        (directory / f"{name}.lua").write_text(SCRIPT.format(directory, name, quorum, is_ro))
+        processes.append(
+            subprocess.Popen(
+                [*LUNABOX, f"{name}.lua"],
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": ROOT},
+                stderr=subprocess.DEVNULL,
+            )
+        )
+        wait_until(lambda name=name: "event loop" in _log(directory, name), f"{name} runs", 60)  # type: ignore[misc]
+    yield [f"unix/:{directory}/{name}" for name in "ab"]
+    for process in processes:
+        process.kill()
+        process.wait()
+    shutil.rmtree(directory)
+
+
+def _log(directory: Path, name: str) -> str:
+    paths = [path for path in (directory / f"{name}.log", directory / f"{name}.d" / f"{name}.log") if path.exists()]
+    return paths[0].read_text() if paths else ""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*LUNABOX, "top", *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
+
+
+def test_once(cluster: list[str]) -> None:
+    """Instances, both directions of replication, spaces, fibers."""
+    done = run("--once", *cluster)
+    assert (done.returncode, done.stderr) == (0, "")
+    for text in ("2 of 2 instances", "replication\n", "goods", "100", "follow", "rw", "ro"):
+        assert text in done.stdout
+
+
+def test_json(cluster: list[str]) -> None:
+    """Everything, for scripts."""
+    shown = json.loads(run("--json", *cluster).stdout)
+    assert [each["id"] for each in shown["instances"]] == [1, 2]
+    assert {(edge["source"], edge["target"]) for edge in shown["edges"]} == {(1, 2), (2, 1)}
+    assert all(edge["upstream"] == "follow" for edge in shown["edges"])
+    goods = next(space for space in shown["instances"][0]["spaces"] if space["name"] == "goods")
+    assert goods["rows"] == 100
+
+
+def test_svg(cluster: list[str], tmp_path: Path) -> None:
+    """A picture that is XML, with a box for each instance and an arrow for each direction."""
+    path = tmp_path / "set.svg"
+    assert run("--svg", str(path), *cluster).returncode == 0
+    root = xml.etree.ElementTree.parse(path).getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(root.findall(f"{space}line")) == 2
+    assert len(root.findall(f"{space}rect")) == 3
+    assert run("--svg", "/nowhere/x.svg", *cluster).returncode == 1
+
+
+def test_an_instance_that_is_not_there(cluster: list[str]) -> None:
+    """One line about it, and 3 only if nobody answers."""
+    done = run("--once", cluster[0], "localhost:1")
+    assert (done.returncode, "1 of 2 instances" in done.stdout) == (0, True)
+    assert len(done.stderr.splitlines()) == 1
+    assert run("--once", "localhost:1").returncode == 3
+
+
+@pytest.mark.parametrize("arguments", [[], ["::"], ["--interval", "0", "3301"], ["--interval", "x", "3301"], ["3301"]])
+def test_wrong_command_lines(arguments: list[str]) -> None:
+    """2, also for a live view without a terminal."""
+    done = run(*arguments)
+    assert (done.returncode, done.stdout, "Traceback" in done.stderr) == (2, "", False)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50), (20, 10)])
+def test_live_view(cluster: list[str], tmp_path: Path, size: tuple[int, int]) -> None:
+    """Sorted, filtered, held, and left; the terminal is as it was."""
+    terminal = Emulator(tmp_path, [*LUNABOX, "top", "--interval", "0.3", *cluster], columns=size[0], lines=size[1])
+    try:
+        terminal.wait("lunabox top")
+        if size[0] > 20:
+            terminal.wait("instances\n")
+            terminal.wait("spaces by rows, fibers by time")
+            terminal.type("s")
+            terminal.wait("spaces by bytes")
+            terminal.type("f")
+            terminal.wait("fibers by switches")
+            terminal.type("/goods\r")
+            terminal.wait("filter 'goods'")
+            terminal.type(" ")
+            terminal.wait("held")
+            terminal.type("+\x1b[6~\x1b[5~")
+        terminal.type("q")
+        assert terminal.end() == 0
+        assert terminal.raw.endswith(b"\x1b[?1049l") or b"\x1b[?1049l" in terminal.raw
+    finally:
+        terminal.close()
+
+
+# -- the parts -------------------------------------------------------------------------------------------------
+
+
+def sample(**state: object) -> InstanceSample:
+    return InstanceSample("host:1", 1.0, {"spaces": [], "fibers": [], "replication": [], "vclock": {}, **state})
+
+
+def test_edges_join_what_both_sides_tell() -> None:
+    """The target knows the lag, the source how many rows are missing there."""
+    source = sample(
+        id=1,
+        vclock={"1": 10, "2": 5, "0": 99},
+        replication=[{"id": 2, "downstream": {"status": "follow", "vclock": {"1": 7, "2": 5}}}],
+    )
+    target = sample(id=2, replication=[{"id": 1, "upstream": {"status": "follow", "lag": 0.5, "idle": 1.0}}])
+    (edge,) = edges_of([source, target])
+    assert (edge.source, edge.target, edge.lag, edge.behind, edge.is_healthy) == (1, 2, 0.5, 3, True)
+
+
+def test_rates_come_from_two_samples() -> None:
+    """Rows a second, in the order that was chosen."""
+    before = ClusterSample((sample(id=1, spaces=[{"name": "a", "rows": 10, "bytes": 0}]),), 1.0)
+    later = InstanceSample("host:1", 3.0, sample(id=1, spaces=[{"name": "a", "rows": 30, "bytes": 5}]).state)
+    assert "+10.0" in overview(ClusterSample((later,), 3.0), before, Choice())
+
+
+def test_a_picture_escapes_what_instances_say() -> None:
+    broken = InstanceSample("<&>", 1.0, error="a < b & c")
+    xml.etree.ElementTree.fromstring(picture(ClusterSample((broken,), 1.0)))
+
+
+def test_figures_for_people() -> None:
+    assert [size(count) for count in (0, 999, 1500, 2_000_000)] == ["0 B", "999 B", "1.5 kB", "2.0 MB"]
+    assert [duration(seconds) for seconds in (5, 120, 7200, 200_000)] == ["5 s", "2 min", "2 h", "2 d"]
