@@ -22,9 +22,13 @@ box.cfg{
     log = 'node.log',
 }
 
--- Only on the founder: everybody may connect, and the spaces.
-function found()
+-- The founder lets everybody in.
+if box.info.id == 1 then
     box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
+end
+
+-- Only on the founder: the spaces.
+function found()
     box.schema.space.create('plain'):create_index('pk')
     box.schema.space.create('synchronous', {is_sync = true}):create_index('pk')
     local two = box.schema.space.create('two')
