@@ -8,7 +8,9 @@ local python = require('internal.python')
 local getinfo, traceback = debug.getinfo, debug.traceback
 
 -- Frames of a stack below a statement: how the console called it.
-local BELOW = {'console', 'internal/console_terminal', 'internal/interruption', 'internal/scheduler'}
+local BELOW = {
+    'console', 'internal/console_terminal', 'internal/interruption', 'internal/protected_call', 'internal/scheduler',
+}
 local is_below = {}
 for _, name in ipairs(BELOW) do
     is_below['@builtin/' .. name .. '.lua'] = true
@@ -41,7 +43,8 @@ local function stack_text(problem)
         end
         lines[#lines + 1] = line
     end
-    if lines[#lines] and lines[#lines]:find("in function 'call'", 1, true) then
+    -- The call of the statement itself.
+    if lines[#lines] and lines[#lines]:find("%[C%]: in function '[%a]*call'") then
         lines[#lines] = nil
     end
     local text = lua_error.is(problem) and problem.message or tostring(problem)
