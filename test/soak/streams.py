@@ -91,7 +91,8 @@ def kill_python(query: Child) -> None:
     """SIGKILL to the Python processes of Spark: the source's, which plans batches, and the workers, which read them."""
     for process in psutil.Process(query.process.pid).children(recursive=True):
         try:
-            if "pyspark" in " ".join(process.cmdline()):
+            # Java has the word in its arguments, too.
+            if process.name().startswith("python") and "pyspark" in " ".join(process.cmdline()):
                 process.kill()
         except psutil.NoSuchProcess:
             continue
