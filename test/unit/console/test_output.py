@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from console.prompt import PrivateHistory
+from console.interactive.statement_history import PrivateHistory
 from test.unit.console.test_prompt_terminal import Screen
 
 COMMAND = [sys.executable, "-m", "console"]
