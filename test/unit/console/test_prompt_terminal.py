@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-PLAIN = "[console]\ncompletion = 'tab'\nsuggestions = false\nhelp = false\nstyle = 'mono'\n"
+PLAIN = "[console]\ncompletion = 'tab'\nsuggestions = false\nhelp = false\nstyle = 'mono'\npager = 'off'\n"
 """What is read here is the bare stream: nothing is drawn that was not asked for."""
 NOTHING = r"---\r?\n\.\.\."
 
