@@ -21,9 +21,10 @@ local function enter(co, ...)
     return count_off(raw_resume(co, ...))
 end
 
-local function pass(co, ok, mark, ...)
+local function pass(co, ...)
+    local _, mark = ...
     if mark ~= PARK then
-        return ok, mark, ...
+        return ...
     end
     parked[co] = true
     raw_yield(PARK)

@@ -77,7 +77,15 @@ def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
     )
 
 
-def test_nothing_is_not_nil(lua: Lua) -> None:
-    """As many values come back as there were."""
-    assert lua("return select('#', xpcall(function() end, function() end))") == [1]
-    assert lua("return select('#', xpcall(function() return nil, nil end, function() end))") == [3]
+def test_a_function_without_a_result_has_none(lua: Lua) -> None:
+    """As many values as there are, and no nil in the place of the first: the console shows what it gets."""
+    assert lua(
+        """local fiber = require('fiber')
+        local function nothing() end
+        local function waits() fiber.sleep(0.001) end
+        local count = function(...) return select('#', ...) end
+        return count(xpcall(nothing, nothing)), count(xpcall(waits, nothing)),
+            count(xpcall(function() return nil, nil end, nothing)),
+            count(coroutine.resume(coroutine.create(nothing))), count(coroutine.resume(coroutine.create(waits))),
+            count(coroutine.wrap(nothing)()), count(coroutine.wrap(waits)())"""
+    ) == [1, 1, 3, 1, 1, 0, 0]
