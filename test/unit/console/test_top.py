@@ -54,11 +54,18 @@ def cluster() -> Iterator[list[str]]:
             )
         )
         wait_until(lambda name=name: "event loop" in _log(directory, name), f"{name} runs", 60)  # type: ignore[misc]
-    yield [f"unix/:{directory}/{name}" for name in "ab"]
+    addresses = [f"unix/:{directory}/{name}" for name in "ab"]
+    wait_until(lambda: _is_meshed(addresses), "each follows the other", 90)
+    yield addresses
     for process in processes:
         process.kill()
         process.wait()
     shutil.rmtree(directory)
+
+
+def _is_meshed(addresses: list[str]) -> bool:
+    edges = json.loads(run("--json", *addresses).stdout)["edges"]
+    return [edge["upstream"] for edge in edges] == ["follow", "follow"]
 
 
 def _log(directory: Path, name: str) -> str:
