@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,18 @@ def start_query(spark: Any, source: str, directory: Path, *, once: bool = False)
 
 def run_query(source: str, directory: Path, *, once: bool) -> None:
     """Follow the node until the process is killed, or to the end of what is there."""
-    from pyspark.errors import StreamingQueryException
-
     from test.bench.spark import session
 
     spark = session("local[1]")
     print("ready", flush=True)
     while True:
-        query = start_query(spark, source, directory, once=once)
         try:
-            query.awaitTermination()
-        except StreamingQueryException as error:
+            start_query(spark, source, directory, once=once).awaitTermination()
+        except Exception as error:  # also while Spark still looks for the processes that were killed
+            if once:
+                raise
             print(f"failed: {str(error)[:300]}", flush=True)
+            time.sleep(0.2)
         else:
             return
 
