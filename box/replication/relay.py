@@ -248,9 +248,8 @@ class Relay:
             await self.host.journal.pass_writer()
 
     async def _send_rows(self, connection: PeerConnection, vclock: VClock, row_filter: RowFilter) -> None:
-        """The first heartbeat follows what there is at the time of the subscription: the replica is in sync then."""
-        known = self.host.instance.vclock.copy()
-        is_behind = not vclock.covers(known, ignore_zero=True)
+        """The first heartbeat follows what there is, with what has come while that was sent: the replica is in sync."""
+        is_behind = not vclock.covers(self.host.instance.vclock, ignore_zero=True)
         if not is_behind:
             self._send_heartbeat(connection)
         values = self.host.errinj.values
@@ -263,7 +262,7 @@ class Relay:
                     await self._send_slowly(connection, row_filter.select(rows))
                 elif data := row_filter.packets(runs):
                     await self._write(connection, data)
-                if is_behind and follower.vclock.covers(known, ignore_zero=True):
+                if is_behind and follower.vclock.covers(self.host.instance.vclock, ignore_zero=True):
                     is_behind = False
                     self._send_heartbeat(connection)
 

@@ -231,6 +231,7 @@ class ReplicaRequests:
             vclock: VClock = await self.journal.sync()
             await self._synchro.wait_confirm()
             metadata = [replace(row, sync=sync) for row in self._elections.metadata()] if has_metadata else []
+            await self.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
             await send_read_view(connection, sync, vclock, spaces, metadata)
         finally:
             for _, view in spaces:

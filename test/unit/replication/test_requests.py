@@ -236,3 +236,45 @@ def test_the_first_heartbeat_follows_what_there_is(id_filter: frozenset[int]) ->
                 await until(lambda: not member.node.iproto.connections)
 
     asyncio.run(main())
+
+
+def test_rows_that_come_while_others_are_sent_go_before_the_first_heartbeat() -> None:
+    """A replica is in sync when it has them, too: it waits for as long as its lag is too large."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start(replication_timeout=5)
+            await member.grant_guest()
+            await member.make_space()
+            last = member.node.state.vclock[1]
+            member.inject("RELAY_TIMEOUT", 0.02)
+            async with stranger(member) as client:
+                await client.ask(encode_packet(messages.subscribe_row(UUID(int=1), STRANGER, VClock(), anon=True)))
+                assert (await client.read_row()).lsn == 1
+                await member.put([1])
+                assert [(await client.read_row()).lsn for _ in range(last)] == list(range(2, last + 2))
+                assert (await client.read_row()).type == RequestType.OK
+
+    asyncio.run(main())
+
+
+def test_a_delay_of_relays_holds_for_snapshots_too() -> None:
+    """ERRINJ_RELAY_SEND_DELAY: who joins is not registered while no row can be sent."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            member = await running.member().start()
+            await member.grant_guest()
+            member.inject("RELAY_SEND_DELAY", True)
+            async with stranger(member) as client:
+                client.send(encode_packet(request_row(RequestType.JOIN)))
+                await until(lambda: "joining replica" in member.log)
+                await member.make_space()
+                for key in range(100):
+                    await member.put([key])
+                    await asyncio.sleep(0)
+                assert "initial data sent" not in member.log
+                member.inject("RELAY_SEND_DELAY", False)
+                await until(lambda: 2 in member.node.replication.replicaset.by_id)
+
+    asyncio.run(main())
