@@ -25,7 +25,7 @@ ROOT = str(Path(__file__).parents[3])
 SCRIPT = """
     box.cfg{{
         listen = 'unix/:{0}/{1}', log = '{1}.log', work_dir = '{1}.d', replication = {{'unix/:{0}/a', 'unix/:{0}/b'}},
-        replication_connect_quorum = {2}, read_only = {3},
+        replication_connect_quorum = {2}, replication_connect_timeout = 2, replication_timeout = 0.5, read_only = {3},
     }}
     if not box.info.ro then
         box.once('x', function()
