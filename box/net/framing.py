@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 import sys
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from box.wire.change_run import ChangeRun, origin_of_head
@@ -67,32 +68,14 @@ class RowBuffer:
     def take_rows(self, rows: deque[Row], most: int = sys.maxsize) -> None:
         """Append the rows that are complete, so many at most. INVALID_MSGPACK for a stream that cannot go on; rows
         before are taken."""
-        if not self.may_have_rows:
-            return
-        if len(self._chunks) > 1:
-            self._keep(self._rest(), 0)
-        data, pos = self._chunks[0], self._at
-        end, need = len(data), 0
-        try:
-            for _ in range(most):
-                if pos == end:
-                    break
-                start, stop = packet_bounds(data, pos)
-                if stop > end:
-                    need = stop - pos
-                    break
-                rows.append(decode_row(data[start:stop]))
-                pos = stop
-        except BaseException:
-            self._keep(b"", 0)
-            raise
-        if pos == end or need:
-            self._keep(data[pos:], need)
-        else:
-            self._at, self._have, self._need = pos, end - pos, 0
+        self._take(rows.append, most, None)
 
     def take_items(self, items: deque[StreamItem], most: int = sys.maxsize) -> None:
         """As `take_rows`, but usual changes that follow each other come as a run, whose bodies nobody has looked at."""
+        self._take(items.append, most, items)
+
+    def _take(self, add: Callable[[Row], None], most: int, runs: deque[StreamItem] | None) -> None:
+        """Give the complete packets: usual changes to `runs`, if there is one, and every other row to `add`."""
         if not self.may_have_rows:
             return
         if len(self._chunks) > 1:
@@ -101,14 +84,15 @@ class RowBuffer:
         end, need = len(data), 0
         try:
             for _ in range(most):
-                pos = _take_run(data, pos, end, items)
+                if runs is not None:
+                    pos = _take_run(data, pos, end, runs)
                 if pos == end:
                     break
                 start, stop = packet_bounds(data, pos)
                 if stop > end:
                     need = stop - pos
                     break
-                items.append(decode_row(data[start:stop]))
+                add(decode_row(data[start:stop]))
                 pos = stop
         except BaseException:
             self._keep(b"", 0)
