@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final, cast
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.long_read import LONG
+from box.iproto.calling import CallingHalf
 from box.iproto.headers import HEADER_SHAPES
 from box.iproto.output import FLUSH_SIZE
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
-from box.iproto.sending import SendingHalf
 from box.iproto.stats import Net
 from box.iproto.stop import Stop
 from box.net.peer_connection import DetachedSocket
@@ -44,7 +44,7 @@ _QUICK_SIZE: Final = 4096
 """Bytes of a quick reply."""
 
 
-class ServerConnection(SendingHalf):
+class ServerConnection(CallingHalf):
     """The protocol object of one accepted socket."""
 
     __slots__ = (

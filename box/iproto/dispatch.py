@@ -210,13 +210,16 @@ class Dispatcher:
                 raise unsupported("A node without Lua", "EVAL")
             raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
         connection.look_soon()
+        connection.call_begins()
         self._server.in_flight += 1
         ended = partial(self._function_ended, connection, row.type, ctx)
         try:
             (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
         except Exception:  # a refusal: `ended` was not called, for it raises nothing itself
             self._server.leave()
+            connection.call_ended(0)
             raise
+        connection.call_waits()
 
     def _function_ended(
         self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
@@ -229,6 +232,7 @@ class Dispatcher:
             connection.reply_error(ctx.sync, error)
         except Exception as bug:
             connection.reply_error(ctx.sync, self.unexpected(bug))
+        connection.call_ended(len(outcome) if isinstance(outcome, bytes) else 0)
 
     def _answer_call(
         self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
