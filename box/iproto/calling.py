@@ -20,8 +20,8 @@ from typing import Final
 from box.iproto.sending import ReplyServer, SendingHalf
 from box.iproto.stop import Stop
 
-FIRST: Final = 32
-RESULTS_SIZE: Final = 32 * 1024 * 1024
+FIRST: Final = 16
+RESULTS_SIZE: Final = 16 * 1024 * 1024
 _PATIENCE: Final = 0.02
 """Seconds without a result after which more calls may run."""
 _LARGE_PATIENCE: Final = 0.2

@@ -6,6 +6,7 @@ box.cfg{
 local space = box.schema.space.create('bench')
 space:create_index('pk')
 box.schema.user.grant('guest', 'read,write', 'space', 'bench')
+box.schema.user.grant('guest', 'execute', 'universe')
 local rows = tonumber(arg[3])
 for first = 1, rows, 1000 do
     box.begin()
@@ -13,6 +14,16 @@ for first = 1, rows, 1000 do
         space:insert{id, 'name', 1.5}
     end
     box.commit()
+end
+
+local fiber = require('fiber')
+local called = 0
+
+-- A megabyte, after 10 ms.
+function wait_a_moment()
+    fiber.sleep(0.01)
+    called = called + 1
+    return ('%10d'):format(called):rep(100000)
 end
 
 require('console').listen(arg[4])

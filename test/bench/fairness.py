@@ -2,8 +2,9 @@
 
 A quiet client sends one request at a time and waits a millisecond after each reply. Beside it are, in turn: nobody;
 one client that pipelines; twenty; twenty guests that select all of `_vcollation` again and again; one that does so and
-never reads; one that selects a whole large space. The table has the quiet client's latencies in milliseconds and the
-server's largest resident memory, for this node and for the peer (`LUNABOX_PEER`, or `tarantool` on PATH).
+never reads; one that calls functions with large results and never reads; one that selects a whole large space. The
+table has the quiet client's latencies in milliseconds and the server's largest resident memory, for this node and for
+the peer (`LUNABOX_PEER`, or `tarantool` on PATH).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ SCENARIOS = (
     Scenario("twenty", "20 that pipeline 1,000 selects a call", "quick", 20),
     Scenario("views", "20 that pipeline selects of `_vcollation`", "views", 20),
     Scenario("unread", "one that sends 4 MB of them and never reads", "unread", 1),
+    Scenario("calls", "one that calls 2,000 functions that wait and return 1 MB, and never reads", "calls", 1),
     Scenario("whole", "one that selects a space of {rows:,} rows", "whole", 1, is_large=True),
 )
 

@@ -3,7 +3,8 @@
 Usage: `python -m test.bench.load quiet URI SECONDS` prints the latencies of single requests, in seconds, a line each;
 `python -m test.bench.load MODE URI SPACE CLIENTS` makes load until it is killed, and prints `ready` when it has begun.
 MODE is `quick` (selects of one tuple, 1,000 a call), `views` (selects of all of `_vcollation`, 1,000 a call), `whole`
-(selects of all of SPACE one after the other) or `unread` (4 MB of selects of `_vcollation`, replies never read).
+(selects of all of SPACE one after the other), `unread` (4 MB of selects of `_vcollation`, replies never read) or
+`calls` (2,000 calls of a function that waits a moment and returns a megabyte, replies never read).
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import sys
 import threading
 import time
 
-from box.wire.constants import RequestType
+import msgpack
+
+from box.wire.constants import Key, RequestType
 from box.wire.row import Row, encode_packet
 from test.bench.pipelined import Client, select_body
 
@@ -23,13 +26,14 @@ COLLATIONS = 277
 """Id of `_vcollation`."""
 BATCH = 1000
 UNREAD_BYTES = 4_000_000
+UNREAD_CALLS = 2000
 _ALL = 0xFFFFFFFF
 _PERIOD = 0.001
 """Seconds between the requests of the quiet client."""
 
 
-def _requests(body: bytes, count: int) -> bytes:
-    return b"".join(encode_packet(Row(RequestType.SELECT, sync=100_000 + n, body=body)) for n in range(count))
+def _requests(body: bytes, count: int, kind: RequestType = RequestType.SELECT) -> bytes:
+    return b"".join(encode_packet(Row(kind, sync=100_000 + n, body=body)) for n in range(count))
 
 
 def quiet(uri: str, seconds: float) -> None:
@@ -69,6 +73,7 @@ def load(mode: str, uri: str, space: int, clients: int) -> None:
         "views": (select_body(COLLATIONS, _ALL, []), BATCH),
         "whole": (select_body(space, _ALL, []), 1),
         "unread": (select_body(COLLATIONS, _ALL, []), 1),
+        "calls": (msgpack.packb({int(Key.FUNCTION_NAME): "wait_a_moment", int(Key.TUPLE): []}), 1),
     }[mode]
     one = _requests(body, 1)
     threads = []
@@ -76,6 +81,8 @@ def load(mode: str, uri: str, space: int, clients: int) -> None:
         client = Client(uri, timeout=600)
         if mode == "unread":
             work = threading.Thread(target=_never_read, args=(client, one * (UNREAD_BYTES // len(one))))
+        elif mode == "calls":
+            work = threading.Thread(target=_never_read, args=(client, _requests(body, UNREAD_CALLS, RequestType.CALL)))
         else:
             work = threading.Thread(target=_pipeline, args=(client, one, _requests(body, count), count))
         threads.append(work)
