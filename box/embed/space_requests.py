@@ -127,6 +127,8 @@ class Requests:
         kind, iid = iterator_type(iterator, values), self.iid(index, space)
         reads, decode = self._embedding.core.dml.reads, self._embedding.codec(space).decode
         if ctx.txn is not None:
+            if limit > _CHUNK and self._embedding.core.tuples.allows_yield:
+                return await self._select_by_turns(ctx, space, iid, kind, offset, limit, values)
             return [*map(decode, reads.select(ctx, space, iid, kind, offset, limit, values))]
         first = reads.select(ctx, space, iid, kind, offset, min(limit, _CHUNK), values)
         if limit <= _CHUNK or len(first) < _CHUNK:
@@ -140,6 +142,20 @@ class Requests:
                 await asyncio.sleep(0)
         finally:
             view.close()
+        return rows
+
+    async def _select_by_turns(
+        self, ctx: Context, space: Space, iid: int, kind: int, offset: int, limit: int, values: list[Any]
+    ) -> list[NamedRow]:
+        """A select of a transaction that may wait: what others commit meanwhile is a conflict or not seen."""
+        decode = self._embedding.codec(space).decode
+        cursor, scanned = self._embedding.core.dml.reads.cursor(ctx, space, iid, kind, values), space.index(iid)
+        rows: list[NamedRow] = []
+        while len(rows) < limit and (raws := list(islice(cursor, _CHUNK))):
+            rows += map(decode, raws[offset : offset + limit - len(rows)])
+            offset = max(0, offset - len(raws))
+            await asyncio.sleep(0)
+            self._check_same(space, scanned)
         return rows
 
     async def pairs(

@@ -4,6 +4,7 @@
 nothing changes    the container's own iterator, from slice to slice
 the first change   just before it is made, a view of the rest takes over (`box.index.view`)
 order reversed     a view from the beginning; so with versions of tuples, whose view the caller makes
+some are hidden    a view from the beginning, of which each slice leaves out what the reader may not see
 container gone     all of it anew, at once: the index was emptied
 ```
 """
@@ -24,11 +25,14 @@ LONG: Final = 65536
 _SLICE: Final = 16384
 _VIEW_SLICE: Final = 4096
 """Tuples of a slice: below a millisecond."""
+LONG_FILTERED: Final = 1024
+_FILTERED_SLICE: Final = 128
+"""The same where each tuple costs some microseconds, as somebody decides whether the reader may see it."""
 
 
 class LongRead:
     """A select that is under way; `cursor` is a fresh one, of which `view` reads if there is one. `again` selects anew.
-    Call `close` if it is given up."""
+    With a view, `visible` says which tuples count. Call `close` if it is given up."""
 
     def __init__(
         self,
@@ -38,6 +42,7 @@ class LongRead:
         limit: int,
         again: Callable[[], list[bytes]],
         view: TupleView | None = None,
+        visible: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._index = index
         self._tree = index.tree
@@ -49,6 +54,7 @@ class LongRead:
         self._skipped = 0
         """Tuples that a view has to leave out first."""
         self._view = view
+        self._visible = visible
         self._walk: Iterator[Entry] = iter(())
         if view is not None or cursor.is_reverse:
             self._skipped = offset
@@ -78,9 +84,14 @@ class LongRead:
             self.close()
             rows[:] = self._again()
             return False
-        wanted = min(self._left, _VIEW_SLICE if self._view else _SLICE)
-        found = self._view.fetch(wanted) if self._view else list(islice(self._walk, wanted))
-        is_end = len(found) < wanted if self._view is None else not found
+        if self._visible is not None and self._view is not None:
+            found = self._view.fetch(_FILTERED_SLICE)
+            is_end = not found
+            found = list(filter(self._visible, found))
+        else:
+            wanted = min(self._left, _VIEW_SLICE if self._view else _SLICE)
+            found = self._view.fetch(wanted) if self._view else list(islice(self._walk, wanted))
+            is_end = len(found) < wanted if self._view is None else not found
         if self._skipped:
             skipped = min(self._skipped, len(found))
             self._skipped -= skipped

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from box.errors import ErrorCode, client_error, illegal_params
-from box.index.long_read import LONG, LongRead
+from box.index.long_read import LONG, LONG_FILTERED, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
 from box.index.view import ListView, TupleView
 from box.schema.access import Privilege
@@ -85,18 +86,26 @@ class Reader:
         self, ctx: Context, space: Space, iid: int, iterator: int, offset: int, limit: int, key: list[Any]
     ) -> LongRead | None:
         """A `select` that is worth some turns of the loop and can have them; None for another. Errors as `select`."""
-        if limit < LONG or ctx.txn is not None or not space.is_plain:
+        hides = space.row_filter
+        if limit < LONG or ctx.txn is not None or not (space.is_plain or hides):
             return None
         index = self._checked_index(ctx, space, iid, iterator)
-        if len(index) < LONG:
+        source = self._open(ctx, space, index)
+        if len(source) < (LONG_FILTERED if hides else LONG):
             return None
-        cursor = index.cursor(iterator, key)
-        if not isinstance(index, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
+        cursor = source.cursor(iterator, key)
+        if not isinstance(source, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
             return None
         self.counters[_SELECT] += 1
-        view = self._storage.view_of(index, cursor) if self._is_versioned else None
+        view = self._storage.view_of(source, cursor) if self._is_versioned or hides else None
         return LongRead(
-            index, cursor, offset, limit, lambda: self._storage.select(None, index, iterator, key, offset, limit), view
+            source,
+            cursor,
+            offset,
+            limit,
+            lambda: list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit)),
+            view,
+            partial(hides, ctx.credentials) if hides else None,
         )
 
     def cursor(self, ctx: Context, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:

@@ -91,3 +91,36 @@ def test_pairs() -> None:
         assert not node.instance.node.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
 
     run(main)
+
+
+def test_a_select_of_a_transaction_that_may_wait() -> None:
+    """Others have turns meanwhile, and what it finds is of one moment: two tuples that always change together agree."""
+
+    async def main(node: Node) -> None:
+        space, turns = node.space["s"], 0
+        await node.eval("for id = 1, ... do s:replace{id, 'same'} end", COUNT)
+
+        async def change() -> None:
+            nonlocal turns
+            while True:
+                number = turns * 397 % (COUNT // 2) + 1
+                async with node.transaction():
+                    await space.replace([number, f"turn {turns}"])
+                    await space.replace([COUNT + 1 - number, f"turn {turns}"])
+                turns += 1
+                await asyncio.sleep(0)
+
+        changing = asyncio.ensure_future(change())
+        try:
+            for offset, limit in ((0, COUNT), (0, 2000), (100, 2**32 - 1)):
+                before = turns
+                async with node.transaction():
+                    rows = await space.select(offset=offset, limit=limit)
+                assert turns - before > 20
+                found = {row[0]: row[1] for row in rows}
+                assert list(found) == list(range(1, COUNT + 1))[offset : offset + limit]
+                assert all(found.get(COUNT + 1 - number, name) == name for number, name in found.items())
+        finally:
+            changing.cancel()
+
+    run(main, mvcc=True)
