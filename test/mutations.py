@@ -140,8 +140,8 @@ JOURNAL: Final = (
         "            needed.merge_min(consumer.vclock)\n",
         "            pass\n",
         "async",
-        "process,isolate,snapshot",
-        seconds=30,
+        "away,kill",
+        seconds=20,
     ),
     Mutation(
         "a start that does not sync what it has read",
@@ -334,8 +334,8 @@ REPLICATION: Final = (
         "            if not ballot.vclock.covers(vclock):\n",
         "            if not ballot.vclock.covers(vclock, ignore_zero=True):\n",
         "local",
-        "kill,restart,isolate,snapshot",
-        seconds=40,
+        "away,kill,isolate",
+        seconds=20,
     ),
     Mutation(
         "a failed journal that appliers do not hear of",

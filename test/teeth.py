@@ -14,13 +14,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from test.mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[1]
-SEEDS: Final = 30
+SEEDS: Final = 200
 _DEADLINE: Final = 120
 """Processor seconds of one run."""
 
@@ -32,28 +33,31 @@ class Finding(NamedTuple):
     text: str
 
 
-def try_out(mutation: Mutation) -> Finding:
+def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
     """Play seeds until a run fails."""
     with tempfile.TemporaryDirectory() as directory:
         for package in ("box", "lua"):
             shutil.copytree(ROOT / package, Path(directory) / package, ignore=shutil.ignore_patterns("__pycache__"))
         mutation.apply(Path(directory))
-        for seed in range(1, SEEDS + 1):
-            result = subprocess.run(
-                _command(mutation, seed), cwd=directory, env=_environment(), capture_output=True, text=True
-            )
-            if result.returncode == 2:
-                raise RuntimeError(result.stderr)
-            if result.returncode:
-                lines = (result.stdout + result.stderr).splitlines()
-                return Finding(seed, next((line.strip() for line in lines[1:]), "it ended without a word"))
-    return Finding(None, f"not in {SEEDS}")
+        result = subprocess.run(
+            _command(mutation, seeds), cwd=directory, env=_environment(), capture_output=True, text=True
+        )
+    if result.returncode == 2:
+        raise RuntimeError(result.stderr)
+    lines = (result.stdout + result.stderr).splitlines()
+    played = [number for number, line in enumerate(lines) if line.startswith("seed ")]
+    if not result.returncode:
+        return Finding(None, f"not in {len(played)}")
+    if played and ": failed; " in lines[played[-1]]:
+        return Finding(len(played), lines[played[-1] + 1].strip())
+    return Finding(len(played) + 1, lines[-1] if lines else "it ended without a word")
 
 
-def _command(mutation: Mutation, seed: int) -> list[str]:
-    command = [sys.executable, "-m", "box.testing.simulation.command", "--no-shrink", "--seed", str(seed)]
-    command += ["--nodes", str(mutation.nodes), "--workload", mutation.workload, "--faults", mutation.faults]
-    command += ["--elections", mutation.elections, "--time", str(mutation.seconds), "--deadline", str(_DEADLINE)]
+def _command(mutation: Mutation, seeds: int) -> list[str]:
+    command = [sys.executable, "-m", "box.testing.simulation.command", "--no-shrink", "--fail-fast"]
+    command += ["--seed", f"1-{seeds}", "--nodes", str(mutation.nodes), "--workload", mutation.workload]
+    command += ["--faults", mutation.faults, "--elections", mutation.elections]
+    command += ["--time", str(mutation.seconds), "--deadline", str(_DEADLINE)]
     return command
 
 
@@ -66,6 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m test.teeth", description="Mutations that have to be noticed.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutations at the same time")
+    parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="seeds of a mutation, at most")
     options = parser.parse_args(arguments)
     chosen = [one for one in MUTATIONS if not options.names or one.name.startswith(tuple(options.names))]
     if not chosen:
@@ -75,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "| mutation | workload | elections | faults | seeds | what was seen |\n|---|---|---|---|---:|---|", flush=True
     )
     with ThreadPoolExecutor(options.jobs) as pool:
-        for mutation, finding in zip(chosen, pool.map(try_out, chosen), strict=True):
+        for mutation, finding in zip(chosen, pool.map(partial(try_out, seeds=options.seeds), chosen), strict=True):
             missed += finding.seed is None
             cells = (mutation.name, mutation.workload, mutation.elections, mutation.faults, finding.seed or "none")
             print(f"| {' | '.join(map(str, cells))} | {finding.text[:100].replace('|', '/')} |", flush=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from box.testing.local_cluster import Cluster, KillableNode
-    from box.testing.simulation.faults import storm
+    from box.testing.simulation.injector import storm
     from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
     from box.testing.simulation.simulation import Simulation
 
@@ -27,7 +27,7 @@ _MODULES = {
     "NodeDied": "simulation.simulated_node",
     "SimulatedNode": "simulation.simulated_node",
     "Simulation": "simulation.simulation",
-    "storm": "simulation.faults",
+    "storm": "simulation.injector",
 }
 """Loaded when they are asked for: pytest imports this package at its start."""
 

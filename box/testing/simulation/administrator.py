@@ -11,6 +11,8 @@ nobody leads for a while, elections are manual          some node is promoted
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Final
 
@@ -45,6 +47,7 @@ class Administrator:
         self._simulation = simulation
         self._random: Random = simulation.random("administrator")
         self._down_since: dict[str, float] = {}
+        self._left_alone: set[str] = set()
         self._leaderless_since = 0.0
 
     async def run(self) -> None:
@@ -52,6 +55,15 @@ class Administrator:
         while True:
             await self._simulation.sleep(_ROUND)
             await self.look_after()
+
+    @contextmanager
+    def leaving_alone(self, node: SimulatedNode) -> Iterator[None]:
+        """Do not start a node, however long it is down."""
+        self._left_alone.add(node.name)
+        try:
+            yield
+        finally:
+            self._left_alone.discard(node.name)
 
     async def look_after(self) -> None:
         """One round."""
@@ -64,6 +76,8 @@ class Administrator:
         now = self._simulation.loop.time()
         try:
             if not node.is_up:
+                if node.name in self._left_alone:
+                    return
                 if now - self._down_since.setdefault(node.name, now) >= only_after:
                     await self._simulation.within(_PATIENCE, node.start())
                 return

@@ -91,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replay", type=_replay, metavar="FILE", help="run exactly what the file says")
     parser.add_argument("--save", type=Path, metavar="DIRECTORY", help="where files of failed runs go")
     parser.add_argument("--diagram", type=Path, metavar="FILE.svg", help="a space-time diagram of the last run")
+    parser.add_argument("--fail-fast", action="store_true", help="end at the first run that fails")
     parser.add_argument("--no-shrink", action="store_true", help="leave all faults in a run that fails")
     return parser
 
@@ -100,8 +101,11 @@ def _outcomes(scenarios: Sequence[Scenario], jobs: int, deadline: float, keeps_m
     if jobs == 1 or len(scenarios) == 1:
         yield from map(run, scenarios)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    pool = ProcessPoolExecutor(jobs)
+    try:
         yield from pool.map(run, scenarios)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _print_failure(outcome: Outcome) -> None:
@@ -124,11 +128,13 @@ def _save(directory: Path, outcome: Outcome) -> None:
     print(f"  saved: {path}")
 
 
-def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> int:
-    failures = 0
+def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> tuple[int, int]:
+    """Runs, and how many of them failed."""
+    runs = failures = 0
     last: Outcome | None = None
     for outcome in outcomes:
         last = outcome
+        runs += 1
         print(outcome.summary, flush=True)
         if not outcome.violations:
             continue
@@ -138,9 +144,11 @@ def _report(outcomes: Iterable[Outcome], options: argparse.Namespace) -> int:
         _print_failure(last)
         if options.save is not None:
             _save(options.save, last)
+        if options.fail_fast:
+            break
     if options.diagram is not None and last is not None:
         options.diagram.write_text(as_svg(play(last.scenario, keeps_messages=True).trace))
-    return failures
+    return runs, failures
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -168,11 +176,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except ValueError as error:
             parser.error(str(error))
     try:
-        failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
+        runs, failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}")
     if len(scenarios) > 1:
-        print(f"{len(scenarios)} runs, {failures} failed")
+        print(f"{runs} runs, {failures} failed")
     return 1 if failures else 0
 
 

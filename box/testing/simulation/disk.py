@@ -242,7 +242,7 @@ class SimulatedDisk:
         low, high = self.latency
         if high or delay:
             self.time()
-            self.spent += self._random.uniform(low, high) + delay
+            self.spent += low + (high - low) * self._random.random() + delay
         return self.time()
 
     def restart_meter(self) -> float:

@@ -53,7 +53,7 @@ class Invariants:
     def __init__(self, simulation: Simulation, quorum: int) -> None:
         self.violations: dict[str, None] = {}
         self._simulation = simulation
-        self._nodes = list(simulation.nodes.values())
+        self._nodes = dict(simulation.nodes)
         self._quorum = quorum
         self._known: dict[str, _Known] = {name: _Known() for name in simulation.nodes}
         self._names: dict[int, str] = {}
@@ -69,24 +69,27 @@ class Invariants:
 
     def look(self) -> None:
         """Look at every node of which callbacks have run since the last time."""
-        for node in self._nodes:
-            process = node.process
-            if process.has_run:
-                process.has_run = False
-                if node.is_running:
-                    self._look_at(node)
+        active = self._simulation.loop.active
+        if not active:
+            return
+        for process in active:
+            process.has_run = False
+            node = self._nodes.get(process.name)
+            if node is not None and node.process is process and (instance := node.running) is not None:
+                self._look_at(node, instance)
+        active.clear()
 
     def _violation(self, node: SimulatedNode, text: str) -> None:
         self.violations[f"{node.name}: {text}"] = None
 
-    def _look_at(self, node: SimulatedNode) -> None:
+    def _look_at(self, node: SimulatedNode, instance: Instance) -> None:
         known = self._known[node.name]
-        instance = node.instance
         if instance is not known.instance:
             known.instance, known.entries, known.leaving, known.recorded = instance, [], [], None
             self._names[instance.state.instance_id] = node.name
-        if instance.state.vclock != known.reached:
-            self._see_vclock(node, known, instance.state.vclock)
+        vclock = instance.state.vclock
+        if vclock != known.reached:
+            self._see_vclock(node, known, vclock)
         raft = instance.elections.raft
         recorded = raft.local_state()
         if recorded is not known.recorded:
@@ -96,7 +99,7 @@ class Invariants:
             self._see_leader(node, raft.term)
         limbo = instance.limbo
         shape = (len(limbo.entries), limbo.confirmed_lsn, limbo.rollback_count)
-        if shape != known.limbo or known.leaving:
+        if known.leaving or shape != known.limbo:
             known.limbo = shape
             self._see_limbo(node, known, instance)
         known.owner = limbo.owner_id
@@ -120,8 +123,9 @@ class Invariants:
     def _catch_up(self, name: str) -> None:
         """The other node may have been active in the same turn."""
         node = self._simulation.nodes[name]
-        if node.is_running and node.process.has_run:
-            self._look_at(node)
+        instance = node.running
+        if instance is not None and node.process.has_run:
+            self._look_at(node, instance)
 
     # -- elections
 

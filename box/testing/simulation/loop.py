@@ -103,7 +103,7 @@ class Process:
         self.is_halted = False
         self.is_dead = False
         self.has_run = False
-        """Some of its callbacks have run since somebody looked."""
+        """Some of its callbacks have run since somebody looked; it is among the loop's `active` then."""
         self._loop = loop
         self.tasks: dict[asyncio.Task[Any], None] = {}
         """Those that have not ended, in the order in which they began."""
@@ -127,6 +127,12 @@ class Process:
     def context(self) -> Context:
         """A context for a callback of the process."""
         return self._context.copy()
+
+    def mark(self) -> None:
+        """Something runs in its name."""
+        if not self.has_run:
+            self.has_run = True
+            self._loop.active.append(self)
 
     def _set_gate(self) -> None:
         if self.is_dead:
@@ -214,6 +220,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         machine does not change what it needs."""
         self.on_turn: Callable[[], None] | None = None
         """Called before every turn of the loop: whatever it sees is the state between two callbacks."""
+        self.active: list[Process] = []
+        """Processes of which callbacks have run; whoever looks at them takes them out."""
         self._call_delay = call_delay
         self._deadlock: Deadlock | None = None
         self._owners: dict[asyncio.Task[Any], Process | None] = {}
@@ -280,11 +288,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._check_deadline()
         if not due:
             self._pass_time()
-        limit = self._simulated_time + _RESOLUTION
-        while timers and timers[0][0] < limit:
-            call = heappop(timers)[2]
-            call._scheduled = False
-            due.append(call)
+        if timers:
+            limit = self._simulated_time + _RESOLUTION
+            while timers and timers[0][0] < limit:
+                call = heappop(timers)[2]
+                call._scheduled = False
+                due.append(call)
         if self.on_turn is not None:
             self.on_turn()
         for _ in range(len(due)):
@@ -295,7 +304,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             if process is not None:
                 if process.gate is not None and not process.gate(call):
                     continue
-                process.has_run = True
+                if not process.has_run:
+                    process.mark()
             try:
                 call._context.run(call._callback, *call._args)
             except (SystemExit, KeyboardInterrupt, TooSlow):

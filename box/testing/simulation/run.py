@@ -19,7 +19,8 @@ from typing import Any, Final, Self
 from box.errors import BoxError
 from box.replication.elections import ElectionMode
 from box.testing.simulation.checks import Watch, come_to_rest, compare, is_at_rest, uncaught
-from box.testing.simulation.faults import KINDS, Fault, Injector, plan
+from box.testing.simulation.faults import KINDS, Fault, plan
+from box.testing.simulation.injector import Injector
 from box.testing.simulation.loop import Deadlock, TooSlow
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
@@ -68,6 +69,7 @@ class Scenario:
             "wal_max_size": random.choice((2_000, 50_000)),
             "checkpoint_count": random.choice((1, 1000)),
             "memtx_use_mvcc_engine": random.random() < 0.3,
+            "wal_cleanup_delay": random.choice((0.5, 14400.0)),
         }
 
     @property

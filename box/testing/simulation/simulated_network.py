@@ -127,7 +127,9 @@ class SimulatedNetwork:
 
     def delay(self, source: str, target: str) -> float:
         """Seconds that one write needs."""
-        return self._random.uniform(*self.latency) + self.slow.get((source, target), 0.0)
+        low, high = self.latency
+        delay = low + (high - low) * self._random.random()
+        return delay + self.slow.get((source, target), 0.0) if self.slow else delay
 
     def chance(self, share: float) -> bool:
         """Whether something happens that does so in this share of cases."""
@@ -369,7 +371,7 @@ class _Stream(asyncio.Transport):
             peer._unread.append(data)
             process = peer._process
             if process.gate is None:
-                process.has_run = True
+                process.mark()
                 process.run(peer._read_on)
             else:
                 peer._soon(peer._read_on)

@@ -139,7 +139,15 @@ class SimulatedNode:
     @property
     def is_running(self) -> bool:
         """Whether the instance is configured and can be asked."""
-        return self._instance is not None and self.is_up and self._instance.state.is_configured
+        return self.running is not None
+
+    @property
+    def running(self) -> Instance | None:
+        """The instance of the process if it is configured, else None."""
+        instance = self._instance
+        if instance is None or self.process.is_dead or not instance.state.is_configured:
+            return None
+        return instance
 
     @property
     def instance(self) -> Instance:

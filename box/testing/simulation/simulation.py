@@ -25,6 +25,8 @@ _T = TypeVar("_T")
 
 _CALL: Final = (0.00005, 0.002)
 """Seconds that a call in another thread takes to begin, and to be known here."""
+_GARBAGE: Final = (50_000, 20, 100)
+"""Objects that are made before the collector looks for garbage: little of what a node makes is in cycles."""
 _GUEST: Final = [1, 0, "universe", 0, 0xFFFFFFFF]
 _PRIV: Final = 312
 
@@ -38,6 +40,7 @@ class Simulation:
         self.nodes: dict[str, SimulatedNode] = {}
         self.errors: list[str] = []
         """Exceptions that nobody caught, with the process in which they were."""
+        self._garbage = gc.get_threshold()
         calls = self.random("calls")
         self.loop = SimulatedLoop(lambda: calls.uniform(*_CALL))
         self.loop.set_exception_handler(self._exception)
@@ -120,9 +123,12 @@ class Simulation:
         gc.collect()
 
     def __enter__(self) -> Self:
+        self._garbage = gc.get_threshold()
+        gc.set_threshold(*_GARBAGE)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        gc.set_threshold(*self._garbage)

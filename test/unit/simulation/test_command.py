@@ -58,6 +58,8 @@ def test_runs_at_the_same_time_have_the_same_outcomes(capsys: pytest.CaptureFixt
     assert [line.rpartition("trace ")[2] for line in lines[:3]] == [line.rpartition("trace ")[2] for line in lines[3:]]
     assert main([*arguments, "--jobs", "2", "--deadline", "0.1", "--no-shrink"]) == 1
     assert "2 runs, 2 failed" in capsys.readouterr().out
+    assert main([*arguments, "--deadline", "0.1", "--no-shrink", "--fail-fast"]) == 1
+    assert "1 runs, 1 failed" in capsys.readouterr().out
 
 
 def test_a_workload_that_writes_everywhere_has_no_elections(capsys: pytest.CaptureFixture[str]) -> None:

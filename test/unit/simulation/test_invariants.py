@@ -59,7 +59,7 @@ def test_a_broken_invariant_is_noticed(steps: list[Break], text: str) -> None:
         for step in [lambda nodes: None, *steps]:
             step(nodes)
             for node in nodes:
-                node.process.has_run = True
+                node.process.mark()
             invariants.look()
         return list(invariants.violations)
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from box.journal.gc import Consumer, GarbageCollector
 from box.journal.journal import Journal
 from box.replication.white_list import WhiteList
 from box.testing.simulation import run
 from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
 from box.testing.simulation.row_workloads import SetWorkload
-from box.testing.simulation.run import Scenario, play, shorten
+from box.testing.simulation.run import Outcome, Scenario, play, shorten
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
 from box.txn.limbo import Limbo
@@ -51,6 +52,28 @@ def test_rows_that_overtake_what_they_build_upon_are_noticed(monkeypatch: pytest
     options = {"replication_fetch_once": True}
     scenarios = (Scenario(seed, nodes=5, workload="token", seconds=12, options=options) for seed in range(1, 8))
     assert any(play(scenario, deadline=120).violations for scenario in scenarios)
+
+
+def play_an_absence(workload: str, amount: float) -> Outcome:
+    """The third node is away while rows are written, and the others let go of old files."""
+    options = {"wal_max_size": 2000, "checkpoint_count": 1, "wal_cleanup_delay": 0.5}
+    faults = (Fault(1.0, "away", "node3", "node1", 1.0, amount),)
+    return play(Scenario(5, workload=workload, seconds=4, faults=faults, options=options), deadline=120)
+
+
+def test_a_node_that_was_away_for_long_is_joined_anew_unless_it_has_local_rows() -> None:
+    without, with_local_rows = play_an_absence("set", 0.1), play_an_absence("local", 0.1)
+    assert not without.violations
+    assert "replica is too old, initiating rebootstrap" in without.logs["node3"]
+    assert not with_local_rows.violations
+    assert any("Missing .xlog file" in line for line in with_local_rows.logs["node3"])
+
+
+def test_files_are_kept_for_a_node_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not play_an_absence("set", 0.9).violations
+    monkeypatch.setattr(Consumer, "advance", lambda consumer, vclock: None)
+    monkeypatch.setattr(GarbageCollector, "register_consumer", lambda self, name, vclock: Consumer(self, name, vclock))
+    assert any("does not come to rest" in text for text in play_an_absence("set", 0.9).violations)
 
 
 def test_a_run_without_faults_refuses_nothing() -> None:

@@ -1,0 +1,340 @@
+"""The injector: lets the faults of a plan happen to a cluster, and ends them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from box.errors import BoxError
+from box.testing.simulation.administrator import Administrator
+from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
+from box.testing.simulation.faults import Fault, kinds_of, plan
+from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
+from box.testing.simulation.simulation import Simulation
+
+_WITH_RESTARTS: Final = 0.6
+"""The share of absences in which the others are started again."""
+_LOOKS: Final = 100
+_LOOK: Final = 0.01
+"""Seconds between two looks for the moment of an absence."""
+_CALLBACKS: Final = 2000
+"""Callbacks after which a crash comes, at most."""
+
+
+async def storm(simulation: Simulation, seconds: float, faults: Iterable[str] = ("all",)) -> None:
+    """Let faults happen at random for so many simulated seconds, then end them all. `faults` are kinds or groups of the
+    module's table; ValueError for an unknown one."""
+    planned = plan(simulation.random("storm"), list(simulation.nodes), kinds_of(faults), seconds)
+    injector = Injector(simulation)
+    end = simulation.loop.time() + seconds
+    await injector.run(planned)
+    await simulation.sleep(max(0.0, end - simulation.loop.time()))
+    await injector.finish()
+
+
+class Injector:
+    """Lets faults happen in a simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.violations: list[str] = []
+        """Faults that ought to have been noticed, and were not."""
+        self.administrator = Administrator(simulation)
+        self._simulation = simulation
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        self._is_one_away = False
+
+    async def run(self, faults: Sequence[Fault]) -> None:
+        """Let all faults begin at their times; those that take long go on."""
+        simulation = self._simulation
+        start = simulation.loop.time()
+        for fault in sorted(faults):
+            await simulation.sleep(max(0.0, start + fault.at - simulation.loop.time()))
+            task = simulation.loop.create_task(self._happen(fault))
+            self._tasks[task] = None
+            task.add_done_callback(lambda task: self._tasks.pop(task, None))
+
+    async def finish(self) -> None:
+        """End every fault: all nodes run again, all ways and disks work."""
+        simulation = self._simulation
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        simulation.network.heal()
+        simulation.network.corruption = 0.0
+        for node in simulation.nodes.values():
+            node.go_on()
+            node.disk.heal()
+            node.clock.set_drift(0.0)
+        for node in simulation.nodes.values():
+            if not node.is_running:
+                await self._revive(node)
+
+    async def _revive(self, node: SimulatedNode) -> None:
+        """Whoever is in the middle of a start gets some time for it."""
+        deadline = self._simulation.loop.time() + 20
+        while node.is_up and not node.is_running and self._simulation.loop.time() < deadline:
+            await self._simulation.sleep(0.1)
+        if not node.is_running:
+            node.kill()
+            await node.start()
+
+    async def _happen(self, fault: Fault) -> None:
+        node = self._simulation.nodes[fault.node]
+        self._simulation.note(fault.node, f"+{fault.kind}", f"{fault.seconds:.3f} s")
+        try:
+            await getattr(self, f"_{fault.kind}")(fault, node)
+        except (NodeDied, BoxError, TimeoutError) as error:
+            self._simulation.note(fault.node, "error", f"of {fault.kind}: {error}")
+
+    async def _between(self, fault: Fault, begin: Callable[[], object], end: Callable[[], object]) -> None:
+        begin()
+        try:
+            await self._simulation.sleep(fault.seconds)
+        finally:
+            end()
+
+    # -- processes
+
+    async def _kill(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._end_and_start(fault, node, node.kill)
+
+    async def _power(self, fault: Fault, node: SimulatedNode) -> None:
+        is_synced = node.options.get("wal_mode") == "fsync"
+        await self._end_and_start(fault, node, node.lose_power if is_synced else node.kill)
+
+    async def _crash(self, fault: Fault, node: SimulatedNode) -> None:
+        """A process that has nothing to do does not come to its last callback."""
+        node.crash_after(1 + int(fault.amount * _CALLBACKS))
+        await self._simulation.sleep(fault.seconds)
+        await self._start(node)
+
+    async def _end_and_start(self, fault: Fault, node: SimulatedNode, end: Callable[[], object]) -> None:
+        if not node.is_up:
+            return
+        end()
+        await self._simulation.sleep(fault.seconds)
+        await self._start(node)
+
+    async def _start(self, node: SimulatedNode) -> None:
+        if not node.is_up:
+            await node.start()
+
+    async def _restart(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running and not node.process.is_halted:
+            await self._limited(node.stop())
+            await self._simulation.sleep(fault.seconds)
+            await self._start(node)
+
+    async def _limited(self, work: Awaitable[Any]) -> None:
+        await self._simulation.within(30, work)
+
+    async def _away(self, fault: Fault, node: SimulatedNode) -> None:
+        """A node that is cut off has consumers at the others, which keep files for it. One that is down while they are
+        started again has none, and has to be joined anew: that is done where it has nothing that they lack."""
+        others = [other for other in self._simulation.nodes.values() if other is not node]
+        if self._is_one_away:
+            return
+        self._is_one_away = True
+        try:
+            await self._be_away(fault, node, others)
+        finally:
+            self._is_one_away = False
+
+    async def _be_away(self, fault: Fault, node: SimulatedNode, others: Sequence[SimulatedNode]) -> None:
+        if fault.amount < _WITH_RESTARTS and await self._has_nothing_else(node, others):
+            with self.administrator.leaving_alone(node):
+                node.kill()
+                for other in others:
+                    await self._restart_at_once(other)
+                await self._simulation.sleep(fault.seconds)
+                await self._make_snapshots(others)
+                await self._start_connected(node)
+        else:
+            self._simulation.network.isolate(node.name)
+            try:
+                await self._simulation.sleep(fault.seconds)
+                await self._make_snapshots(others)
+            finally:
+                self._simulation.network.rejoin(node.name)
+
+    async def _start_connected(self, node: SimulatedNode) -> None:
+        """Only who knows what the others have kept can tell that it has to be joined anew."""
+        usual = node.options["replication_connect_quorum"]
+        try:
+            if not node.is_up:
+                await node.start(replication_connect_quorum=len(self._simulation.nodes))
+        finally:
+            node.options["replication_connect_quorum"] = usual
+
+    async def _has_nothing_else(self, node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
+        """Wait a while for a moment at which the others have all that a node has. Rows of elections are local: as any
+        local rows they keep a node from being joined anew."""
+        for _ in range(_LOOKS):
+            if node.is_running and node.instance.elections.mode == "off":
+                vclock = node.instance.state.vclock.without_zero()
+                if all(other.is_running and other.instance.state.vclock.covers(vclock) for other in others):
+                    return True
+            await self._simulation.sleep(_LOOK)
+        return False
+
+    async def _restart_at_once(self, node: SimulatedNode) -> None:
+        if node.is_running and not node.process.is_halted:
+            await self._limited(node.stop())
+            await self._start(node)
+
+    async def _make_snapshots(self, nodes: Sequence[SimulatedNode]) -> None:
+        for node in nodes:
+            if node.is_running and not node.process.is_halted:
+                with suppress(BoxError, NodeDied, TimeoutError):
+                    await self._limited(node.run(node.instance.checkpoints.make()))
+
+    async def _halt(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._between(fault, node.halt, node.go_on)
+
+    # -- the network
+
+    async def _isolate(self, fault: Fault, node: SimulatedNode) -> None:
+        network = self._simulation.network
+        await self._between(fault, lambda: network.isolate(node.name), lambda: network.rejoin(node.name))
+
+    async def _split(self, fault: Fault, node: SimulatedNode) -> None:
+        """The node and some of the others, by the bits of the amount, on one side."""
+        names = list(self._simulation.nodes)
+        bits = int(fault.amount * 2 ** len(names))
+        here = [name for number, name in enumerate(names) if name == node.name or bits >> number & 1]
+        ways = [way for one in here for other in names if other not in here for way in ((one, other), (other, one))]
+        await self._cut_all(fault, ways)
+
+    async def _cut(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._cut_all(fault, [(fault.node, fault.other)])
+
+    async def _only(self, fault: Fault, node: SimulatedNode) -> None:
+        ways = [(node.name, name) for name in self._simulation.nodes if name not in (node.name, fault.other)]
+        await self._cut_all(fault, ways)
+
+    async def _cut_all(self, fault: Fault, ways: Sequence[tuple[str, str]]) -> None:
+        network = self._simulation.network
+
+        def begin() -> None:
+            for way in ways:
+                network.cut(*way)
+
+        def end() -> None:
+            for way in ways:
+                network.mend(*way)
+
+        await self._between(fault, begin, end)
+
+    async def _reset(self, fault: Fault, node: SimulatedNode) -> None:
+        self._simulation.network.reset_connections(node.name)
+
+    async def _slow(self, fault: Fault, node: SimulatedNode) -> None:
+        slow = self._simulation.network.slow
+        way = (fault.node, fault.other)
+        await self._between(fault, lambda: slow.update({way: fault.amount}), lambda: slow.pop(way, None))
+
+    async def _corrupt(self, fault: Fault, node: SimulatedNode) -> None:
+        network = self._simulation.network
+
+        def set_share(share: float) -> None:
+            network.corruption = share
+
+        await self._between(fault, lambda: set_share(fault.amount / 10), lambda: set_share(0.0))
+
+    # -- disks
+
+    async def _with_disk_fault(self, fault: Fault, node: SimulatedNode, name: str) -> None:
+        faults = node.disk.faults
+        await self._between(fault, lambda: faults.add(name), lambda: faults.discard(name))
+
+    async def _write(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._with_disk_fault(fault, node, WRITE_FAILS)
+
+    async def _sync(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._with_disk_fault(fault, node, SYNC_FAILS)
+
+    async def _short(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._with_disk_fault(fault, node, SHORT_WRITES)
+
+    async def _full(self, fault: Fault, node: SimulatedNode) -> None:
+        def end() -> None:
+            node.disk.capacity = None
+
+        def begin() -> None:
+            node.disk.capacity = node.disk.used + int(fault.amount * 2000)
+
+        await self._between(fault, begin, end)
+
+    async def _read(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._with_disk_fault(fault, node, READ_FAILS)
+
+    async def _stuck(self, fault: Fault, node: SimulatedNode) -> None:
+        """The process ends by itself, and is started when it is over."""
+
+        def begin() -> None:
+            node.disk.faults |= {SYNC_FAILS, TRUNCATE_FAILS}
+
+        def end() -> None:
+            node.disk.faults -= {SYNC_FAILS, TRUNCATE_FAILS}
+
+        await self._between(fault, begin, end)
+        await self._start(node)
+
+    async def _latency(self, fault: Fault, node: SimulatedNode) -> None:
+        def set_latency(latency: tuple[float, float]) -> None:
+            node.disk.latency = latency
+
+        slow = (fault.amount / 50, fault.amount / 5)
+        await self._between(fault, lambda: set_latency(slow), lambda: set_latency(LATENCY))
+
+    async def _flush(self, fault: Fault, node: SimulatedNode) -> None:
+        def set_delay(seconds: float) -> None:
+            node.disk.sync_delay = seconds
+
+        await self._between(fault, lambda: set_delay(fault.amount / 2), lambda: set_delay(0.0))
+
+    async def _rot(self, fault: Fault, node: SimulatedNode) -> None:
+        if not node.is_up or node.process.is_halted:
+            return
+        node.kill()
+        put_right = None
+        with suppress(BoxError):  # another fault may keep the disk from being read
+            put_right = node.disk.rot(fault.amount)
+        if put_right is None:
+            await self._start(node)
+            return
+        try:
+            await self._limited(node.start())
+            self.violations.append(f"{node.name}: started with a wrong byte in its log, at {fault}")
+        except BoxError as error:
+            self._simulation.note(node.name, "rotten", str(error))
+        finally:
+            node.kill()
+            put_right()
+        await self._start(node)
+
+    # -- clocks and files
+
+    async def _jump(self, fault: Fault, node: SimulatedNode) -> None:
+        node.clock.jump((fault.amount - 0.5) * 10000)
+
+    async def _drift(self, fault: Fault, node: SimulatedNode) -> None:
+        clock = node.clock
+        await self._between(fault, lambda: clock.set_drift(fault.amount - 0.5), lambda: clock.set_drift(0.0))
+
+    async def _snapshot(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running:
+            await self._limited(node.run(node.instance.checkpoints.make()))
+
+    # -- people
+
+    async def _sources(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running and not node.process.is_halted:
+            await self._limited(self.administrator.configure_anew(node))
+
+    async def _promote(self, fault: Fault, node: SimulatedNode) -> None:
+        if node.is_running and node.instance.elections.mode == "manual":
+            await self.administrator.promote(node)
