@@ -38,7 +38,8 @@ class LogPosition(NamedTuple):
 class BlockReader:
     """One file. `next_block` returns None at the end of what is written; asked again later, it goes on from there.
 
-    With `force_recovery` a broken block is logged and passed over.
+    With `force_recovery` a broken block is logged and passed over. With `counted_only` the file may be that of another
+    process, and what its writer may yet take back is not read.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class BlockReader:
         path: str,
         *,
         force_recovery: bool = False,
+        counted_only: bool = False,
         log: Logger | None = None,
         errinj: ErrorInjections | None = None,
     ) -> None:
         self.path = path
+        self._counted_only = counted_only
         self.skips_broken = force_recovery
         self._log = log or SilentLog()
         self._injections: Mapping[str, object] = {} if errinj is None else errinj.values
@@ -108,7 +111,10 @@ class BlockReader:
 
     def _fill(self) -> bool:
         try:
-            data = self._file.read(self._offset, self._size_to_read())
+            size = self._size_to_read()
+            if self._counted_only:
+                size = min(size, max(0, self._file.counted_size() - self._offset))
+            data = self._file.read(self._offset, size) if size else b""
         except OSError as error:
             raise failed(f"failed to read '{self.path}' file", error) from error
         self._offset += len(data)
@@ -134,7 +140,8 @@ class LogReader:
     Start: the last file that begins not after `vclock`. Raises XlogGapError if rows are missing; with `force_recovery`
     of the directory that is a warning. `position` lets the reader start in the middle of a file, at a block; so does
     `index`, which learns of a file that is read from its start. `limit`, which moves, is the vclock that the writer has
-    told of: `next_runs` goes no further, because what stands behind it may yet be taken back.
+    told of: `next_runs` goes no further, because what stands behind it may yet be taken back. `counted_only` does the
+    same where the writer is another process.
     """
 
     def __init__(
@@ -145,12 +152,14 @@ class LogReader:
         position: LogPosition | None = None,
         index: BlockIndex | None = None,
         limit: VClock | None = None,
+        counted_only: bool = False,
         log: Logger | None = None,
         errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock
         self._limit = limit
         self._is_at_limit = False
+        self._counted_only = counted_only
         self._index = index
         self._file_clock: VClock | None = None
         """The vclock of the file where it is read, while that is known; nobody changes it any more."""
@@ -300,7 +309,12 @@ class LogReader:
     def _open(self, file: LogFile) -> None:
         directory = self._directory
         self._blocks = BlockReader(
-            directory.storage, file.path, force_recovery=directory.force_recovery, log=self._log, errinj=self._errinj
+            directory.storage,
+            file.path,
+            force_recovery=directory.force_recovery,
+            counted_only=self._counted_only,
+            log=self._log,
+            errinj=self._errinj,
         )
         self._blocks.read_meta()
         self._file = file

@@ -77,7 +77,7 @@ class Recovery:
 
     def reader(self) -> LogReader:
         """A reader of what is later than `vclock`, which moves with it. It goes on when there is more to read."""
-        return LogReader(self._directory, self.vclock, log=self._log, errinj=self._errinj)
+        return LogReader(self._directory, self.vclock, counted_only=True, log=self._log, errinj=self._errinj)
 
     def blocks(self) -> Iterator[list[Row]]:
         """Rows many at a time; a transaction is never split. Raises XlogError, XlogGapError, SystemError.

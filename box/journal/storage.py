@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from box.errors import BoxError, system_error
+from box.journal import pending_mark
 
 _STANDARD: Final = 2
 
@@ -45,6 +46,9 @@ class AppendFile(Protocol):
     def sync(self) -> None:
         """Return when the data is on the disk."""
 
+    def mark_pending(self, start: int | None) -> None:
+        """Tell readers of other processes that bytes from `start` on may be taken back; None: all of them count."""
+
     def close(self) -> None: ...
 
 
@@ -55,6 +59,9 @@ class ReadFile(Protocol):
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; empty at the end."""
+
+    def counted_size(self) -> int:
+        """The size without the bytes that a writer, maybe of another process, may yet take back."""
 
     def close(self) -> None: ...
 
@@ -118,11 +125,12 @@ def publish(storage: Storage, path: str, final_path: str) -> None:
 
 
 class _DiskAppendFile:
-    __slots__ = ("_fd", "path", "write")
+    __slots__ = ("_fd", "_pending", "path", "write")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
+        self._pending: int | None = None
         self.write: Callable[[bytes], int] = partial(os.write, fd)
 
     def truncate(self, size: int) -> None:
@@ -131,6 +139,15 @@ class _DiskAppendFile:
 
     def sync(self) -> None:
         os.fdatasync(self._fd)
+
+    def mark_pending(self, start: int | None) -> None:
+        if start == self._pending:
+            return
+        self._pending = start
+        if start is None:
+            pending_mark.unmark_pending(self._fd)
+        else:
+            pending_mark.mark_pending(self._fd, start)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -145,6 +162,9 @@ class _DiskReadFile:
 
     def read(self, offset: int, size: int) -> bytes:
         return os.pread(self._fd, size, offset)
+
+    def counted_size(self) -> int:
+        return pending_mark.counted_size(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -264,8 +284,14 @@ class _MemoryFile:
     def read(self, offset: int, size: int) -> bytes:
         return bytes(self.content[offset : offset + size])
 
+    def counted_size(self) -> int:
+        return len(self.content)
+
     def sync(self) -> None:
         """Memory is as durable as it gets."""
+
+    def mark_pending(self, start: int | None) -> None:
+        """No other process reads it."""
 
     def close(self) -> None:
         """The content belongs to the storage."""

@@ -222,8 +222,12 @@ class WalWriter:
             blocks = self.rows.encode(entries, clock, self._storage.now())
             if is_armed:
                 self._inject_into_rows(entries, blocks)
+            # One block that need not be synced is there as a whole or cannot be read.
+            is_pending = self._fsync or is_armed or len(blocks) > 1
             encode = self._blocks.encode
-            size = self._append(encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks)))
+            size = self._append(
+                encode(blocks[0]) if len(blocks) == 1 else b"".join(map(encode, blocks)), is_pending=is_pending
+            )
         except BrokenLsn as error:
             raise WalFailure(str(error)) from error
         except BoxError as error:
@@ -236,6 +240,8 @@ class WalWriter:
         self.vclock = clock
         self._offset += size
         self.checkpoint_size += size
+        if is_pending:
+            self._mark_counted()
         return written
 
     def _rotate(self) -> None:
@@ -296,10 +302,18 @@ class WalWriter:
         if self._fsync:
             self._storage.sync_directory(self.directory.path)
 
-    def _append(self, data: bytes) -> int:
-        """Write at the end of the good blocks, or leave them alone. Returns the size."""
+    def _mark_counted(self) -> None:
+        """What is in the file counts; what comes, if every batch has to be synced, not before that."""
+        if self._file is not None:
+            self._file.mark_pending(self._offset if self._fsync else None)
+
+    def _append(self, data: bytes, *, is_pending: bool) -> int:
+        """Write at the end of the good blocks, or leave them alone. Returns the size. `is_pending`: others might see
+        whole blocks before it is known whether they stay."""
         assert self._file is not None
         try:
+            if is_pending:
+                self._file.mark_pending(self._offset)
             if self._errinj.is_armed:
                 self._write_injected(data)
             else:
@@ -309,9 +323,11 @@ class WalWriter:
         except OSError as error:
             path = self._file.path
             self._cut_back()
+            self._mark_counted()
             raise failed(f"failed to write to '{path}' file", error) from error
         except Exception:
             self._cut_back()
+            self._mark_counted()
             raise
         return len(data)
 
@@ -395,6 +411,7 @@ class WalWriter:
             write_all(file, EOF_MARKER)
         except OSError as error:
             self._log.error(f"{file.path}: failed to write EOF marker: {error.strerror}")
+        file.mark_pending(None)
         self._defer(lambda: self._sync_and_close(file))
 
     def _sync_and_close(self, file: AppendFile) -> None:

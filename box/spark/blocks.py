@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NamedTuple, Protocol
 from box.errors import ErrorCode, client_error
 from box.journal import xlog
 from box.journal.xlog_errors import XlogError
-from box.spark.paths import open_file
+from box.spark.paths import counted_size, open_file
 
 _FILE_TYPES: Final = ("SNAP", "XLOG")
 _WINDOW: Final = 1 << 18
@@ -55,7 +55,7 @@ class BlockFile:
     """One file. With `on_skip` broken blocks are reported there and passed over; else the first raises XlogError.
 
     `file_type` is that of its meta, None for a snapshot or a log. With `is_open` the file may still be written: it ends
-    where its last whole block ends.
+    where its last whole block ends that the writer will not take back.
     A context manager. `meta` is decoded at once; `data` is the range from the first block to the EOF marker.
     """
 
@@ -67,7 +67,7 @@ class BlockFile:
         self._on_skip = on_skip
         self._file: BinaryIO = open_file(path)
         try:
-            self.size = self._file.seek(0, os.SEEK_END)
+            self.size = counted_size(self._file) if is_open else self._file.seek(0, os.SEEK_END)
             self.meta, start = self._read_meta(file_type)
             self.data = BlockRange(start, self._find_end())
         except BaseException:

@@ -6,12 +6,14 @@ A path that begins with `file:` is one of this machine. Globs have `*`, `?` and 
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Final, cast
 
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
+from box.journal import pending_mark
 
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+)://")
 _LOCAL: Final = re.compile(r"file:(?://(?=/))?")
@@ -49,6 +51,17 @@ def open_file(path: str) -> BinaryIO:
         raise _failed(f"failed to open '{path}' file", error) from error
 
 
+def counted_size(file: BinaryIO) -> int:
+    """The size of an open file without the bytes that a node which writes it may yet take back; the place in the file
+    moves. Raises SYSTEM."""
+    try:
+        if isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
+            return pending_mark.counted_size(file.fileno())
+        return file.seek(0, os.SEEK_END)
+    except OSError as error:
+        raise _failed("failed to look at an open file", error) from error
+
+
 def names_in(directory: str) -> list[str]:
     """Sorted names of the files of a directory. Raises SYSTEM."""
     local = local_path(directory)
@@ -62,10 +75,13 @@ def names_in(directory: str) -> list[str]:
 
 
 def size_of(path: str) -> int:
-    """The size of a file in bytes. Raises SYSTEM."""
+    """The size of a file in bytes, without those that a node which writes it may yet take back. Raises SYSTEM."""
     local = local_path(path)
     try:
-        return os.path.getsize(local) if local is not None else int(_store(path).size(path))
+        if local is None:
+            return int(_store(path).size(path))
+        with open(local, "rb", buffering=0) as file:
+            return pending_mark.counted_size(file.fileno())
     except OSError as error:
         raise _failed(f"failed to open '{path}' file", error) from error
 

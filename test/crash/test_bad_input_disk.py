@@ -40,6 +40,9 @@ class _LimitedFile:
     def sync(self) -> None:
         self._file.sync()
 
+    def mark_pending(self, start: int | None) -> None:
+        self._file.mark_pending(start)
+
     def close(self) -> None:
         self._file.close()
 

@@ -113,9 +113,16 @@ class _PlannedFile:
     def sync(self) -> None:
         self._plan.call(f"sync {self.path}", self._file.sync)
 
+    def mark_pending(self, start: int | None) -> None:
+        self._file.mark_pending(start)
+
     def read(self, offset: int, size: int) -> bytes:
         data: bytes = self._plan.call(f"read {self.path}", lambda: self._file.read(offset, size))
         return data
+
+    def counted_size(self) -> int:
+        size: int = self._file.counted_size()
+        return size
 
     def close(self) -> None:
         self._file.close()

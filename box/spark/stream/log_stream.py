@@ -35,13 +35,15 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _BlockPlace:
-    """A block of the log, with what was true before it."""
+    """A block of the log, with what was true before it. `content` tells it from another one at the same place, None
+    where it was not read yet."""
 
     path: str
     position: int
     end: int
     vclock: VClock
     definitions: Definitions
+    content: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,15 +172,22 @@ class DirectoryLog:
         finder = CutFinder(vclock, definitions.synchronous(), limit)
         compiled = is_compiled("auto", sum(start.size for start in files))
         blocks: list[_BlockPlace] = []
+        is_known = place.content is None
         for path, block, end in _blocks(files, place):
             if finder.vclock == vclock:
                 blocks.clear()  # There was nothing later than `since`.
             before = finder.vclock if blocks else VClock()
-            blocks.append(_BlockPlace(path, block.position, end, before, definitions))
+            content = hash(block.rows)
+            if not is_known:
+                _check_same(place, path, block.position, content)
+                is_known = True
+            blocks.append(_BlockPlace(path, block.position, end, before, definitions, content))
             is_whole = compiled and len(blocks) > 1
             definitions = _take(finder, path, block, vclock, definitions, compiled=is_whole)
             if finder.is_over or (until is not None and finder.found.vclock.covers(until)):
                 break
+        if not is_known:
+            raise _taken_back(place)
         return _Scan(vclock, finder.found.vclock, tuple(blocks), finder.decisions.without_effect(), state)
 
     def _chain(self, since: StreamOffset) -> list[LogStart]:
@@ -300,6 +309,21 @@ def _take(
     except BoxError as error:
         raise XlogError(f"{path}: {error.message} in the block at {block.position}") from None
     return definitions
+
+
+def _check_same(place: _BlockPlace, path: str, position: int, content: int) -> None:
+    """Raise XlogError if the block that a batch ended with is not there any more."""
+    if (path, position, content) != (place.path, place.position, place.content):
+        raise _taken_back(place)
+
+
+def _taken_back(place: _BlockPlace) -> XlogError:
+    """Nodes of this kind tell which blocks may be taken back, so that those are not read; others do not."""
+    return XlogError(
+        f"{place.path}: the block at {place.position} is not the one that was read there: its writer has taken it "
+        "back, as after a failed write, and the stream has shown changes that never were. Read the table once more, "
+        "and start a new query from there; the option 'uri' does not show such changes"
+    )
 
 
 def _groups(blocks: list[_BlockPlace]) -> Iterator[list[_BlockPlace]]:

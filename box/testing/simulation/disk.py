@@ -105,9 +105,15 @@ class _File:
         content.settle(disk.time())
         content.syncing, content.synced_at = len(content.data), disk.spend(disk.sync_delay)
 
+    def mark_pending(self, start: int | None) -> None:
+        """No other process reads it."""
+
     def read(self, offset: int, size: int) -> bytes:
         self._disk.check(READ_FAILS, self.path)
         return bytes(self._content.data[offset : offset + size])
+
+    def counted_size(self) -> int:
+        return len(self._content.data)
 
     def close(self) -> None:
         """The content belongs to the disk."""

@@ -16,6 +16,7 @@ class FaultyFile:
         self._file = file
         self._storage = storage
         self.sync = file.sync
+        self.mark_pending = file.mark_pending
         self.close = file.close
 
     def write(self, data: bytes) -> int:

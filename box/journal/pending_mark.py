@@ -1,0 +1,83 @@
+"""Which bytes of a log file may yet be taken back, told to readers of other processes by a lock of the file system.
+
+```
+ meta | block | block | block of a batch that is being written or synced
+                      ^
+                      `-- the writer's lock: from here on nothing counts yet
+```
+
+A write that fails is cut off again, and other rows get the same lsns. While that may happen to whole blocks (a batch of
+several, or one that has to be synced first), the writer locks the file from the first of them on. Readers take no lock,
+they ask whether there is one and where it begins: nobody waits for anybody, and the lock of a killed process is gone
+with it, whose blocks then count at the next start. The locks are those of open file descriptions (fcntl(2)), so that
+they also tell a reader of the same process. Where a file system has none, all bytes count at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+from typing import Final, NamedTuple
+
+_LOCK: Final = struct.Struct("hhqqi4x")
+"""`struct flock` of Linux: type, whence, start, length (0: to the end of all files), process."""
+_SET: Final[int | None] = getattr(fcntl, "F_OFD_SETLK", None)
+_GET: Final[int | None] = getattr(fcntl, "F_OFD_GETLK", None)
+_TRIES: Final = 100
+
+
+class _State(NamedTuple):
+    size: int
+    changed_at: int
+
+
+def mark_pending(fd: int, start: int) -> None:
+    """What is at `start` and behind it does not count yet, all before it does."""
+    _set(fd, fcntl.F_WRLCK, start, 0)
+    if start:
+        _set(fd, fcntl.F_UNLCK, 0, start)
+
+
+def unmark_pending(fd: int) -> None:
+    """All of the file counts."""
+    _set(fd, fcntl.F_UNLCK, 0, 0)
+
+
+def _set(fd: int, kind: int, start: int, length: int) -> None:
+    if _SET is not None:
+        # Without locks (some network file systems) readers see what they saw before there were any.
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(fd, _SET, _LOCK.pack(kind, os.SEEK_SET, start, length, 0))
+
+
+def counted_size(fd: int) -> int:
+    """The size of the file without the bytes that its writer may yet take back. Raises OSError."""
+    size = 0
+    for _ in range(_TRIES):
+        before = _state(fd)
+        start = _pending_from(fd)
+        if start is not None:
+            return start
+        # Nothing was pending at that moment: what the file had at the same moment counts.
+        size = before.size
+        if _state(fd) == before:
+            break
+    return size
+
+
+def _state(fd: int) -> _State:
+    found = os.fstat(fd)
+    return _State(found.st_size, found.st_mtime_ns)
+
+
+def _pending_from(fd: int) -> int | None:
+    if _GET is None:
+        return None
+    try:
+        answer = fcntl.fcntl(fd, _GET, _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0))
+    except OSError:
+        return None
+    kind, _, start, _, _ = _LOCK.unpack(answer)
+    return None if kind == fcntl.F_UNLCK else int(start)
