@@ -7,27 +7,39 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from box.errors import BoxError, illegal_params
 from box.spark.export_options import ExportPlan, check_columns, exported_spaces, names_of, plan_of
 from box.spark.progress import Progress
+from box.spark.table_formats import PACKAGES, is_installed, make_table
 
 _NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
+
+
+class _TableFormat(NamedTuple):
+    """A format in a package of its own for Spark: where it is to be had, a class of it, and the settings it wants."""
+
+    artifact: str
+    class_name: str
+    settings: dict[str, str]
+
+
 _TABLE_FORMATS = {
-    "delta": (
+    "delta": _TableFormat(
+        "io.delta:delta-spark_<Spark's version>_2.13:<version>",
         "io.delta.sql.DeltaSparkSessionExtension",
         {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
     ),
-    "iceberg": (
+    "iceberg": _TableFormat(
+        "org.apache.iceberg:iceberg-spark-runtime-<Spark's version>_2.13:<version>",
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
     ),
 }
-"""A class of the package that a format comes in, and the settings that it wants."""
 
 
 def _session(args: argparse.Namespace) -> tuple[Any, bool]:
@@ -52,7 +64,7 @@ def _session(args: argparse.Namespace) -> tuple[Any, bool]:
     )
     settings = dict(args.conf or ())
     if args.to in _TABLE_FORMATS and _is_among(settings, args.to):
-        settings = _TABLE_FORMATS[args.to][1] | settings
+        settings = _TABLE_FORMATS[args.to].settings | settings
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
@@ -72,11 +84,12 @@ def _check_package(spark: Any, kind: str) -> None:
         return
     try:
         loader = spark.sparkContext._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        loader.loadClass(_TABLE_FORMATS[kind][0])
+        loader.loadClass(_TABLE_FORMATS[kind].class_name)
     except Exception:  # py4j's, with the Java stack
         raise illegal_params(
-            f"--to {kind} needs the package of {kind} for Spark: name it with --conf spark.jars.packages=..., "
-            "or --conf spark.jars=FILE"
+            f"--to {kind} needs the package {PACKAGES[kind]} (pip install 'lunabox[{kind}]'); with --where, "
+            f"--partition-by or another store it needs that of {kind} for Spark, named with "
+            f"--conf spark.jars.packages={_TABLE_FORMATS[kind].artifact} or --conf spark.jars=FILE"
         ) from None
 
 
@@ -84,7 +97,8 @@ def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
     """Write the spaces; one line on standard output for each."""
     spark, is_own = _session(plan.args)
     try:
-        _check_package(spark, plan.args.to)
+        if not _is_direct(plan.args, str(plan.output)):
+            _check_package(spark, plan.args.to)
         for space in spaces:
             output = str(plan.output) if plan.space is not None else f"{plan.output}/{space}"
             begun = time.monotonic()
@@ -100,15 +114,10 @@ def _write(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
     """Write one space; returns the number of rows."""
     from pyspark.sql import Observation, functions
 
-    from box.spark.direct_parquet import can_write, write_table
-    from box.spark.source_options import SourceOptions
-    from box.spark.table import Table
-
     args = plan.args
-    if args.to == "parquet" and not (args.where or args.partition_by) and can_write(output, args.compression):
-        table = Table.open(SourceOptions.of(plan.options(space)))
+    if _is_direct(args, output):
         with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
-            return write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite)
+            return _write_directly(spark, plan, space, output)
     frame = spark.read.format("box").options(**plan.options(space)).load()
     if args.where is not None:
         frame = frame.where(args.where)
@@ -126,6 +135,30 @@ def _write(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
     with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
         writer.format(args.to).save(output)
     return int(counted.get["rows"])
+
+
+def _is_direct(args: argparse.Namespace, output: str) -> bool:
+    """Whether the tasks write the files themselves, without Spark's writer for the format."""
+    from box.spark.direct_parquet import can_write
+
+    if args.where or args.partition_by or not can_write(output, args.compression):
+        return False
+    return bool(args.to == "parquet" or (is_installed(args.to) and not _is_among(dict(args.conf or ()), args.to)))
+
+
+def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
+    """Write the whole of one space; returns the number of rows."""
+    from box.spark.direct_parquet import schema_of, write_table
+    from box.spark.source_options import SourceOptions
+    from box.spark.table import Table
+
+    args = plan.args
+    table = Table.open(SourceOptions.of(plan.options(space)))
+    output = os.path.abspath(output.removeprefix("file://").removeprefix("file:"))
+    count = write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite)
+    if args.to != "parquet":
+        make_table(args.to, output, schema_of(table.columns))
+    return count
 
 
 def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:

@@ -1,0 +1,85 @@
+"""The rows of a space read over the binary protocol by one client, for comparison with Spark's ways to the same rows.
+
+    python -m test.bench.spark_client node SOCKET ROWS      a node with the tuples of the bench
+    python -m test.bench.spark_client read SOCKET           one client that reads them all, page by page
+
+The client is asynctnt, whose decoder is compiled; a page has 10,000 tuples.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from box import Node
+
+_PAGE = 10_000
+_FILL = """
+local s = box.schema.space.create('goods', {format = {
+    {'id', 'unsigned'}, {'name', 'string'}, {'price', 'double'}}})
+s:create_index('pk')
+box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
+for n = 0, ... - 1 do s:insert{n, 'name of ' .. (n * 7 % 1000003), n * 0.5 + 0.25} end
+"""
+
+
+async def serve(socket: str, rows: int) -> None:
+    """A node in memory, until the process is ended."""
+    async with Node(Path(socket).parent, listen=f"unix/:{socket}", wal_mode="none", log_level=0) as node:
+        await node.eval(_FILL, rows)
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+
+async def read(socket: str) -> int:
+    """Read all tuples; returns how many."""
+    import asynctnt
+
+    connection = asynctnt.Connection(host=socket, port=None)
+    await connection.connect()
+    try:
+        found, after = 0, -1
+        while page := await connection.select("goods", [after], iterator="GT", limit=_PAGE):
+            found, after = found + len(page), page[-1][0]
+        return found
+    finally:
+        await connection.disconnect()
+
+
+@contextmanager
+def served(directory: Path, rows: int) -> Iterator[str]:
+    """The socket of a node with so many tuples, in a process of its own."""
+    directory.mkdir(parents=True, exist_ok=True)
+    socket = str(directory / "node.sock")
+    command = [sys.executable, "-m", "test.bench.spark_client"]
+    with subprocess.Popen([*command, "node", socket, str(rows)], stdout=subprocess.PIPE) as node:
+        try:
+            assert node.stdout is not None
+            if node.stdout.readline() != b"ready\n":
+                raise RuntimeError("the node has not started")
+            yield socket
+        finally:
+            node.kill()
+
+
+def read_in_a_process(socket: str, rows: int) -> None:
+    """One client in a process of its own; RuntimeError if it does not find all rows."""
+    command = [sys.executable, "-m", "test.bench.spark_client", "read", socket]
+    found = int(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    if found != rows:
+        raise RuntimeError(f"{found} rows instead of {rows}")
+
+
+def main() -> None:
+    if sys.argv[1] == "node":
+        asyncio.run(serve(sys.argv[2], int(sys.argv[3])))
+    else:
+        print(asyncio.run(read(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()

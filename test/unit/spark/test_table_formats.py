@@ -1,0 +1,113 @@
+"""Delta and Iceberg tables of files that the tasks of an export have written, read by the packages of these formats."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from box.spark import table_formats
+from box.spark.direct_parquet import schema_of, write_table
+from box.spark.export import _is_direct
+from box.spark.export_options import plan_of
+
+from .files import FORMAT, goods, write
+from .test_direct_parquet import Local, table_of
+
+deltalake = pytest.importorskip("deltalake", reason="the extra 'delta' is not installed")
+pytest.importorskip("pyiceberg", reason="the extra 'iceberg' is not installed")
+
+WIDE = [
+    *FORMAT,
+    {"name": "bytes", "type": "varbinary"},
+    {"name": "exact", "type": "decimal"},
+    {"name": "any", "type": "any"},
+]
+
+
+def export(path: Path, out: Path, kind: str, **options: Any) -> int:
+    table = table_of(path)
+    count = write_table(Local(), table, str(out), compression=None, overwrite=options.get("overwrite", False))
+    table_formats.make_table(kind, str(out), schema_of(table.columns))
+    return count
+
+
+def rows_of(out: Path, kind: str) -> list[tuple[Any, ...]]:
+    """The rows as somebody finds them who knows nothing but the path."""
+    if kind == "delta":
+        found = deltalake.DeltaTable(str(out)).to_pyarrow_table()
+    else:
+        from pyiceberg.table import StaticTable  # type: ignore[import-not-found, unused-ignore]
+
+        version = (out / "metadata" / "version-hint.text").read_text()
+        found = StaticTable.from_metadata(f"{out}/metadata/v{version}.metadata.json").scan().to_arrow()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_table_has_the_rows_of_the_space(tmp_path: Path, kind: str) -> None:
+    path, out = write(tmp_path / "data", goods(5000)), tmp_path / "out"
+    assert export(path, out, kind) == 5000
+    assert rows_of(out, kind) == [tuple(row) for row in goods(5000)]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_what_is_there_is_replaced(tmp_path: Path, kind: str) -> None:
+    path, out = write(tmp_path / "data", goods(10)), tmp_path / "out"
+    export(path, out, kind)
+    export(write(tmp_path / "data", goods(7), signature=8), out, kind, overwrite=True)
+    assert rows_of(out, kind) == [tuple(row) for row in goods(7)]
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("tuples", [[], [[1, "one", 0.5, b"\xff", 7, [1, {"a": None}]]]], ids=["empty", "one"])
+def test_every_type_and_no_rows(tmp_path: Path, kind: str, tuples: list[list[object]]) -> None:
+    out = tmp_path / "out"
+    export(write(tmp_path / "data", tuples, fields=WIDE), out, kind)
+    assert [(*row[:4], int(row[4]), row[5]) for row in rows_of(out, kind)] == [
+        (1, "one", 0.5, b"\xff", 7, '[1, {"a": null}]') for _ in tuples
+    ]
+
+
+def test_who_writes_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_direct(command: str) -> bool:
+        plan = plan_of(["data", "goods", "out", *command.split()])
+        return _is_direct(plan.args, str(plan.output))
+
+    assert is_direct("--to parquet")
+    assert is_direct("--to delta")
+    assert is_direct("--to iceberg --compression zstd")
+    assert not is_direct("--to csv")
+    assert not is_direct("--to delta --where id>1")
+    assert not is_direct("--to delta --conf spark.jars=delta-spark.jar"), "who names a package wants it"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not is_direct("--to delta")
+    assert is_direct("--to parquet")
+
+
+def test_packages_are_looked_for_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark is asked only whether it has a package of its own."""
+    from box.spark import export as command
+
+    class Session:
+        """A Spark without packages."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise LookupError(name)
+
+        def stop(self) -> None:
+            pass
+
+    write(tmp_path / "data", goods(3))
+    monkeypatch.setattr(command, "_session", lambda args: (Session(), True))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    for kind, package in (("delta", "deltalake"), ("iceberg", "pyiceberg")):
+        assert command.main([str(tmp_path / "data"), "goods", "--to", kind, str(tmp_path / "out")]) == 1
+        error = capsys.readouterr().err
+        assert f"--to {kind} needs the package {package} (pip install 'lunabox[{kind}]')" in error
+        assert "spark.jars.packages=" in error
+    assert not (tmp_path / "out").exists()
