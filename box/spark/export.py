@@ -17,6 +17,15 @@ from box.spark.table_formats import PACKAGES, is_installed, make_table
 _NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
 
 
+_LINKAGE_ERRORS = (
+    "AbstractMethodError",
+    "IncompatibleClassChangeError",
+    "NoClassDefFoundError",
+    "NoSuchFieldError",
+    "NoSuchMethodError",
+)
+
+
 class _TableFormat(NamedTuple):
     """A format in a package of its own for Spark: where it is to be had, a class of it, and the settings it wants."""
 
@@ -206,9 +215,15 @@ def _check(plan: ExportPlan, spaces: Sequence[str]) -> None:
 
 def _first_line(error: Exception) -> str:
     """The text of a Spark error without the Java stack behind it."""
-    text = str(error).strip()
-    marked = next((line for line in text.splitlines() if "box: " in line), None)
-    return text.splitlines()[0] if marked is None and text else (marked or repr(error)).strip()
+    lines = str(error).strip().splitlines() or [repr(error)]
+    marked = next((line for line in lines if "box: " in line), None)
+    if marked is not None:
+        return marked.strip()
+    if not lines[0].startswith("An error occurred while calling") or len(lines) == 1:
+        return lines[0]
+    text = lines[1].removeprefix(": ")
+    is_foreign = any(f"java.lang.{name}" in text for name in _LINKAGE_ERRORS)
+    return f"{text} (a package for another version of Spark?)" if is_foreign else text
 
 
 def main(argv: Sequence[str] | None = None) -> int:
