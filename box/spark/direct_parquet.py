@@ -29,8 +29,10 @@ from box.spark.table import Share, Table
 
 CODECS: Final = {"none": "none", "snappy": "snappy", "gzip": "gzip", "zstd": "zstd", "lz4": "lz4"}
 """The names of codecs here and in pyarrow."""
-_GROUP_BYTES: Final = 16 << 20
+_GROUP_BYTES: Final = 8 << 20
 """Bytes of columns in a row group: a task holds as many."""
+_DICTIONARY_BYTES: Final = 1 << 18
+"""A column with more bytes of different values is written without a dictionary, whose making takes much memory."""
 _TEMPORARY: Final = "_temporary"
 
 
@@ -61,7 +63,9 @@ def write_share(table: Table, share: Share, number: int, directory: str, compres
     path = os.path.join(directory, f"{number:05d}-{uuid.uuid4().hex}.parquet")
     rows = 0
     try:
-        with pq.ParquetWriter(path, schema, compression=CODECS[compression]) as writer:
+        with pq.ParquetWriter(
+            path, schema, compression=CODECS[compression], dictionary_pagesize_limit=_DICTIONARY_BYTES
+        ) as writer:
             for group in _groups(table.read(share, table.columns, schema, ())):
                 found = pa.Table.from_batches(group, schema)
                 writer.write_table(found, row_group_size=max(1, found.num_rows))
