@@ -113,6 +113,7 @@ class SlowSyncs(MemoryStorage):
         class File:
             path = file.path
             write, truncate, close = staticmethod(file.write), staticmethod(file.truncate), staticmethod(file.close)
+            mark_pending = staticmethod(file.mark_pending)
 
             @staticmethod
             def sync() -> None:

@@ -367,6 +367,7 @@ def test_mode_fsync_syncs_every_batch() -> None:
             class File:
                 path = file.path
                 write, truncate, close = staticmethod(file.write), staticmethod(file.truncate), staticmethod(file.close)
+                mark_pending = staticmethod(file.mark_pending)
 
                 @staticmethod
                 def sync() -> None:
