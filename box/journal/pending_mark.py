@@ -1,4 +1,4 @@
-"""Which bytes of a log file may yet be taken back, told to readers of other processes by a lock of the file system.
+"""A mark on the bytes of a log file that may yet be taken back: a lock, which readers in other processes look at.
 
 ```
  meta | block | block | block of a batch that is being written or synced
@@ -34,7 +34,7 @@ class _State(NamedTuple):
 
 
 def mark_pending(fd: int, start: int) -> None:
-    """What is at `start` and behind it does not count yet, all before it does."""
+    """Mark what is at `start` and behind it: it does not count yet; all before it does."""
     _set(fd, fcntl.F_WRLCK, start, 0)
     if start:
         _set(fd, fcntl.F_UNLCK, 0, start)

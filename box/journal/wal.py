@@ -303,7 +303,7 @@ class WalWriter:
             self._storage.sync_directory(self.directory.path)
 
     def _mark_counted(self) -> None:
-        """What is in the file counts; what comes, if every batch has to be synced, not before that."""
+        """Let what is in the file count; what comes, if every batch has to be synced, not before that."""
         if self._file is not None:
             self._file.mark_pending(self._offset if self._fsync else None)
 

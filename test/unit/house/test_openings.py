@@ -16,6 +16,7 @@ CORE += ("box.replication", "box.schema", "box.session", "box.txn", "box.waiters
 
 REAL = {
     "box.journal.storage": "files and the time of rows",
+    "box.journal.pending_mark": "locks of files, for that module",
     "box.journal.threads": "threads, and the clock that is fine enough to measure them",
     "box.net.sockets": "listening sockets, connections, names",
 }
