@@ -1,6 +1,7 @@
 -- require('msgpack'): MessagePack for users, with options, buffers and the peer's checks.
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
+local own = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
 local serializer = require('internal.serializer')
 
@@ -129,8 +130,9 @@ local function new_ibuf_decode(cfg)
 end
 
 local new
-function new()
-    local cfg = serializer.options()
+
+-- A module of these options.
+local function module_of(cfg)
     return {
         NULL = encoder.NULL,
         array_mt = decoder.array_mt,
@@ -146,4 +148,9 @@ function new()
     }
 end
 
-return new()
+function new()
+    return module_of(serializer.options())
+end
+
+-- Its options are also those of tuples, requests, results and messages.
+return module_of(own.OPTIONS)

@@ -19,7 +19,7 @@ local wait = require('internal.wait')
 local type = type
 local tuple_new, tuple_raw, is_tuple = tuples.new, tuples.raw, tuples.is
 local new_salted = tuples.new_salted
-local encode, encode_args = msgpack.encode, msgpack.encode_args
+local encode, encode_args = msgpack.encode_value, msgpack.encode_args
 local index_get, index_get_key = python.index_get, python.index_get_key
 local index_update, index_delete = python.index_update, python.index_delete
 

@@ -97,7 +97,7 @@ end
 -- How the transport of a session wants a pushed value: one that has none refuses anything.
 local encoders = {
     [0] = function() return '' end,
-    msgpack.encode,
+    msgpack.encode_value,
     function(value) return require('console')._push(value) end,
 }
 

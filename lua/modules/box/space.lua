@@ -169,7 +169,7 @@ function methods.frommap(space, map, options)
         end
         fields[number] = value
     end
-    local raw = msgpack.encode(fields)
+    local raw = msgpack.encode_value(fields)
     local result, problem = python.space_validate(space.id, raw)
     if result == false then
         return nil, tostring(finish.error(problem))

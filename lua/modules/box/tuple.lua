@@ -12,11 +12,9 @@ local methods = tuples.methods
 local M = {is = is_tuple}
 
 -- A tuple is always an array: the encoder must not turn one with many holes into a map.
-local OPTIONS = {}
-for name, value in pairs(msgpack.DEFAULTS) do
-    OPTIONS[name] = value
-end
-OPTIONS.encode_sparse_ratio = 0
+local OPTIONS = setmetatable({encode_sparse_ratio = 0}, {__index = msgpack.OPTIONS})
+-- In operations of a tuple's methods one with many holes is always a map.
+local OPERATION_OPTIONS = setmetatable({encode_sparse_convert = true, encode_sparse_ratio = 2}, {__index = msgpack.OPTIONS})
 
 local function is_array(raw)
     local first = raw:byte(1)
@@ -195,7 +193,7 @@ end
 
 -- A table is an array here, whatever keys it has beside.
 local function encode_operations(ops)
-    local raw = msgpack.encode(ops)
+    local raw = encoder.encode(OPERATION_OPTIONS, ops)
     return is_array(raw) and raw or msgpack.encode_args(unpack(ops, 1, #ops))
 end
 
@@ -232,7 +230,7 @@ function methods.transform(tuple, ...)
     if #ops == 0 then
         return tuple
     end
-    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), msgpack.encode(ops), 0))
+    return finish.tuple(0, python.tuple_update(tuple_raw(tuple), encoder.encode(OPERATION_OPTIONS, ops), 0))
 end
 
 local function check_operations(ops, usage)

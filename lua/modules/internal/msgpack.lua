@@ -1,6 +1,8 @@
--- MessagePack for the project's own Lua modules: the default options, no argument checks.
+-- MessagePack for the project's own Lua modules, without checks of arguments.
 --
---   encode(value) -> bytes             encode_args(...) -> bytes of the array of all arguments
+--   encode(value) -> bytes of what modules tell each other and Python: the default options
+--   encode_value(value) -> bytes of a program's value: the options of `msgpack.cfg`, as all that follow
+--   encode_args(...) -> bytes of the array of all arguments
 --   encode_salted(value) -> bytes that cross to Python
 --   decode(bytes[, offset]) -> value, next offset (1-based)
 --   decode_args(bytes) -> the elements of an array, as several results
@@ -20,7 +22,15 @@ local DEFAULTS = {
     decode_invalid_numbers = true, decode_save_metatables = true, decode_max_depth = 128,
 }
 
-local M = {NULL = encoder.NULL, array_mt = decoder.array_mt, map_mt = decoder.map_mt, DEFAULTS = DEFAULTS}
+-- Those of the module `msgpack`, whose `cfg` changes them.
+local OPTIONS = {}
+for name, value in pairs(DEFAULTS) do
+    OPTIONS[name] = value
+end
+
+local M = {
+    NULL = encoder.NULL, array_mt = decoder.array_mt, map_mt = decoder.map_mt, DEFAULTS = DEFAULTS, OPTIONS = OPTIONS,
+}
 
 local encode, encode_salted, encode_array = encoder.encode, encoder.encode_salted, encoder.encode_array
 
@@ -28,13 +38,17 @@ function M.encode(value)
     return encode(DEFAULTS, value)
 end
 
+function M.encode_value(value)
+    return encode(OPTIONS, value)
+end
+
 -- With salt, for a tuple that crosses to Python: see lua/salt.py.
 function M.encode_salted(value)
-    return encode_salted(DEFAULTS, value)
+    return encode_salted(OPTIONS, value)
 end
 
 function M.encode_args(...)
-    return encode_array(DEFAULTS, {...}, select('#', ...))
+    return encode_array(OPTIONS, {...}, select('#', ...))
 end
 
 function M.decode(bytes, offset)
@@ -77,7 +91,7 @@ M.is_tuple, M.raw_tuple = nil, nil
 
 function M.encode_tuple(value)
     if type(value) == 'table' then
-        return encode(DEFAULTS, value)
+        return encode(OPTIONS, value)
     elseif M.is_tuple(value) then
         return M.raw_tuple(value)
     end

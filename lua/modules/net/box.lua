@@ -311,7 +311,7 @@ local function local_result(ok, ...)
     local values, count = {...}, select('#', ...)
     for i = 1, count do
         if type(values[i]) == 'cdata' then
-            values[i] = (msgpack.decode(msgpack.encode(values[i])))
+            values[i] = (msgpack.decode(msgpack.encode_value(values[i])))
         end
     end
     return unpack(values, 1, count)

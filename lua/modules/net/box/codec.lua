@@ -7,7 +7,7 @@ local msgpack = require('internal.msgpack')
 local tuples = require('internal.tuple')
 
 local type = type
-local encode = msgpack.encode
+local encode = msgpack.encode_value
 local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
 
 local TYPE = {
