@@ -26,16 +26,18 @@ class BlockIndex:
         self._files: dict[int, list[tuple[int, VClock]]] = {}
         self._step = step
 
-    def note(self, signature: int, offset: int, vclock: VClock) -> None:
+    def note(self, signature: int, offset: int, vclock: VClock) -> int:
         """The block at `offset` begins after `vclock`, which nobody changes any more.
 
-        Notes that are too close to the one before are dropped, and so are those of a second reader of a file.
+        Notes that are too close to the one before are dropped, and so are those of a second reader of a file. Gives the
+        offset from which on the next one is kept.
         """
         notes = self._files.get(signature)
         if notes is None:
             notes = self._begin(signature)
         if not notes or offset >= notes[-1][0] + self._step:
             notes.append((offset, vclock))
+        return notes[-1][0] + self._step
 
     def _begin(self, signature: int) -> list[tuple[int, VClock]]:
         files = self._files

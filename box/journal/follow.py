@@ -55,7 +55,18 @@ class Tail:
     the last one has gone; `on_use` is told whether they are.
     """
 
-    __slots__ = ("_batches", "_bytes", "_clock", "_last_release", "_on_use", "_waiters", "closed", "end", "followers")
+    __slots__ = (
+        "_batches",
+        "_bytes",
+        "_clock",
+        "_keeps",
+        "_last_release",
+        "_on_use",
+        "_waiters",
+        "closed",
+        "end",
+        "followers",
+    )
 
     def __init__(self, clock: Callable[[], float], on_use: Callable[[bool], None]) -> None:
         self.end = 0
@@ -65,14 +76,17 @@ class Tail:
         self._bytes = 0
         self._clock = clock
         self._on_use = on_use
-        self._last_release: float | None = None
-        """None while there are followers, and while nothing is kept."""
+        self._keeps = False
+        """There are followers, or the last one may come back."""
+        self._last_release = 0.0
         self._waiters = Waiters()
 
     def append(self, written: Written, before: VClock) -> None:
         """Take over a written batch and wake who waits; `before` is the journal's vclock without it."""
         self.end += 1
-        if not self.followers and (self._last_release is None or self._clock() - self._last_release > KEPT_ALONE):
+        if not self._keeps:
+            return
+        if not self.followers and self._clock() - self._last_release > KEPT_ALONE:
             self._drop()
             return
         if written.runs is None:  # nobody followed when it was written: it is to be read from its file
@@ -122,7 +136,7 @@ class Tail:
     def use(self) -> None:
         """One follower more."""
         self.followers += 1
-        self._last_release = None
+        self._keeps = True
         self._on_use(True)
 
     def release(self) -> None:
@@ -133,7 +147,7 @@ class Tail:
 
     def _drop(self) -> None:
         """Nobody has come back."""
-        self._last_release = None
+        self._keeps = False
         self._forget()
         self._on_use(False)
 

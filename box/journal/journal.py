@@ -276,7 +276,7 @@ class Journal:
             if batch.problem is not None and self._problem is None:
                 self._break(batch.problem)
         else:
-            self._show(written)
+            self._tail.append(written, self.vclock.copy() if written.runs else self.vclock)
             self.vclock.update(written.vclock)
             self._finish(batch.entries)
             self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch

@@ -61,8 +61,9 @@ class RowEncoder:
         instance_id, heads = self.instance_id, self._heads
         stamp = _TIMESTAMP(4, 0xCB, now)
         packets = self._packets
-        packets.finish()  # what a failed write has left
         makes_packets, own_parts = self.makes_packets, None
+        if makes_packets:
+            packets.finish()  # what a failed write has left
         for entry in entries:
             if entry.run is not None:
                 size += self._encode_run(entry.run, clock, stamp, parts)

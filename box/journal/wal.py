@@ -112,6 +112,8 @@ class WalWriter:
         """Of the current file."""
         self._current: LogFile | None = None
         self._offset = 0
+        self._next_note = 0
+        """The offset from which on a block is worth a note in `index`."""
         self._broken: WalBroken | None = None
         self.is_provisional = False
         """There is no snapshot yet that a file could go on from: files get their names when there is one."""
@@ -173,7 +175,7 @@ class WalWriter:
                 file.truncate(end)
         except OSError as error:
             raise failed(f"failed to open file '{path}'", error) from error
-        self._file, self._offset, self._signature = file, end, meta.vclock.signature
+        self._file, self._offset, self._signature, self._next_note = file, end, meta.vclock.signature, 0
         self._current = next((known for known in self.directory.files if known.path == path), LogFile(path, meta))
 
     def _rename_corrupted(self, path: str) -> None:
@@ -235,7 +237,8 @@ class WalWriter:
         runs = None
         if self.rows.makes_packets:
             runs = packet_runs(b"".join(blocks)) if is_armed else self.rows.take_packets()
-        self.index.note(self._signature, self._offset, self.vclock)
+        if self._offset >= self._next_note:
+            self._next_note = self.index.note(self._signature, self._offset, self.vclock)
         written = Written(clock, size, self._signature, self._offset, runs)
         self.vclock = clock
         self._offset += size
@@ -262,7 +265,7 @@ class WalWriter:
         if self._storage.exists(path):
             raise failed(f"file '{path}' already exists", FileExistsError(errno.EEXIST, "File exists"))
         file = self._create_complete(path, meta.encode())
-        self._file, self._offset = file, len(meta.encode())
+        self._file, self._offset, self._next_note = file, len(meta.encode()), 0
         self._signature = self.vclock.signature
         self._current = LogFile(path, meta)
         directory.add(self._current)
