@@ -131,7 +131,7 @@ class Dml:
             return self._write_generally(ctx, space, request)
 
         kind = request.type
-        if request.row is None and (self.is_read_only or (txn is not None and self._limbo.is_read_only)):
+        if (self.is_read_only or (txn is not None and self._limbo.is_read_only)) and request.row is None:
             raise client_error(ErrorCode.READONLY)
         self.counters[kind] += 1
         if txn is not None:
@@ -183,8 +183,17 @@ class Dml:
             self.txns.use_engine(txn, space)
         kind = request.type
         old, new = SHORT_CHANGES[kind](plan, space, request)
-        _add_statement(txn, space, request, old, new)
-        if not len(txn.statements) % _STATEMENTS_A_SIGN:
+        row = request.row
+        if row is None:
+            row = Row(kind, body=space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id))
+        else:
+            row.group_id = GROUP_DEFAULT
+        statement = Statement(space, kind, old, new, row)
+        if old is not None or new is not None:
+            txn.changes = statement.applied = txn.changes + 1
+        statements = txn.statements
+        statements.append(statement)
+        if not len(statements) % _STATEMENTS_A_SIGN:
             self.on_busy()
         return None if kind == UPSERT else old if new is None else new
 
@@ -271,14 +280,6 @@ class Dml:
         statement = self.txns.begin_statement(txn, None, RequestType.NOP)
         statement.row = row
         txn.nesting.pop()
-
-
-def _add_statement(txn: Transaction, space: Space, request: Request, old: bytes | None, new: bytes | None) -> None:
-    """The indexes were changed in an open transaction."""
-    statement = Statement(space, request.type, old, new, _row(space, request))
-    if old is not None or new is not None:
-        txn.changes = statement.applied = txn.changes + 1
-    txn.statements.append(statement)
 
 
 def _row(space: Space, request: Request) -> Row:

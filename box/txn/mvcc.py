@@ -188,6 +188,8 @@ class MvccStorage(TupleStorage):
         for slot in [slot for slot in slots if not slot.index.iid]:
             for write in slot.first_in_progress():
                 statement = write.statement
+                if write.txn.read_view:  # it never commits, and goes on hiding what it sees
+                    continue
                 if not statement.requires_old and statement.old != slot.prepared:
                     self._refresh_old(write.txn, statement, slot.prepared)
 

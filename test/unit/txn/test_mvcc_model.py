@@ -344,10 +344,21 @@ TWO_VERSIONS = [
     Step(1, "commit"),
 ]
 
+VIEW_AND_REPLACE = [
+    Step(0, "replace"),
+    Step(0, "written"),
+    Step(1, "begin"),
+    Step(1, "get"),
+    Step(0, "replace"),  # player 1 is in a read view now
+    Step(1, "replace", other=1),
+    Step(0, "replace", other=1),
+]
+
 
 @settings(max_examples=200, deadline=None)
 @given(st.booleans(), st.lists(steps, max_size=60))
 @example(False, TWO_VERSIONS)
+@example(False, VIEW_AND_REPLACE)
 def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step]) -> None:
     """A transaction that is committed has read and written what it would have alone, at the place of its commit; one
     that has only read, at some place. Each index shows the same rows at any time, also when the log fails."""
