@@ -1,0 +1,46 @@
+"""Failures are told whatever a test has left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+FAILING = """
+import gc, traceback
+
+class Noisy:
+    "Formats a traceback when it is collected, as a task does whose exception nobody has taken; another one follows."
+
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        try:
+            (1).real.x + len([3])
+        except AttributeError:
+            traceback.format_exc()
+        Noisy()
+
+def test_fails():
+    gc.set_threshold(100)
+    Noisy()
+    text = [
+{lines}
+    ]
+    assert text == []
+"""
+
+
+def test_a_failure_is_told_amid_garbage(tmp_path: Path) -> None:
+    test = tmp_path / "test_noisy.py"
+    test.write_text(FAILING.format(lines="\n".join(f"        str({number})," for number in range(300))))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "test.conftest", "-c", "/dev/null"]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), str(test)], capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert "INTERNALERROR" not in done.stdout + done.stderr, done.stdout + done.stderr
+    assert "1 failed" in done.stdout, done.stdout + done.stderr
