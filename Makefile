@@ -10,12 +10,17 @@ DOCUMENTATION := $(VENV)/.documentation
 # The compatible mode puts this directory on the path, where Spark looks for the data source.
 INSTALL := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
+# Compiled code, also where PYTHONDONTWRITEBYTECODE is set for everything else: without it each process compiles anew.
+COMPILE := PYTHONDONTWRITEBYTECODE= $(VENV)/bin/python -m compileall -q box console lua
+
 .PHONY: run test check soak bench growth teeth docs clean
 
 run: $(NODE)
+	@$(COMPILE)
 	@$(VENV)/bin/lunabox
 
 test: $(DEVELOPMENT)
+	@$(COMPILE) test
 	@$(VENV)/bin/python -m pytest
 
 check: $(DEVELOPMENT)

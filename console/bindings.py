@@ -16,6 +16,7 @@ from box.errors import BoxError, fiber_is_cancelled
 from box.net import uri as uris
 from box.session import Context, Session
 from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
+from console.stored_imports import StoredImports
 from console.terminal import Terminal
 from lua.standard_output import OUTPUT
 
@@ -237,8 +238,9 @@ class Consoles:
         return self._terminal
 
     def _open_own(self) -> Terminal:
-        from console.interactive.interruption import Interruption
-        from console.prompt import open_terminal
+        with StoredImports("prompt"):
+            from console.interactive.interruption import Interruption
+            from console.prompt import open_terminal
 
         self._interruption = Interruption(self._runtime, self._tell)
         self._interruption.start()

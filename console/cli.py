@@ -26,9 +26,11 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from box.errors import BoxError
+from box.instance.version import VERSION
 from box.log import Level
 from console import streams
 from console.forked_children import ForkedChildren
+from console.stored_imports import StoredImports
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
@@ -168,15 +170,9 @@ def _usage_problem(error: getopt.GetoptError) -> str:
     return f"option '--{error.opt}' doesn't allow an argument"
 
 
-def _version() -> str:
-    from importlib import metadata  # takes longer than all other imports of this module; servers do without
-
-    return metadata.version("lunabox")
-
-
 def version_text() -> str:
     """The text of --version. The runner of suites looks for `Debug`: error injections are there."""
-    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {_version()}\n"
+    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {VERSION}\n"
 
 
 def strip_shebang(source: bytes) -> bytes:
@@ -201,8 +197,9 @@ class Program:
 
     async def run(self) -> int:
         """The exit code."""
-        from box.embed import BoxError, LuaInstance
-        from console.bindings import Consoles
+        with StoredImports("node"):
+            from box.embed import LuaInstance
+            from console.bindings import Consoles
 
         _tune_collector()
         self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
@@ -249,7 +246,7 @@ class Program:
         """The exit code, or None if the program stays up."""
         is_session = self._options.interactive or self._is_terminal_session()
         if is_session:
-            streams.write(f"Lunabox {_version()} ({PACKAGE})\ntype 'help' for interactive help\n")
+            streams.write(f"Lunabox {VERSION} ({PACKAGE})\ntype 'help' for interactive help\n")
         try:
             await self._run_parts()
             if is_session:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Protocol, TextIO, cast
 
 from prompt_toolkit import PromptSession
@@ -21,10 +22,9 @@ from prompt_toolkit.history import History
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
-from prompt_toolkit.lexers import PygmentsLexer
+from prompt_toolkit.lexers import DynamicLexer, Lexer
 from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
-from pygments.lexers.scripting import LuaLexer
 
 from console import streams
 from console.interactive.commands import StatementFailure, TerminalCommands
@@ -84,7 +84,7 @@ class PromptTerminal:
         self._progress = ProgressLine(progress or (lambda: None), self._redraw)
         self._session: PromptSession[str] = PromptSession(
             history=history or default_history(),
-            lexer=PygmentsLexer(LuaLexer),
+            lexer=DynamicLexer(self._lexer),
             key_bindings=self._bindings(),
             multiline=True,
             prompt_continuation=lambda width, _line, _wraps: " " * width,
@@ -189,6 +189,10 @@ class PromptTerminal:
         else:
             session.color_depth = None
 
+    def _lexer(self) -> Lexer | None:
+        """Lua's, from the first character on: the prompt does not wait for its import."""
+        return _lua_lexer() if self._session.default_buffer.text else None
+
     def _on_change(self, buffer: Buffer) -> None:
         if self.settings.help and self._session.app.is_running:
             self._bar.update(buffer.document.text_before_cursor)
@@ -234,6 +238,14 @@ class PromptTerminal:
                 self._interrupts.release()
 
         buffer.open_in_editor().add_done_callback(closed)
+
+
+@cache
+def _lua_lexer() -> Lexer:
+    from prompt_toolkit.lexers import PygmentsLexer
+    from pygments.lexers.scripting import LuaLexer
+
+    return PygmentsLexer(LuaLexer)
 
 
 def _own_terminal() -> Input | None:

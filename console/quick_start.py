@@ -1,8 +1,11 @@
 """Imports of the command without what it has no use for.
 
 ```
-BTrees     makes 22 modules of its own when it is imported, of which two are used here: 20 ms
+BTrees     makes 22 modules of its own when it is imported, of which two are used here, and declares interfaces
+           of zope and persistent that nobody asks for: 45 ms
+ssl        asyncio and uvloop look at it; this node's connections have no TLS, and its HTTP client imports it: 15 ms
 crc32c     looks for its version and has a command line: 12 ms
+classes    of dataclasses have four or five methods each that are compiled, of which a run calls a few: 20 ms
 collector  looks at what the imports make, all of which stays: 25 ms
 ```
 
@@ -19,31 +22,40 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from console.stored_imports import StoredImports
+
 
 def prepare() -> None:
     """Before any other import. `console.cli` switches the collector on again."""
     gc.disable()
     _try("crc32c", _import_crc32c)
     _try("BTrees", _import_trees)
+    if "ssl" not in sys.modules:
+        _import_loops()
+    _compile_methods_late()
 
 
 def _try(name: str, load: Callable[[ModuleType], None]) -> None:
     """Load a part of a package. Another version may not be like this one: then the usual import has to do."""
     if name in sys.modules:
         return
+    before = set(sys.modules)
+    try:
+        load(_bare_package(name))
+    except Exception:
+        for loaded in set(sys.modules) - before:
+            del sys.modules[loaded]
+
+
+def _bare_package(name: str) -> ModuleType:
+    """A package whose own code does not run: only its modules can be imported."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
-        return
-    package = ModuleType(name)
+        raise ImportError(name)
+    package = sys.modules[name] = ModuleType(name)
     package.__path__ = list(spec.submodule_search_locations)
     package.__spec__ = spec
-    before = set(sys.modules)
-    sys.modules[name] = package
-    try:
-        load(package)
-    except Exception:
-        for loaded in [module for module in set(sys.modules) - before if module.partition(".")[0] == name]:
-            del sys.modules[loaded]
+    return package
 
 
 def _set(package: ModuleType, **members: Any) -> None:
@@ -56,6 +68,10 @@ def _import_crc32c(package: ModuleType) -> None:
 
 def _import_trees(package: ModuleType) -> None:
     """The two kinds in C, without their likes in Python. Sizes of nodes are those that the package gives them."""
+    interfaces = sys.modules["BTrees.Interfaces"] = ModuleType("BTrees.Interfaces")
+    _set(interfaces, BTreesConflictError=ValueError)  # of transactions of ZODB
+    persistent = _bare_package("persistent")
+    _set(persistent, cPersistence=importlib.import_module("persistent.cPersistence"))
     datatypes = importlib.import_module("BTrees._datatypes")
     for prefix in ("OO", "QO"):
         extension = importlib.import_module(f"BTrees._{prefix}BTree")
@@ -67,9 +83,63 @@ def _import_trees(package: ModuleType) -> None:
         _set(package, **{f"{prefix}BTree": extension})
 
 
+class _NoTls(ModuleType):
+    """Stands in for `ssl` while uvloop is imported. It has classes that nothing is of, and zeros."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 0 if name.isupper() else type(name, (Exception,), {})
+
+
+def _import_loops() -> None:
+    """asyncio and uvloop, which work without TLS then. Whoever imports ssl later gets it."""
+    without: dict[str, ModuleType | None] = {"asyncio": None, "uvloop": _NoTls("ssl")}
+    for loop, ssl in without.items():
+        sys.modules["ssl"] = ssl  # type: ignore[assignment]  # None: an ImportError, for which asyncio is made
+        try:
+            importlib.import_module(loop)
+        except Exception:  # a version that asks for more
+            for name in [name for name in sys.modules if name.partition(".")[0] == loop]:
+                del sys.modules[name]
+        finally:
+            del sys.modules["ssl"]
+
+
+def _compile_methods_late() -> None:
+    """Methods of dataclasses are compiled when they are first called. Python 3.13 compiles a class at once."""
+    import dataclasses
+
+    compile_now = getattr(dataclasses, "_create_fn", None)
+    if compile_now is None:
+        return
+
+    def create(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
+        compiled: list[Callable[..., Any]] = []
+
+        def method(self: Any, *args: Any, **values: Any) -> Any:
+            if not compiled:
+                compiled.append(compile_now(name, *arguments, **options))
+                _replace_method(type(self), name, method, compiled[0])
+            return compiled[0](self, *args, **values)
+
+        method.__name__ = name
+        return method
+
+    vars(dataclasses)["_create_fn"] = create
+
+
+def _replace_method(kind: type, name: str, stub: object, method: Callable[..., Any]) -> None:
+    for owner in kind.__mro__:
+        if vars(owner).get(name) is stub:
+            method.__qualname__ = f"{owner.__qualname__}.{name}"
+            setattr(owner, name, method)
+
+
 def main() -> int:
     """Entry point of `lunabox`: the exit code of `console.cli`."""
-    prepare()
-    from console import cli
+    with StoredImports("command"):
+        prepare()
+        from console import cli
 
     return cli.main()

@@ -18,8 +18,7 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from pathlib import Path
+from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from box.errors import BoxError, ErrorCode
@@ -30,7 +29,7 @@ from lua.fiber import WOKEN_MAX, Scheduler, Value, Waits
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
-_MODULES = Path(__file__).parent / "modules"
+_MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
 _RUNNING_FIBER, _TICK_WANTED, _NEXT_ID, _CLOSED = 0, 1, 2, 4  # 3 is WOKEN of lua.fiber
 _CELLS = 5
@@ -110,7 +109,7 @@ class Runtime:
             register_builtins=False,
             attribute_filter=_no_attributes,
         )
-        boot = (_MODULES / "internal" / "boot.lua").read_bytes()
+        boot = self._read_module(b"internal.boot")
         addresses = [float(ctypes.addressof(memory)) for memory in (self._cells_memory, self._woken_memory)]
         self._bind, self._start_lua = self._state.execute(
             boot, self._read_module, *addresses, name="@builtin/internal/boot.lua"
@@ -132,7 +131,11 @@ class Runtime:
 
     def _read_module(self, name: bytes) -> bytes | None:
         path = _module_path(os.fsdecode(name))
-        return path.read_bytes() if path is not None and path.is_file() else None
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return file.readall()
+        except OSError:
+            return None
 
     def bind(self, name: str, function: Callable[..., Any], *, is_direct: bool = False) -> None:
         """Offer `function` to Lua as `require('internal.python').<name>`. Bind once, at start-up: a bound callable
@@ -393,14 +396,11 @@ class _Dispatchers:
         self.fire = fire
 
 
-def _module_path(name: str) -> Path | None:
-    parts: Sequence[str] = name.split(".")
-    if not all(part.replace("_", "").replace("-", "").isalnum() for part in parts):
-        # net.box and the like are fine; '..' and absolute paths are not names of built-in modules.
-        return None
-    path = _MODULES.joinpath(*parts)
-    plain = path.with_name(path.name + ".lua")
-    return plain if plain.is_file() else path / "init.lua"
+def _module_path(name: str) -> str:
+    """The file of a built-in module. An absolute path, and what leaves the directory, is no name of one: no file."""
+    parts = name.split(".")
+    is_name = all(part.replace("_", "").replace("-", "").isalnum() for part in parts)
+    return os.path.join(_MODULES, *parts) + ".lua" if is_name else ""
 
 
 def _no_attributes(_object: Any, name: Any, _setting: bool) -> Any:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from enum import IntEnum
-from hashlib import sha1
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error
 from box.schema.ids import UserId
@@ -82,6 +81,8 @@ def privilege_name(mask: int) -> str:
 
 def password_hash(password: str | bytes) -> str:
     """The value of `chap-sha1` in `_user`: base64 of sha1(sha1(password))."""
+    from hashlib import sha1  # comes with libcrypto, which an instance without passwords does not need
+
     raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
     return b64encode(sha1(sha1(raw).digest()).digest()).decode("ascii")
 

@@ -10,8 +10,6 @@ Source: the protocol's reference document.
 
 from __future__ import annotations
 
-import hmac
-from hashlib import sha1
 from typing import Any, Final
 
 import msgpack
@@ -22,6 +20,12 @@ SCRAMBLE_SIZE: Final = 20
 MECHANISM: Final = "chap-sha1"
 
 
+def _sha1(data: bytes) -> bytes:
+    from hashlib import sha1  # comes with libcrypto, which an instance without passwords does not need
+
+    return sha1(data).digest()
+
+
 def _xor(left: bytes, right: bytes) -> bytes:
     return bytes(a ^ b for a, b in zip(left, right, strict=True))
 
@@ -29,14 +33,16 @@ def _xor(left: bytes, right: bytes) -> bytes:
 def scramble(salt: bytes, password: str | bytes) -> bytes:
     """The 20 bytes that answer a greeting's salt (at least 20 bytes of it are used)."""
     raw = password.encode("utf-8", "surrogateescape") if isinstance(password, str) else password
-    first = sha1(raw).digest()
-    return _xor(first, sha1(salt[:SCRAMBLE_SIZE] + sha1(first).digest()).digest())
+    first = _sha1(raw)
+    return _xor(first, _sha1(salt[:SCRAMBLE_SIZE] + _sha1(first)))
 
 
 def is_right_scramble(candidate: bytes, salt: bytes, stored_hash: bytes) -> bool:
     """Whether the scramble came from the password behind `stored_hash`."""
-    first = _xor(candidate, sha1(salt[:SCRAMBLE_SIZE] + stored_hash).digest())
-    return hmac.compare_digest(sha1(first).digest(), stored_hash)
+    import hmac
+
+    first = _xor(candidate, _sha1(salt[:SCRAMBLE_SIZE] + stored_hash))
+    return hmac.compare_digest(_sha1(first), stored_hash)
 
 
 def encode_auth(user: str, password: str | None, salt: bytes) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from box.instance.version import VERSION
 from console import streams
 from console.suite.junit import write_junit
 from console.suite.report import Report, RunOutcome
@@ -92,12 +93,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Prints the version; to look for it takes longer than to parse the other options."""
+    """Prints the version."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
-        print(f"lunabox-test {version('lunabox')}")
+        print(f"lunabox-test {VERSION}")
         parser.exit()
 
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hashlib
-import hmac
 import os
 import string
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import crc32c
 
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
+
+if TYPE_CHECKING:
+    import hashlib  # elsewhere when it is needed: libcrypto comes with it
 
 _MASK: Final = 0xFFFFFFFF
 _ALPHABET: Final = frozenset((string.ascii_letters + string.digits + "+/").encode())
@@ -89,6 +90,8 @@ class DigestBinding(Binding):
     @guarded("digest_hmac")
     def hmac(self, name: bytes, key: bytes, data: bytes) -> Outcome:
         """The raw authentication code."""
+        import hmac
+
         _new_hash(text(name), b"")
         return hmac.digest(key, data, text(name))
 
@@ -125,12 +128,16 @@ class DigestBinding(Binding):
     @waiting("digest_pbkdf2", is_cancellable=False)
     async def pbkdf2(self, password: bytes, salt: bytes, iterations: float, size: float) -> bytes:
         """PBKDF2 with SHA-256, off the loop."""
+        import hashlib
+
         return await asyncio.to_thread(
             hashlib.pbkdf2_hmac, "sha256", password, salt, max(int(iterations), 1), int(size)
         )
 
 
 def _new_hash(name: str, data: bytes) -> hashlib._Hash:
+    import hashlib
+
     try:
         return hashlib.new(name, data, usedforsecurity=False)
     except ValueError:

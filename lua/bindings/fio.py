@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import glob
 import grp
 import os
 import pwd
-import shutil
 import stat
-import tempfile
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from typing import Any, Final
@@ -283,6 +280,8 @@ class FioBinding(Binding):
     @_direct("fio_tempdir")
     def tempdir(self, base: bytes | None) -> Outcome:
         """A new directory below `base`, $TMPDIR or /tmp."""
+        import tempfile  # as glob and shutil: they bring much along, and few scripts need them
+
         return os.fsencode(tempfile.mkdtemp(prefix="", dir=os.fsdecode(base) if base else None))
 
     @_threaded("fio_listdir")
@@ -294,12 +293,16 @@ class FioBinding(Binding):
     @_threaded("fio_glob")
     async def glob(self, pattern: bytes) -> bytes:
         """The paths that match, sorted."""
-        paths = await asyncio.to_thread(glob.glob, pattern)
+        from glob import glob
+
+        paths = await asyncio.to_thread(glob, pattern)
         return codec.pack([os.fsdecode(path) for path in sorted(paths)])
 
     @_threaded("fio_copyfile")
     async def copyfile(self, source: bytes, target: bytes) -> bool:
         """Contents and mode; `target` may be a directory."""
+        import shutil
+
         await asyncio.to_thread(shutil.copy, source, target)
         return True
 
@@ -312,6 +315,8 @@ class FioBinding(Binding):
     @_threaded("fio_rmtree")
     async def rmtree(self, path: bytes) -> bool:
         """A directory and everything below it. Its own links are removed, not followed."""
+        import shutil
+
         await asyncio.to_thread(shutil.rmtree, path)
         return True
 
