@@ -13,6 +13,8 @@ _FORBIDDEN = frozenset(("Cn", "Cc", "Zl", "Zp", "Cs"))
 
 def check_identifier(name: str) -> None:
     """Raise ER_IDENTIFIER unless the name is non-empty and printable."""
+    if name and name.isascii() and name.isprintable():
+        return
     if not name or any(category(char) in _FORBIDDEN or char == "\ufffd" for char in name):
         raise client_error(ErrorCode.IDENTIFIER, name.partition("\0")[0])
 

@@ -1,4 +1,7 @@
-"""Nodes that are forked from a process which has everything imported: three quarters of a start are imports.
+"""Nodes that are forked from a process which has everything imported and has started an instance before.
+
+What is compiled from text then (patterns of addresses, formats of system spaces, methods of records) is at hand: with
+the imports that is four fifths of a start.
 
 ```
 runner ---- request ---> warm process ---- fork ---> node
@@ -17,6 +20,8 @@ own. Only for this package's own executable.
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 import json
 import os
 import select
@@ -136,6 +141,7 @@ class WarmStarter:
 def serve(descriptor: int) -> None:
     """Fork nodes until the runner is gone."""
     _import_all()
+    _rehearse()
     with socket.socket(fileno=descriptor) as connection:
         while True:
             data, descriptors, _, _ = socket.recv_fds(connection, _LARGEST, 2)
@@ -154,15 +160,37 @@ def serve(descriptor: int) -> None:
 def _import_all() -> None:
     """All that a node imports until it is ready."""
     from console import quick_start
+    from console.stored_imports import StoredImports
 
-    quick_start.prepare()
-    import importlib
+    with StoredImports("warm"):
+        quick_start.prepare()
+        for name in ("console.cli", "console.bindings", "box.embed.lua_instance", "encodings.idna", "tempfile"):
+            importlib.import_module(name)
+        from lua.runtime import default_flavour
 
-    for name in ("console.cli", "console.bindings", "box.embed.lua_instance", "encodings.idna"):
-        importlib.import_module(name)
-    from lua.runtime import default_flavour
+        importlib.import_module(f"lupa.{default_flavour()}")
 
-    importlib.import_module(f"lupa.{default_flavour()}")
+
+def _rehearse() -> None:
+    """Start an instance in a directory of its own and end it. Nothing of it is left but what Python has compiled."""
+    import tempfile
+
+    import uvloop
+
+    from box.embed import LuaInstance
+    from console.bindings import Consoles
+
+    async def run(folder: str) -> None:
+        instance = LuaInstance(folder)
+        Consoles(instance)
+        socket = os.path.join(folder, "s")
+        await instance.configure({"listen": socket, "log": os.devnull})
+        await instance.stop()
+
+    with tempfile.TemporaryDirectory(prefix="lb-") as folder:
+        uvloop.run(run(folder))
+    gc.collect()
+    gc.freeze()
 
 
 def _fork(connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:

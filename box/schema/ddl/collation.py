@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.collation_def import CollationDef
@@ -50,8 +52,9 @@ def _check_ddl(credentials: Credentials, privilege: Privilege, collation: Collat
     check_ddl(credentials, privilege, ("collation", collation.id), collation.name, collation.owner)
 
 
+@lru_cache(512)
 def decode_collation(raw: bytes) -> CollationDef:
-    """Decode and check a `_collation` tuple."""
+    """Decode and check a `_collation` tuple. Each bootstrap and each snapshot has the same 277."""
 
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.CANT_CREATE_COLLATION, text)
