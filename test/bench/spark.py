@@ -180,6 +180,15 @@ def ready_batches(rows: int) -> type:
     return Ready
 
 
+def copies_of(data: Path, count: int) -> list[Path]:
+    """The directory under so many names: as many instances with the same rows, which make one larger table."""
+    found = [data.with_name(f"{data.name}{number}") for number in range(count)]
+    for path in found:
+        if not path.exists():
+            path.symlink_to(data.resolve(), target_is_directory=True)
+    return found
+
+
 def session(master: str = "local[2]") -> Any:
     from pyspark.sql import SparkSession
 
@@ -216,7 +225,7 @@ def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch)
     return best
 
 
-def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str) -> None:
+def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str, copies: int) -> None:
     """Print the table: the lines whose names hold a word of `only`."""
     spark = session()
     spark.dataSource.register(ready_batches(rows))
@@ -224,6 +233,10 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str) -> No
 
     def box(space: str = "goods", **options: object) -> Any:
         return spark.read.format("box").options(path=str(data), space=space, **options).load()
+
+    def many(**options: object) -> Any:
+        paths = [str(path) for path in copies_of(data, copies)]
+        return spark.read.format("box").options(space="goods", instance="instance", **options).load(paths)
 
     def parquet(frame: Any, name: str) -> None:
         frame.write.mode("overwrite").parquet(str(out / name))
@@ -242,6 +255,7 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str) -> No
         "ready batches to Parquet": (rows, lambda: parquet(spark.read.format("ready").load(), "ready")),
         "snapshot to Parquet by lunabox-export": (rows, lambda: export()),
         "snapshot to Parquet, decoder in Python": (rows, lambda: parquet(box(decoder="python"), "python")),
+        "all columns, dropped": (rows, lambda: drop(box())),
         "count() of all columns": (rows, lambda: box().count()),
         "count() without columns": (rows, lambda: box(columns="").count()),
         "sum of one column": (rows, lambda: box(columns="price").agg({"price": "sum"}).collect()),
@@ -249,6 +263,12 @@ def run(directory: Path, rows: int, log_rows: int, rounds: int, only: str) -> No
         "ten columns, dropped": (wide, lambda: drop(box("wide"))),
         "one of the ten, dropped": (wide, lambda: drop(box("wide", columns="c3"))),
         f"as_of latest, {log_rows} log rows": (rows, lambda: parquet(box(as_of="latest"), "merged")),
+        f"{copies} directories: all columns, dropped": (rows * copies, lambda: drop(many())),
+        f"{copies} directories: count() without columns": (rows * copies, lambda: many(columns="").count()),
+        f"{copies} directories: 1 % of the keys": (
+            rows * copies // 100,
+            lambda: many().where(f"id between {low} and {high}").count(),
+        ),
         "all rows over IPROTO by one client": (rows, lambda: read_in_a_process(sockets[0], rows)),
     }
     chosen = {name: action for name, (_, action) in lines.items() if any(word in name for word in only.split(","))}
@@ -279,6 +299,7 @@ def main() -> None:
     parser.add_argument("--log-rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", metavar="WORD,...", help="lines whose names hold one of the words")
+    parser.add_argument("--copies", type=int, default=8, help="directories that are read as one larger table")
     parser.add_argument("--directory", type=Path, help="where the files are kept from run to run")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -286,7 +307,7 @@ def main() -> None:
         if not (directory / "data").exists():
             (directory / "data").mkdir(parents=True)
             make_files(directory / "data", args.rows, args.log_rows)
-        run(directory, args.rows, args.log_rows, args.rounds, args.only)
+        run(directory, args.rows, args.log_rows, args.rounds, args.only, args.copies)
 
 
 if __name__ == "__main__":
