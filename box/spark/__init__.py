@@ -9,7 +9,7 @@
 | `definitions`, `snapshot` | spaces and indexes; where the rows of a space are |
 | `columns`, `values` | columns of a space; MessagePack as Python values |
 | `reference`, `compiled`, `kernels`, `decoder` | blocks to Arrow batches: in Python, by numba, and the choice |
-| `conditions`, `misfits` | conditions on columns; values that do not fit them |
+| `conditions`, `misfits`, `skips` | conditions on columns; values that do not fit them; broken blocks |
 | `moments`, `log_files`, `log_rows`, `cut` | `as_of`: files of a log, what took effect, one consistent cut |
 | `changes`, `overlay`, `merge` | the log laid over a snapshot, share by share |
 | `log_kernels`, `compiled_log` | rows of a log by compiled code |
@@ -18,7 +18,7 @@
 | `node_facts` | a running node as it describes itself |
 | `source_options`, `table`, `source` | the data source; only `source` and `export` import pyspark |
 | `export`, `export_options`, `progress` | the command `lunabox-export` |
-| `direct_parquet` | Parquet written by the tasks themselves |
+| `direct_parquet`, `table_formats` | Parquet written by the tasks themselves; Delta and Iceberg tables of it |
 | `report/`, `java_home` | the page about a directory; Java where there is none |
 | `cat` | the command `lunabox-cat` |
 """

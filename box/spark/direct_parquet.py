@@ -24,6 +24,7 @@ import pyarrow as pa
 from box.errors import BoxError, illegal_params
 from box.spark.columns import Column
 from box.spark.reference import arrow_type
+from box.spark.skips import SkipCount
 from box.spark.source_options import prefixed
 from box.spark.table import Share, Table
 
@@ -38,11 +39,12 @@ _TEMPORARY: Final = "_temporary"
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of one attempt of a task: its path and rows."""
+    """A file of one attempt of a task: its path, its rows, and the broken blocks that were passed over."""
 
     number: int
     path: str
     rows: int
+    skipped: int
 
 
 def can_write(output: str, compression: str | None) -> bool:
@@ -61,18 +63,18 @@ def write_share(table: Table, share: Share, number: int, directory: str, compres
 
     schema = schema_of(table.columns)
     path = os.path.join(directory, f"{number:05d}-{uuid.uuid4().hex}.parquet")
-    rows = 0
+    rows, skips = 0, table.new_skips()
     try:
         with pq.ParquetWriter(
             path, schema, compression=CODECS[compression], dictionary_pagesize_limit=_DICTIONARY_BYTES
         ) as writer:
-            for group in _groups(table.read(share, table.columns, schema, ())):
+            for group in _groups(table.read(share, table.columns, schema, (), skips=skips)):
                 found = pa.Table.from_batches(group, schema)
                 writer.write_table(found, row_group_size=max(1, found.num_rows))
                 rows += found.num_rows
     except BoxError as error:
         raise prefixed(error) from None
-    return WrittenFile(number, path, rows)
+    return WrittenFile(number, path, rows, 0 if skips is None else skips.blocks)
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -88,8 +90,17 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield group
 
 
-def write_table(spark: Any, table: Table, output: str, *, compression: str | None, overwrite: bool) -> int:
-    """Write all rows of a table into a directory; returns how many. Raises BoxError, and what Spark raises."""
+def write_table(
+    spark: Any,
+    table: Table,
+    output: str,
+    *,
+    compression: str | None,
+    overwrite: bool,
+    skips: SkipCount | None = None,
+) -> int:
+    """Write all rows of a table into a directory; returns how many. `skips` gets the number of blocks that tasks have
+    passed over. Raises BoxError, and what Spark raises."""
     output = os.path.abspath(output.removeprefix("file://").removeprefix("file:"))
     if os.path.exists(output) and not overwrite:
         raise illegal_params(f"path {output} already exists: take another one, or --overwrite")
@@ -105,6 +116,8 @@ def write_table(spark: Any, table: Table, output: str, *, compression: str | Non
         shutil.rmtree(directory, ignore_errors=True)
         _remove_if_empty(os.path.join(output, _TEMPORARY))
         _remove_if_empty(output)
+    if skips is not None:
+        skips.blocks += sum(file.skipped for file in files)
     return sum(file.rows for file in files)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from box.errors import BoxError, illegal_params
 from box.spark.export_options import ExportPlan, check_columns, exported_spaces, names_of, plan_of
 from box.spark.progress import Progress
+from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
 
 _NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
@@ -111,22 +112,24 @@ def export(plan: ExportPlan, spaces: Sequence[str]) -> None:
         for space in spaces:
             output = str(plan.output) if plan.space is not None else f"{plan.output}/{space}"
             begun = time.monotonic()
-            count = _write(spark, plan, space, output)
+            skips = SkipCount()
+            count = _write(spark, plan, space, output, skips)
             seconds = max(time.monotonic() - begun, 0.001)
-            print(f"{count} rows of space {space} written to {output} ({seconds:.1f} s)")
+            print(f"{count} rows of space {space} written to {output} ({seconds:.1f} s){skips.text}")
     finally:
         if is_own:
             spark.stop()
 
 
-def _write(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
-    """Write one space; returns the number of rows."""
+def _write(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
+    """Write one space; returns the number of rows. Where Spark's writer is used the log of the executors alone has the
+    number of skipped blocks."""
     from pyspark.sql import Observation, functions
 
     args = plan.args
     if _is_direct(args, output):
         with Progress(spark, space, is_shown=args.progress or sys.stderr.isatty()):
-            return _write_directly(spark, plan, space, output)
+            return _write_directly(spark, plan, space, output, skips)
     frame = spark.read.format("box").options(**plan.options(space)).load()
     if args.where is not None:
         frame = frame.where(args.where)
@@ -155,7 +158,7 @@ def _is_direct(args: argparse.Namespace, output: str) -> bool:
     return bool(args.to == "parquet" or (is_installed(args.to) and not _is_among(dict(args.conf or ()), args.to)))
 
 
-def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str) -> int:
+def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str, skips: SkipCount) -> int:
     """Write the whole of one space; returns the number of rows."""
     from box.spark.direct_parquet import schema_of, write_table
     from box.spark.source_options import SourceOptions
@@ -164,7 +167,7 @@ def _write_directly(spark: Any, plan: ExportPlan, space: str, output: str) -> in
     args = plan.args
     table = Table.open(SourceOptions.of(plan.options(space)))
     output = os.path.abspath(output.removeprefix("file://").removeprefix("file:"))
-    count = write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite)
+    count = write_table(spark, table, output, compression=args.compression, overwrite=args.overwrite, skips=skips)
     if args.to != "parquet":
         make_table(args.to, output, schema_of(table.columns))
     return count
@@ -181,7 +184,8 @@ def dry_run(plan: ExportPlan, spaces: Sequence[str]) -> None:
             print(f"space {space} in {source.path}, {source.size} bytes of files")
         for column in table.columns:
             print(f"  {column.name}: {column.type}{'' if column.is_nullable else ' not null'}")
-        print(f"  {table.count()} rows")
+        skips = table.new_skips()
+        print(f"  {table.count(skips)} rows{'' if skips is None else skips.text}")
 
 
 def report(plan: ExportPlan) -> None:

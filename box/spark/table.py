@@ -22,6 +22,7 @@ from box.spark.merge import KeySpan, MergedSpace
 from box.spark.misfits import Misfits
 from box.spark.moments import Moment
 from box.spark.paths import expand, newest_snapshot
+from box.spark.skips import SkipCount, report_skip
 from box.spark.snapshot import Scope, is_past, narrow, read_definitions, sorted_field
 from box.spark.source_options import SourceOptions
 
@@ -88,10 +89,16 @@ class Table:
         """The callback for broken blocks, if the options pass over them."""
         return report_skip if self.options.skips_corrupt else None
 
-    def count(self) -> int:
+    def new_skips(self) -> SkipCount | None:
+        """A counter of broken blocks, if the options pass over them."""
+        return SkipCount() if self.options.skips_corrupt else None
+
+    def count(self, skips: SkipCount | None = None) -> int:
         """The number of rows: rows are found, and no field is decoded."""
         empty = pa.schema([])
-        return sum(batch.num_rows for share in self.shares(()) for batch in self.read(share, (), empty, ()))
+        return sum(
+            batch.num_rows for share in self.shares(()) for batch in self.read(share, (), empty, (), skips=skips)
+        )
 
     def shares(self, conditions: Sequence[Condition]) -> list[Share]:
         """The parts to read, in shares of about the same size, without pieces that cannot hold a wanted row."""
@@ -119,14 +126,26 @@ class Table:
                     yield Share(source, ranges, span)
 
     def read(
-        self, share: Share, columns: Sequence[Column], schema: pa.Schema, conditions: Sequence[Condition]
+        self,
+        share: Share,
+        columns: Sequence[Column],
+        schema: pa.Schema,
+        conditions: Sequence[Condition],
+        *,
+        skips: SkipCount | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` with the rows of one share that pass the conditions, which name columns of the table."""
+        """Batches of `schema` with the rows of one share that pass the conditions, which name columns of the table.
+
+        `skips` counts broken blocks; without it their number is told on standard error.
+        """
         source = share.source
+        counted = skips if skips is not None else self.new_skips()
         compiled = is_compiled(self.options.decoder, sum(source.size for source in self.sources))
         columns = refill_constants(columns, source.instance)
         misfits = Misfits() if self.options.columns_as.misfits_are_null else None
-        yield from self._read(share, columns, schema, conditions, compiled, misfits)
+        yield from self._read(share, columns, schema, conditions, compiled, misfits, counted)
+        if skips is None and counted is not None:
+            counted.report(source.path)
         if misfits is not None and misfits.count:
             name = os.path.basename(source.path)
             print(f"box: {name}: {misfits.count} values are null, because {misfits.example}", file=sys.stderr)
@@ -139,9 +158,10 @@ class Table:
         conditions: Sequence[Condition],
         compiled: bool,
         misfits: Misfits | None,
+        skips: SkipCount | None,
     ) -> Iterator[pa.RecordBatch]:
         source = share.source
-        with BlockFile(source.path, on_skip=self.on_skip) as file:
+        with BlockFile(source.path, on_skip=skips) as file:
             if source.merged is not None:
                 yield from source.merged.read(
                     file,
@@ -151,7 +171,7 @@ class Table:
                     schema,
                     conditions,
                     compiled=compiled,
-                    on_skip=self.on_skip,
+                    on_skip=skips,
                     misfits=misfits,
                 )
                 return
@@ -159,7 +179,7 @@ class Table:
             decoder = new_decoder(source.space_id, columns, schema, conditions, compiled=compiled, misfits=misfits)
             for item in share.ranges:
                 blocks = _until(Scope(source.space_id, source.key_field, keys), file.blocks(item))
-                yield from decode_blocks(decoder, source.path, blocks, self.on_skip)
+                yield from decode_blocks(decoder, source.path, blocks, skips)
 
 
 def spaces_of(options: SourceOptions) -> list[SpaceInfo]:
@@ -227,9 +247,3 @@ def _until(scope: Scope, blocks: Iterator[Block]) -> Iterator[Block]:
         if is_past(scope, block.rows):
             return
         yield block
-
-
-def report_skip(path: str, position: int, size: int, reason: str) -> None:
-    """One line on standard error, which Spark keeps in the log of the executor."""
-    extent = f"{size} bytes" if size else "the block"
-    print(f"box: {os.path.basename(path)}: {extent} at {position} skipped: {reason}", file=sys.stderr)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from box.errors import BoxError
 from box.spark.direct_parquet import can_write, write_table
+from box.spark.export import main
+from box.spark.skips import SkipCount
 from box.spark.source_options import SourceOptions
 from box.spark.table import Table
 
@@ -70,6 +73,38 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(BoxError, match="column 'price'"):
         write_table(Local(), table_of(path), str(tmp_path / "out"), compression=None, overwrite=False)
     assert not (tmp_path / "out").exists()
+
+
+def damaged(directory: Path) -> Path:
+    """A snapshot with a broken block in its middle."""
+    path = write(directory, goods(30_000))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return path
+
+
+def test_skipped_blocks_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    skips = SkipCount()
+    table = table_of(damaged(tmp_path / "data"), onCorrupt="skip")
+    rows = write_table(Local(), table, str(tmp_path / "out"), compression=None, overwrite=False, skips=skips)
+    assert 0 < rows < 30_000
+    assert skips.text == ", 1 broken block skipped", "once, although each task ran twice"
+    capsys.readouterr()
+    assert (
+        sum(batch.num_rows for share in table.shares(()) for batch in table.read(share, (), pa.schema([]), ())) == rows
+    )
+    lines = capsys.readouterr().err.splitlines()
+    assert [line for line in lines if "in one part" in line] == [
+        "box: 00000000000000000007.snap, 1 broken block skipped in one part"
+    ]
+    assert any("skipped: tx checksum mismatch" in line for line in lines)
+
+
+def test_a_dry_run_counts_skipped_blocks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged(tmp_path)
+    assert main([str(tmp_path), "goods", "--dry-run", "--skip-corrupt"]) == 0
+    assert capsys.readouterr().out.endswith(" rows, 1 broken block skipped\n")
 
 
 def test_other_stores_and_codecs_are_left_to_spark() -> None:
