@@ -1,4 +1,4 @@
-"""What a lenient reader passes over: a line for each broken block on standard error, and how many there were."""
+"""Broken blocks that a lenient reader passes over: a line for each on standard error, and their number."""
 
 from __future__ import annotations
 
