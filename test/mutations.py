@@ -21,6 +21,8 @@ class Mutation(NamedTuple):
     nodes: int = 3
     elections: str = "off"
     seconds: int = 8
+    corpus: str = ""
+    """The file of the corpus that fails with it: the mutation takes the remedy of a fault back."""
 
     def apply(self, root: Path) -> None:
         """Change the file below `root`. ValueError if the text is not there once."""
@@ -59,6 +61,7 @@ JOURNAL: Final = (
         "",
         "async",
         "power,latency",
+        corpus="half-of-the-meta",
     ),
     Mutation(
         "a new file without the sync of its directory",
@@ -98,7 +101,7 @@ JOURNAL: Final = (
         "        if self.is_in_rollback:\n            return batch\n",
         "",
         "bank",
-        "write,sync,latency",
+        "full,write,sync,latency",
     ),
     Mutation(
         "lsns of a failed write are not taken again",
@@ -131,7 +134,7 @@ JOURNAL: Final = (
         "        await self._synchro.wait_confirm()\n",
         "",
         "set",
-        "isolate,snapshot,kill,slow",
+        "depose,snapshot,kill",
         seconds=20,
     ),
     Mutation(
@@ -151,6 +154,7 @@ JOURNAL: Final = (
         "set",
         "kill,crash,power,flush",
         seconds=20,
+        corpus="rows-that-were-never-synced",
     ),
     Mutation(
         "a relay that reads ahead of the writer",
@@ -160,6 +164,7 @@ JOURNAL: Final = (
         "async",
         "restart,reset,flush,latency",
         seconds=20,
+        corpus="a-relay-ahead-of-the-writer",
     ),
 )
 
@@ -200,13 +205,11 @@ TRANSACTIONS: Final = (
     ),
     Mutation(
         "no latch between transactions and decisions",
-        "box/txn/synchro.py",
-        "        return self.latch.try_read()\n",
-        "        self.latch._readers += 1\n        return True\n",
-        "register",
-        "process,network",
-        elections="candidate",
-        seconds=30,
+        "box/replication/row_sink.py",
+        "        async with self._latches[row.replica_id]:\n            if self._has(row):\n",
+        "        if True:\n            if self._has(row):\n",
+        "set",
+        "network",
     ),
     Mutation(
         "a lost undo",
@@ -324,7 +327,7 @@ REPLICATION: Final = (
         "            vclock = self.vclock.copy()\n",
         "            vclock = self.host.instance.vclock.copy()\n",
         "register",
-        "isolate,slow,halt",
+        "depose,only,cut",
         elections="candidate",
         seconds=20,
     ),
@@ -357,6 +360,7 @@ ELECTIONS: Final = (
         "isolate,flush,halt",
         elections="candidate",
         seconds=30,
+        corpus="a-leader-before-its-promote",
     ),
     Mutation(
         "a second vote in a term",
@@ -364,7 +368,7 @@ ELECTIONS: Final = (
         '        if self.vote:\n            return "already voted in this term"\n',
         "",
         "register",
-        "process,network",
+        "depose,process,network",
         elections="candidate",
         seconds=20,
     ),
@@ -374,9 +378,20 @@ ELECTIONS: Final = (
         "        self.vote = request.vote or self.vote\n        self._recorded",
         "        self.vote = 0\n        self._recorded",
         "register",
-        "kill,crash,isolate,split",
+        "depose,kill,crash,split",
         elections="candidate",
-        seconds=40,
+        seconds=30,
+    ),
+    Mutation(
+        "a vote of an earlier term",
+        "box/replication/raft.py",
+        "if request.term < self.term:\n            return  # a row of the log",
+        "if False:\n            return  # a row of the log",
+        "register",
+        "kill,isolate,snapshot,halt",
+        elections="candidate",
+        seconds=30,
+        corpus="a-vote-of-an-earlier-term",
     ),
     Mutation(
         "an election that is won by a vote too few",
@@ -396,7 +411,7 @@ ELECTIONS: Final = (
         '            return "the vclock is not acceptable"\n',
         "",
         "set",
-        "isolate,kill,slow",
+        "depose,kill,slow",
         elections="candidate",
         seconds=20,
     ),
@@ -406,9 +421,9 @@ ELECTIONS: Final = (
         "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)\n",
         "        return RaftRequest(self.term, self.vote, self.role, vclock)\n",
         "register",
-        "process,write,flush,latency",
+        "depose,flush,latency",
         elections="candidate",
-        seconds=40,
+        seconds=30,
     ),
     Mutation(
         "a leader that does not step down",
@@ -416,7 +431,7 @@ ELECTIONS: Final = (
         "        self.term, self.vote, self.leader_id = term, 0, 0\n        self.role = Role.FOLLOWER\n",
         "        self.term, self.vote, self.leader_id = term, 0, 0\n",
         "register",
-        "isolate,halt",
+        "depose,isolate,halt",
         elections="candidate",
         seconds=20,
     ),
@@ -436,7 +451,7 @@ ELECTIONS: Final = (
         "        return not self.raft.is_enabled or self.raft.leader_id == source\n",
         "        return True\n",
         "register",
-        "isolate,slow,cut,halt",
+        "depose,only,cut,slow",
         elections="candidate",
         seconds=30,
     ),
@@ -445,8 +460,8 @@ ELECTIONS: Final = (
         "box/replication/elections.py",
         "        return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)\n",
         "        return False\n",
-        "set",
-        "process,network",
+        "unique",
+        "depose,isolate,halt",
         elections="candidate",
         seconds=30,
     ),
@@ -456,7 +471,7 @@ ELECTIONS: Final = (
         "        await self._wait_quorum(former, lsn, quorum)\n",
         "",
         "set",
-        "isolate,kill,slow,split",
+        "depose,only,kill",
         5,
         elections="candidate",
         seconds=30,
@@ -467,9 +482,9 @@ ELECTIONS: Final = (
         "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)\n",
         "            request = SynchroRequest(RequestType.PROMOTE, former, 0, term, self.limbo.instance_id)\n",
         "set",
-        "kill,crash",
+        "depose,kill,crash",
         elections="candidate",
-        seconds=40,
+        seconds=20,
     ),
 )
 

@@ -1,7 +1,11 @@
 """Teeth of the simulation: `make teeth` breaks the product in ways that have names, one at a time, in a copy of it, and
 prints how many seeds it took to notice. Exit status 1 if one was not noticed.
 
-`python -m test.teeth [--jobs N] NAME...` tries some of them, by the beginnings of their names.
+    python -m test.teeth [--jobs N] [--seeds N] NAME...      some of them, by the beginnings of their names
+    python -m test.teeth --renew NAME...                     their files in the corpus are written anew
+
+A mutation that takes the remedy of a fault back has a file in the corpus: a run that failed while the fault was there.
+`make test` plays it, and here it has to fail again.
 """
 
 from __future__ import annotations
@@ -12,8 +16,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,48 +26,72 @@ from typing import Final, NamedTuple
 from test.mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[1]
+CORPUS = ROOT / "test/unit/simulation/corpus"
 SEEDS: Final = 200
 _DEADLINE: Final = 120
 """Processor seconds of one run."""
 
 
 class Finding(NamedTuple):
-    """The seed that noticed a mutation, None if none did, and the first violation."""
+    """The seed that noticed a mutation, None if none did, and the first violation. `replay` tells whether the file of
+    the corpus fails: empty without one."""
 
     seed: int | None
     text: str
+    replay: str = ""
 
 
 def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
-    """Play seeds until a run fails."""
-    with tempfile.TemporaryDirectory() as directory:
+    """Play the file of the corpus, then seeds until a run fails."""
+    with _broken(mutation) as directory:
+        replay = ""
+        if mutation.corpus:
+            played = _run(directory, ["--replay", str(CORPUS / f"{mutation.corpus}.json"), "--no-shrink"])
+            replay = "fails" if played.returncode else "passes"
+        found = _run(directory, [*_runs(mutation, seeds), "--no-shrink"])
+    lines = (found.stdout + found.stderr).splitlines()
+    runs = [number for number, line in enumerate(lines) if line.startswith("seed ")]
+    if not found.returncode:
+        return Finding(None, f"not in {len(runs)}", replay)
+    if runs and ": failed; " in lines[runs[-1]]:
+        return Finding(len(runs), lines[runs[-1] + 1].strip(), replay)
+    return Finding(len(runs) + 1, lines[-1] if lines else "it ended without a word", replay)
+
+
+def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
+    """Write the mutation's file of the corpus: the first run that fails, with as few faults as are enough."""
+    with _broken(mutation) as directory, tempfile.TemporaryDirectory() as saved:
+        _run(directory, [*_runs(mutation, seeds), "--save", saved])
+        for path in Path(saved).glob("*.json"):
+            shutil.copy(path, CORPUS / f"{mutation.corpus}.json")
+            return f"{mutation.corpus}: from {path.stem}"
+    return f"{mutation.corpus}: nothing failed"
+
+
+@contextmanager
+def _broken(mutation: Mutation) -> Iterator[Path]:
+    """A copy of the product with the mutation."""
+    with tempfile.TemporaryDirectory() as name:
         for package in ("box", "lua"):
-            shutil.copytree(ROOT / package, Path(directory) / package, ignore=shutil.ignore_patterns("__pycache__"))
-        mutation.apply(Path(directory))
-        result = subprocess.run(
-            _command(mutation, seeds), cwd=directory, env=_environment(), capture_output=True, text=True
-        )
+            shutil.copytree(ROOT / package, Path(name) / package)
+        mutation.apply(Path(name))
+        yield Path(name)
+
+
+def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """`lunabox-sim` of a copy. RuntimeError if it was misused."""
+    command = [sys.executable, "-m", "box.testing.simulation.command", "--deadline", str(_DEADLINE), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
     if result.returncode == 2:
         raise RuntimeError(result.stderr)
-    lines = (result.stdout + result.stderr).splitlines()
-    played = [number for number, line in enumerate(lines) if line.startswith("seed ")]
-    if not result.returncode:
-        return Finding(None, f"not in {len(played)}")
-    if played and ": failed; " in lines[played[-1]]:
-        return Finding(len(played), lines[played[-1] + 1].strip())
-    return Finding(len(played) + 1, lines[-1] if lines else "it ended without a word")
+    return result
 
 
-def _command(mutation: Mutation, seeds: int) -> list[str]:
-    command = [sys.executable, "-m", "box.testing.simulation.command", "--no-shrink", "--fail-fast"]
-    command += ["--seed", f"1-{seeds}", "--nodes", str(mutation.nodes), "--workload", mutation.workload]
-    command += ["--faults", mutation.faults, "--elections", mutation.elections]
-    command += ["--time", str(mutation.seconds), "--deadline", str(_DEADLINE)]
-    return command
-
-
-def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def _runs(mutation: Mutation, seeds: int) -> list[str]:
+    arguments = ["--fail-fast", "--seed", f"1-{seeds}", "--nodes", str(mutation.nodes)]
+    arguments += ["--workload", mutation.workload, "--faults", mutation.faults]
+    return [*arguments, "--elections", mutation.elections, "--time", str(mutation.seconds)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,19 +100,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="the beginning of a name")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutations at the same time")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="seeds of a mutation, at most")
+    parser.add_argument("--renew", action="store_true", help="write the files of the corpus anew")
     options = parser.parse_args(arguments)
     chosen = [one for one in MUTATIONS if not options.names or one.name.startswith(tuple(options.names))]
     if not chosen:
         parser.error(f"no such mutation: one of {', '.join(one.name for one in MUTATIONS)} is expected")
+    if options.renew:
+        for mutation in chosen:
+            if mutation.corpus:
+                print(renew(mutation, options.seeds), flush=True)
+        return 0
     missed = 0
-    print(
-        "| mutation | workload | elections | faults | seeds | what was seen |\n|---|---|---|---|---:|---|", flush=True
-    )
+    print("| mutation | workload | elections | faults | seeds | replay | what was seen |", flush=True)
+    print("|---|---|---|---|---:|---|---|", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
-        for mutation, finding in zip(chosen, pool.map(partial(try_out, seeds=options.seeds), chosen), strict=True):
-            missed += finding.seed is None
+        found = pool.map(partial(try_out, seeds=options.seeds), chosen)
+        for mutation, finding in zip(chosen, found, strict=True):
+            missed += finding.seed is None or finding.replay == "passes"
             cells = (mutation.name, mutation.workload, mutation.elections, mutation.faults, finding.seed or "none")
-            print(f"| {' | '.join(map(str, cells))} | {finding.text[:100].replace('|', '/')} |", flush=True)
+            text = finding.text[:100].replace("|", "/")
+            print(f"| {' | '.join(map(str, cells))} | {finding.replay} | {text} |", flush=True)
     return 1 if missed else 0
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from box.errors import BoxError
+from box.replication.raft import Role
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.faults import Fault, kinds_of, plan
@@ -328,6 +329,21 @@ class Injector:
     async def _snapshot(self, fault: Fault, node: SimulatedNode) -> None:
         if node.is_running:
             await self._limited(node.run(node.instance.checkpoints.make()))
+
+    # -- the leader
+
+    async def _depose(self, fault: Fault, node: SimulatedNode) -> None:
+        leader = self._leader() or node
+        ways = (self._kill, self._isolate, self._only)
+        await ways[int(fault.amount * len(ways))](fault._replace(node=leader.name), leader)
+
+    def _leader(self) -> SimulatedNode | None:
+        """The leader of the newest term; without elections the owner of the queue."""
+        running = [node for node in self._simulation.nodes.values() if node.is_running]
+        leaders = [node for node in running if node.instance.elections.raft.role is Role.LEADER]
+        if leaders:
+            return max(leaders, key=lambda node: node.instance.elections.raft.term)
+        return next((node for node in running if node.instance.limbo.owner_id == node.instance_id), None)
 
     # -- people
 
