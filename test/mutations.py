@@ -61,7 +61,6 @@ JOURNAL: Final = (
         "",
         "async",
         "power,latency",
-        corpus="half-of-the-meta",
     ),
     Mutation(
         "a new file without the sync of its directory",
@@ -391,7 +390,6 @@ ELECTIONS: Final = (
         "kill,isolate,snapshot,halt",
         elections="candidate",
         seconds=30,
-        corpus="a-vote-of-an-earlier-term",
     ),
     Mutation(
         "an election that is won by a vote too few",
