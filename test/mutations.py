@@ -171,8 +171,8 @@ TRANSACTIONS: Final = (
     Mutation(
         "a quorum that is one too small",
         "box/txn/limbo.py",
-        "limit = acknowledged[self.quorum - 1]",
-        "limit = acknowledged[self.quorum - 2]",
+        "return acknowledged[self._quorum - 1]",
+        "return acknowledged[self._quorum - 2]",
         "set",
         "isolate,slow",
     ),

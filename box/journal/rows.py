@@ -14,7 +14,7 @@ import msgpack
 
 from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
-from box.wire.change_run import ChangeRun
+from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun
 from box.wire.constants import GROUP_LOCAL, Flag, RequestType
 from box.wire.entry import JournalEntry
 from box.wire.packet_run import PacketRun, RunBuilder
@@ -25,7 +25,7 @@ from box.wire.vclock import VClock
 _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
 _U32_HEADER: Final = struct.Struct(">6sBI10s").pack
 _HEADER_SIZE: Final = 21
-"""Bytes of the second; the other is two bytes shorter, which does not matter where this is used."""
+"""Bytes of the second; others have two more or less, which does not matter where this is used."""
 _TIMESTAMP: Final = struct.Struct(">BBd").pack
 _FRAME: Final = struct.Struct(">BI").pack
 _USUAL_LSNS: Final = range(0x100, 0x100000000)
@@ -47,7 +47,7 @@ class RowEncoder:
         self.instance_id = 0
         self.makes_packets = False
         """Somebody follows: the rows are framed for other instances as well, see `take_packets`."""
-        self._heads: dict[tuple[int, int], bytes] = {}
+        self._heads: dict[tuple[int, int, int], bytes] = {}
         self._packets = RunBuilder()
 
     def encode(self, entries: Iterable[JournalEntry], clock: VClock, now: float) -> list[bytes]:
@@ -72,16 +72,24 @@ class RowEncoder:
                 rows = entry.rows
                 row = rows[0]
                 lsn = clock[instance_id] + 1
-                if len(rows) == 1 and not (row.replica_id or row.group_id or row.flags) and lsn in _USUAL_LSNS:
+                flags = row.flags
+                if (
+                    len(rows) == 1
+                    and not (row.replica_id or row.group_id)
+                    and (not flags or flags == SYNCHRONOUS)
+                    and lsn in _USUAL_LSNS
+                ):
                     # The usual entry: one row of our own of a replicated space; its header in one call.
                     clock[instance_id] = row.lsn = row.tsn = lsn
                     row.replica_id = instance_id
                     row.tm = now
                     body = row.body
-                    head = heads.get((row.type, instance_id)) or self._head(row.type, instance_id)
+                    head = heads.get((row.type, instance_id, flags)) or self._head(row.type, instance_id, flags)
                     header = (
                         _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
                     )
+                    if flags:
+                        header += SYNCHRONOUS_TAIL
                     parts += (header, body)
                     size += _HEADER_SIZE + len(body)
                     if makes_packets:
@@ -117,6 +125,8 @@ class RowEncoder:
     def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:
         """Transactions of one row each, of another instance; returns their bytes."""
         lsns, bodies = run.lsns, run.bodies
+        if run.flags:
+            bodies = [SYNCHRONOUS_TAIL + body for body in bodies]
         _check_growth(clock, run.replica_id, lsns[0])
         headers = [
             _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
@@ -141,10 +151,10 @@ class RowEncoder:
         rows = [row for entry in entries for row in entry.rows]
         return [b"".join(encode_header(row, _TIMESTAMP(4, 0xCB, row.tm)) + row.body for row in rows)]
 
-    def _head(self, row_type: int, instance_id: int) -> bytes:
-        """Map of four, type, replica id and the key of the lsn."""
-        head = bytes((0x84, 0, row_type, 2, instance_id, 3))
-        self._heads[row_type, instance_id] = head
+    def _head(self, row_type: int, instance_id: int, flags: int) -> bytes:
+        """Map of four or, with flags, five, type, replica id and the key of the lsn."""
+        head = bytes((0x85 if flags else 0x84, 0, row_type, 2, instance_id, 3))
+        self._heads[row_type, instance_id, flags] = head
         return head
 
 

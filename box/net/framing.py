@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from box.wire.change_run import ChangeRun, origin_of_head
+from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun, origin_of_head
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row
 
@@ -25,8 +25,10 @@ StreamItem = Row | ChangeRun
 _USUAL_U16: Final = struct.Struct(">BI6sBHHd")
 _USUAL_U32: Final = struct.Struct(">BI6sBIHd")
 """The usual packet up to its body: length, head, mark and value of the lsn, key and mark of the time, time."""
+_HEAD_AT: Final = 5
 _LSN_MARK_AT: Final = 11
 _STAMP: Final = 0x04CB
+_TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
 
 
 class RowBuffer:
@@ -121,7 +123,8 @@ def _take_run(data: bytes, pos: int, end: int, items: deque[StreamItem]) -> int:
         return pos
     usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
     origins: dict[bytes, int | None] = {}
-    run = ChangeRun(0)
+    is_synchronous = data[pos + _HEAD_AT] == 0x85
+    run = ChangeRun(0, SYNCHRONOUS if is_synchronous else 0)
     add_head, add_lsn, add_body = run.heads.append, run.lsns.append, run.bodies.append
     origin, last, tm = 0, 0, 0.0
     while pos <= last_start:
@@ -140,11 +143,15 @@ def _take_run(data: bytes, pos: int, end: int, items: deque[StreamItem]) -> int:
         if head in origins:
             replica_id = origins[head]
         else:
-            replica_id = origins[head] = origin_of_head(head)
+            replica_id = origins[head] = origin_of_head(head) if (head[0] == 0x85) is is_synchronous else None
         if replica_id != origin:
             if origin or replica_id is None:
                 break
             origin = replica_id
+        if is_synchronous:
+            body += _TAIL_SIZE
+            if body >= stop or data[body - _TAIL_SIZE : body] != SYNCHRONOUS_TAIL:
+                break
         add_head(head)
         add_lsn(lsn)
         add_body(data[body:stop])

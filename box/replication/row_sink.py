@@ -124,6 +124,8 @@ class RowSink:
         origin = run.replica_id
         if self._errinj.is_armed or self._latches[origin].locked() or origin == self._instance.instance_id:
             return start
+        if run.flags and self._elections.is_outdated(origin):
+            return start
         start = bisect_right(run.lsns, self.applied[origin], start, stop)
         if start == stop or not self._synchro.try_enter():
             return start

@@ -19,15 +19,17 @@ from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Privilege
 from box.txn.general import GeneralWrite
+from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
-from box.txn.short import SHORT_CHANGES, ShortWrite, undo
-from box.txn.short_run import RunWrite, change_all
+from box.txn.short import SHORT_CHANGES, HeldWrite, ShortWrite, undo
+from box.txn.short_run import HeldRun, RunWrite, change_all
 from box.txn.transaction import Statement
 from box.wire.change import REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
+from box.wire.entry import JournalEntry
 from box.wire.row import Row
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class Dml:
         schema.read_tuples = txns.storage.read_view
         schema.value_of = txns.storage.value_of
         schema.on_alter_space.append(self._space_altered)
+        self._on_held_written = self._held_written
         self._forget_plans()
 
     # -- limits
@@ -127,7 +130,7 @@ class Dml:
             if plan.is_usual and not (
                 space.on_replace or space.before_replace or request.index_id or (txn is not None and txn.nesting)
             ):
-                return self._write_in_transaction(ctx, space, plan, request)
+                return self._write_held(ctx, space, plan, request)
             return self._write_generally(ctx, space, request)
 
         kind = request.type
@@ -156,25 +159,50 @@ class Dml:
             raise write.error
         return result
 
-    def _write_in_transaction(self, ctx: Context, space: Space, plan: WritePlan, request: Request) -> Outcome:
-        """Execute a statement by the short way where the limbo has a say in the commit."""
+    def _write_held(self, ctx: Context, space: Space, plan: WritePlan, request: Request) -> Outcome:
+        """Execute a request by the short way where the limbo has a say in the commit."""
         if request.row is None:
             self._check_writable()
         self.counters[request.type] += 1
         txn = ctx.txn
         if txn is not None:
             return self._change(ctx, txn, space, plan, request)
-        txn = self.txns.begin(ctx)
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            space.check_access(ctx.credentials, Privilege.W)
+        kind, row = request.type, _row(space, request)
+        old, new = SHORT_CHANGES[kind](plan, space, request)
+        result = None if kind == UPSERT else old if new is None else new
+        write = HeldWrite(row, space, old, new, result, self._on_held_written)
+        synchro = self.txns.synchro
         try:
-            result = self._change(ctx, txn, space, plan, request)
-        except BaseException:
-            self.txns.rollback_open(ctx, txn)
+            synchro.append(row.replica_id, write)
+            write.wait_sync = True
+            row.flags |= WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
+            self.txns.journal.submit(write)
+        except BoxError:
+            if write.wait_sync:
+                synchro.abort(write)
+            undo(space, old, new)
             raise
-        commit = self.txns.commit(ctx)
-        if commit is None:
-            return result
-        commit.result = result
-        return commit
+        if not write.done:
+            return write
+        if write.error is not None:
+            raise write.error
+        return result
+
+    def _held_written(self, entry: JournalEntry) -> None:
+        assert isinstance(entry, HeldWrite)
+        synchro, error = self.txns.synchro, entry.error
+        if error is None:
+            entry.written = True
+            if entry.wait_sync:
+                synchro.written(entry, entry.rows[0].lsn)
+            elif not entry.done:
+                entry.finish()
+            return
+        if entry.wait_sync:
+            synchro.abort(entry)
+        entry.take_back(error)
 
     def _change(self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, request: Request) -> bytes | None:
         if ctx.credentials.universal & _WRITE != _WRITE:
@@ -205,21 +233,25 @@ class Dml:
         Gives the number of the first that was not executed. `on_end` is told when the others are in the journal, or
         have failed. WAL_IO if the journal takes nothing; then nothing was changed.
         """
-        journal = self.txns.journal
-        if ctx.txn is not None or self._limbo.entries or not journal.takes_runs:
+        journal, limbo = self.txns.journal, self._limbo
+        if ctx.txn is not None or not journal.takes_runs or ctx.credentials.universal & _WRITE != _WRITE:
             return start
-        if ctx.credentials.universal & _WRITE != _WRITE:
+        if limbo.entries if not run.flags else not limbo.takes(run.replica_id):
             return start
         changes = change_all(self._schema, self._planner, run, start, stop)
         if not changes:
             return start
         stop = start + len(changes)
-        write = RunWrite(run.part(start, stop), changes, on_end)
+        part = run.part(start, stop)
+        if run.flags:
+            write: RunWrite = HeldRun(part, changes, on_end, self.txns.synchro)
+        else:
+            write = RunWrite(part, changes, on_end)
         try:
             journal.submit(write)
-        except BoxError:
+        except BoxError as error:
             self.counters[write.run.heads[0][2]] += 1  # the others are as if never asked for
-            write.take_back()
+            write.take_back(error)
             raise
         for head in write.run.heads:
             self.counters[head[2]] += 1

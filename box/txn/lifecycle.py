@@ -13,11 +13,14 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.txn.short import HeldChange
 from box.txn.transaction import (
+    NO_LSN,
     SUB_STMT_MAX,
+    LimboEntry,
     OpenStatement,
     Savepoint,
     Statement,
@@ -37,8 +40,8 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry, JournalSink
 
-_WAIT_SYNC = int(Flag.WAIT_SYNC)
-_WAIT_SYNC_AND_ACK = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
+WAIT_SYNC: Final = int(Flag.WAIT_SYNC)
+WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
 """Engines without transactions: they neither bind a transaction nor forbid it to yield."""
 
@@ -56,8 +59,8 @@ class TransactionManager:
         self._next_id = 0
         self._last_psn = 0
         self._hook_tasks: set[Task[None]] = set()
-        synchro.on_committed = self._succeed
-        synchro.on_rolled_back = self._fail
+        synchro.on_committed = self._confirmed
+        synchro.on_rolled_back = self._rolled_back
 
     # -- begin, commit, rollback
 
@@ -235,10 +238,13 @@ class TransactionManager:
             return
         if txn.force_async or all(row.type == RequestType.NOP for row in rows):
             return
-        txn.wait_sync = True
         txn.wait_ack = is_synchronous
-        self.synchro.append(txn, rows, waits=waits)
-        rows[-1].flags |= _WAIT_SYNC_AND_ACK if txn.wait_ack else _WAIT_SYNC
+        txn.waits = waits
+        self.synchro.append(rows[0].replica_id, txn)
+        txn.wait_sync = True
+        if is_synchronous and not waits:
+            txn.lsn = next((row.lsn for row in reversed(rows) if row.replica_id), NO_LSN)
+        rows[-1].flags |= WAIT_SYNC_AND_ACK if txn.wait_ack else WAIT_SYNC
 
     def _on_written(self, entry: JournalEntry) -> None:
         """The journal is done with a transaction: written, or failed with everything behind it undone already."""
@@ -250,12 +256,25 @@ class TransactionManager:
         for hook in entry.on_wal_write:
             hook(entry)
         if entry.wait_sync:
-            self.synchro.written(entry)
+            self.synchro.written(entry, entry.rows[-1].lsn)
         else:
             self._succeed(entry)
 
+    def _confirmed(self, commit: LimboEntry) -> None:
+        if isinstance(commit, Transaction):
+            self._succeed(commit)
+        else:
+            commit.finish()
+
+    def _rolled_back(self, commit: LimboEntry, error: BoxError) -> None:
+        if isinstance(commit, Transaction):
+            self._fail(commit, error)
+        else:
+            assert isinstance(commit, HeldChange)
+            commit.take_back(error)
+
     def _fail_write(self, txn: Transaction, error: BoxError) -> None:
-        if txn.limbo_entry is not None and txn.wait_sync:
+        if txn.wait_sync:
             self.synchro.abort(txn)
         self._fail(txn, error)
 

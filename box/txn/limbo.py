@@ -36,7 +36,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from box.errors import ErrorCode, client_error
-from box.txn.transaction import NO_LSN, LimboEntry, Transaction
+from box.txn.transaction import NO_LSN, LimboEntry
 from box.wire.constants import RequestType
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Limbo:
         self.instance_id = 0
         self.owner_id = 0
         """The instance whose transactions are in the queue, or were last; 0: nobody's yet."""
-        self.quorum = quorum
+        self._quorum = quorum
         self.timeout = timeout
         """Seconds from the WAL write of the first entry to its rollback."""
         self.confirmed_lsn = 0
@@ -85,6 +85,8 @@ class Limbo:
         """Oldest first. For reading; only this class changes it."""
         self._is_foreign = False
         self._acks: dict[int, int] = {}
+        self._reached = 0
+        """The lsn that a quorum has acknowledged."""
         self._terms: dict[int, int] = {}
         self._writing: Decision | None = None
         self._confirmed_before = 0
@@ -148,6 +150,10 @@ class Limbo:
 
     # -- transactions
 
+    def takes(self, origin_id: int) -> bool:
+        """Whether `append` of a transaction of this instance (0: our own) would be allowed."""
+        return not self.is_rolling_back and (not self.entries or self.owner_id == (origin_id or self.instance_id))
+
     def check_append(self, origin_id: int) -> None:
         """Raise what `append` of a transaction of this instance would raise (0: our own)."""
         if self.is_rolling_back:
@@ -155,19 +161,18 @@ class Limbo:
         if self.entries and self.owner_id != (origin_id or self.instance_id):
             raise client_error(ErrorCode.UNCOMMITTED_FOREIGN_SYNC_TXNS, self.owner_id)
 
-    def append(self, txn: Transaction, origin_id: int, wait_ack: bool) -> LimboEntry:
+    def append(self, origin_id: int, *entries: LimboEntry) -> None:
         """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
-        self.check_append(origin_id)
         owner_id = origin_id or self.instance_id
+        if self._writing is not None or (self.entries and self.owner_id != owner_id):
+            self.check_append(origin_id)
         if self.owner_id != owner_id:
             self.owner_id = owner_id
             self.confirmed_lsn = 0
             self._is_foreign = owner_id != self.instance_id
         elif not self.entries:
             self._is_foreign = False
-        entry = LimboEntry(txn, wait_ack)
-        self.entries.append(entry)
-        return entry
+        self.entries.extend(entries)
 
     def abort(self, entry: LimboEntry) -> None:
         """Take out an entry whose WAL write failed: always the newest one, because rollbacks go backwards."""
@@ -178,22 +183,48 @@ class Limbo:
 
     # -- acknowledgements
 
+    @property
+    def quorum(self) -> int:
+        """So many instances must have a synchronous transaction, the owner among them."""
+        return self._quorum
+
+    @quorum.setter
+    def quorum(self, quorum: int) -> None:
+        self._quorum = quorum
+        self._reached = self._quorum_ack()
+
     def acknowledge(self, replica_id: int, lsn: int) -> None:
         """An instance has the owner's rows up to `lsn` in its WAL."""
-        if lsn > self._acks.get(replica_id, 0):
+        before = self._acks.get(replica_id, 0)
+        if lsn > before:
             self._acks[replica_id] = lsn
+            if before <= self._reached:  # or it was ahead of a quorum already
+                self._reached = self._quorum_ack()
+
+    def _quorum_ack(self) -> int:
+        """The lsn that a quorum has acknowledged, 0 if none."""
+        acknowledged = sorted(self._acks.values(), reverse=True)
+        if len(acknowledged) < self._quorum:
+            return 0
+        return acknowledged[self._quorum - 1]
 
     def decide(self, now: float) -> Decision | None:
         """The row that this instance must write now; None: nothing, or a row is on its way already."""
         if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
             return None
-        lsn = self._quorum_lsn()
-        if lsn > self.confirmed_lsn:
-            return Decision(RequestType.CONFIRM, lsn)
+        if self.may_confirm:
+            lsn = self._quorum_lsn()
+            if lsn > self.confirmed_lsn:
+                return Decision(RequestType.CONFIRM, lsn)
         deadline = self.deadline
         if deadline is not None and now >= deadline:
             return Decision(RequestType.ROLLBACK, self.entries[0].lsn)
         return None
+
+    @property
+    def may_confirm(self) -> bool:
+        """Whether a quorum has more than what is confirmed: False for most acknowledgements."""
+        return self._reached > self.confirmed_lsn
 
     @property
     def deadline(self) -> float | None:
@@ -205,10 +236,7 @@ class Limbo:
 
     def _quorum_lsn(self) -> int:
         """The newest synchronous entry that a quorum has, 0 if none."""
-        acknowledged = sorted(self._acks.values(), reverse=True)
-        if len(acknowledged) < self.quorum:
-            return 0
-        limit = acknowledged[self.quorum - 1]
+        limit = self._reached
         found = 0
         for entry in self.entries:
             if entry.wait_ack:

@@ -1,9 +1,9 @@
 """The short way of the usual change, autocommitted or inside a transaction: from old to new in the indexes, no more.
 
 It serves memtx spaces that are replicated, without triggers, sequence or versions of tuples: nothing but the indexes
-has a say in a statement. An asynchronous change by itself, while the limbo is empty, needs no transaction then; others
-get one, whose commit asks the limbo. Effects, errors and their order are those of the general way (`box.txn.general`).
-`Dml.write` decides, and records what was changed.
+has a say in a statement. A change by itself needs no transaction then; where the limbo has a say it waits there itself.
+Effects, errors and their order are those of the general way (`box.txn.general`). `Dml.write` decides, and records what
+was changed.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.data.update import apply_update, apply_upsert, check_operations
 from box.txn.storage import changed_key, duplicate, exchange, keys_of
-from box.txn.transaction import Commit
+from box.txn.transaction import NO_LSN, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.row import Row
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
+    from box.errors import BoxError
     from box.schema.space import Space
     from box.txn.plan import WritePlan
     from box.wire.entry import JournalEntry
@@ -131,6 +132,67 @@ class ShortWrite(Commit):
         self.space = space
         self.old = old
         self.new = new
+
+
+class HeldChange(LimboEntry):
+    """A change by the short way that waits in the limbo."""
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    new: bytes | None
+    old: bytes | None
+    space: Space
+
+    @property
+    def outcome(self) -> TxnState | None:
+        if not self.done:
+            return None
+        return TxnState.COMMITTED if self.error is None else TxnState.ABORTED
+
+    def take_back(self, error: BoxError) -> None:
+        """It has failed. Nothing newer may have changed the same tuple."""
+        if self.done:
+            return
+        undo(self.space, self.old, self.new)
+        self.error = error
+        self.finish()
+
+
+class HeldWrite(ShortWrite, HeldChange):
+    """As `ShortWrite`, where the limbo has a say: with `wait_ack` by a quorum, else because of those before it."""
+
+    __slots__ = ("lsn", "since", "wait_ack", "wait_sync", "waits", "written")
+
+    def __init__(
+        self,
+        row: Row,
+        space: Space,
+        old: bytes | None,
+        new: bytes | None,
+        result: bytes | None,
+        on_complete: Callable[[JournalEntry], None],
+    ) -> None:
+        self.rows = [row]
+        self.error = None
+        self.size = 0
+        self.on_complete = on_complete
+        self.done = False
+        self.result = result
+        self._callbacks = None
+        self.space = space
+        self.old = old
+        self.new = new
+        self.lsn = NO_LSN
+        self.since = None
+        self.wait_ack = space.is_sync
+        self.wait_sync = False
+        self.waits = True
+        self.written = False
+
+    @property
+    def origin_id(self) -> int:
+        return self.rows[0].replica_id
 
 
 def _written(entry: JournalEntry) -> None:

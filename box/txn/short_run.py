@@ -1,8 +1,9 @@
 """The short way of many changes at once: runs that another instance sends, each change a transaction of its own.
 
-What `box.txn.short` does for one change, without an object for each: the indexes are changed one after another, and the
-whole run is one entry of the journal. It stops before the first change that needs the general way, or that fails:
-that one is executed by itself then, with the same outcome as ever.
+What `box.txn.short` does for one change, with as little as possible for each: the indexes are changed one after
+another, and the whole run is one entry of the journal. It stops before the first change that needs the general way, or
+that fails: that one is executed by itself then, with the same outcome as ever. The changes of a synchronous run have a
+place in the limbo each.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
-from box.txn.short import SHORT_CHANGES, undo
+from box.txn.short import SHORT_CHANGES, HeldChange, undo
 from box.wire.change import INSERT, REPLACE, Request, decode_change
 from box.wire.entry import JournalEntry, RunEntry
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
     from box.txn.plan import Planner
+    from box.txn.synchro import LimboDriver
     from box.wire.change_run import ChangeRun
 
 Change = tuple["Space", bytes | None, bytes | None]
@@ -39,15 +41,73 @@ class RunWrite(RunEntry):
         self._changes = changes
         self._on_end = on_end
 
-    def take_back(self) -> None:
+    def take_back(self, error: BoxError) -> None:
         """The newest change first."""
         take_back(self._changes)
 
     def end(self) -> None:
         """The journal is done."""
         if self.error is not None:
-            self.take_back()
+            self.take_back(self.error)
         self._on_end(self.error)
+
+
+class RunChange(HeldChange):
+    """One change of a synchronous run, from the moment on when the run is handed to the journal."""
+
+    __slots__ = ("_callbacks", "_run", "done", "error", "lsn", "new", "old", "result", "space", "wait_sync", "written")
+
+    since = None
+    wait_ack = True
+    waits = False
+
+    def __init__(self, run: ChangeRun, lsn: int, change: Change) -> None:
+        self._callbacks = None
+        self._run = run
+        self.done = False
+        self.error = None
+        self.lsn = lsn
+        self.result = None
+        self.space, self.old, self.new = change
+        self.wait_sync = True
+        self.written = False
+
+    @property
+    def origin_id(self) -> int:
+        return self._run.replica_id
+
+
+class HeldRun(RunWrite):
+    """Changes of synchronous transactions, which enter the limbo; it must take them (`Limbo.takes`)."""
+
+    __slots__ = ("_held", "_synchro")
+
+    def __init__(
+        self, run: ChangeRun, changes: list[Change], on_end: Callable[[BoxError | None], None], synchro: LimboDriver
+    ) -> None:
+        super().__init__(run, changes, on_end)
+        self._synchro = synchro
+        self._held = [RunChange(run, lsn, change) for lsn, change in zip(run.lsns, changes, strict=True)]
+        synchro.append(run.replica_id, *self._held)
+
+    def take_back(self, error: BoxError) -> None:
+        """The newest change first."""
+        newest_first = self._held[::-1]
+        self._synchro.abort(*[change for change in newest_first if change.wait_sync])
+        for change in newest_first:
+            change.take_back(error)
+
+    def end(self) -> None:
+        """The journal is done; the limbo decides."""
+        if self.error is not None:
+            super().end()
+            return
+        for change in self._held:
+            change.written = True
+            if not (change.wait_sync or change.done):
+                change.finish()
+        self._on_end(None)
+        self._synchro.go_on()
 
 
 def _written(entry: JournalEntry) -> None:
@@ -62,7 +122,10 @@ def take_back(changes: list[Change]) -> None:
 
 
 def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int) -> list[Change]:
-    """Execute changes of a run from number `start` on; those that are done. The others are as if never asked for."""
+    """Execute changes of a run from number `start` on; those that are done. The others are as if never asked for.
+
+    Those of a synchronous run are of synchronous spaces, others are not.
+    """
     changes: list[Change] = []
     try:
         _change_all(schema, planner, run, start, stop, changes)
@@ -76,14 +139,14 @@ def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, sto
 
 def _change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int, changes: list[Change]) -> None:
     add = changes.append
-    prefix, size = _NO_PREFIX, 0
+    prefix, size, is_sync = _NO_PREFIX, 0, bool(run.flags)
     for head, body in zip(run.heads[start:stop], run.bodies[start:stop], strict=True):
         kind = head[2]
         if kind > REPLACE or not body.startswith(prefix):
             space_id, request = decode_change(kind, body)
             changed = schema.space(space_id)
             plan = planner.plan(changed)
-            if not plan.is_short or changed.has_triggers or request.index_id:
+            if not plan.is_usual or changed.is_sync is not is_sync or changed.has_triggers or request.index_id:
                 return
             if kind > REPLACE:
                 old, new = SHORT_CHANGES[kind](plan, changed, request)

@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
-from box.txn.transaction import NO_LSN
+from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry, JournalSink
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
-    from box.txn.transaction import Transaction
     from box.wire.row import Row
 
 RETRY_DELAY: Final = 1.0
@@ -47,13 +46,15 @@ class LimboDriver:
         self.limbo = limbo
         self.journal = journal
         self.latch = RWLatch()
-        self.on_committed: Callable[[Transaction], None] = _no_hook
-        self.on_rolled_back: Callable[[Transaction, BoxError], None] = _no_hook
+        self.on_committed: Callable[[LimboEntry], None] = _no_hook
+        self.on_rolled_back: Callable[[LimboEntry, BoxError], None] = _no_hook
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
         self.on_write_error: Callable[[BoxError], None] = _no_hook
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_deadline: float | None = None
+        """The deadline of the limbo that the timer stands for."""
         self._is_requested = False
         self._is_promoting = False
         self._is_stopped = False
@@ -67,33 +68,35 @@ class LimboDriver:
 
     # -- transactions
 
-    def append(self, txn: Transaction, rows: list[Row], *, waits: bool) -> None:
-        """Queue a transaction that is about to be written. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
-        was_read_only = self.limbo.is_read_only
-        entry = self.limbo.append(txn, rows[0].replica_id, txn.wait_ack)
-        entry.waits = waits
-        txn.limbo_entry = entry
-        if txn.wait_ack and not waits:
-            entry.lsn = next((row.lsn for row in reversed(rows) if row.replica_id), NO_LSN)
-        if self.limbo.is_read_only != was_read_only:
+    def append(self, origin_id: int, *entries: LimboEntry) -> None:
+        """Queue commits of one origin (0: our own) that are about to be written. SYNC_ROLLBACK,
+        UNCOMMITTED_FOREIGN_SYNC_TXNS."""
+        limbo = self.limbo
+        if limbo.entries:  # they are of the same owner, or none is taken: the mode stays
+            limbo.append(origin_id, *entries)
+            return
+        was_read_only = limbo.is_read_only
+        limbo.append(origin_id, *entries)
+        if limbo.is_read_only != was_read_only:
             self.on_change()
 
-    def written(self, txn: Transaction) -> None:
-        """A queued transaction is in the WAL: this instance has it, others may have acknowledged it already."""
-        entry, limbo = txn.limbo_entry, self.limbo
-        assert entry is not None
+    def written(self, entry: LimboEntry, lsn: int) -> None:
+        """A queued commit is in the WAL, its last row with `lsn`: this instance has it, others may have acknowledged it
+        already."""
+        limbo = self.limbo
         if entry.wait_ack and entry.lsn == NO_LSN:
-            entry.lsn = txn.rows[-1].lsn
+            entry.lsn = lsn
         if entry.waits:
             entry.since = self._loop.time()
             if entry.wait_ack:
                 limbo.acknowledge(limbo.instance_id, entry.lsn)
-        self._go_on()
+        if self._timer_deadline is None or limbo.may_confirm:
+            self.go_on()
 
-    def abort(self, txn: Transaction) -> None:
-        """The WAL write of a queued transaction failed; it is the newest one."""
-        assert txn.limbo_entry is not None
-        self.limbo.abort(txn.limbo_entry)
+    def abort(self, *entries: LimboEntry) -> None:
+        """The WAL write of queued commits failed, given newest first; they are the newest ones."""
+        for entry in entries:
+            self.limbo.abort(entry)
         self._changed()
 
     def try_enter(self) -> bool:
@@ -113,14 +116,14 @@ class LimboDriver:
     def acknowledge(self, replica_id: int, lsn: int) -> None:
         """An instance has our rows up to `lsn` in its WAL."""
         self.limbo.acknowledge(replica_id, lsn)
-        self._go_on()
+        self.go_on()
 
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
         self._acks[replica_id] = dict(vclock)
         if self.limbo.owner_id == self.limbo.instance_id:
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
-        self._go_on()
+        self.go_on()
         self._waiters.wake()
 
     def forget_follower(self, replica_id: int) -> None:
@@ -130,13 +133,13 @@ class LimboDriver:
     def set_quorum(self, quorum: int) -> None:
         """`replication_synchro_quorum`, evaluated; what has enough acknowledgements now is confirmed."""
         self.limbo.quorum = quorum
-        self._go_on()
+        self.go_on()
         self._waiters.wake()
 
     def set_timeout(self, timeout: float) -> None:
         """`replication_synchro_timeout`, seconds; counts for those who wait already as well."""
         self.limbo.timeout = timeout
-        self._go_on()
+        self.go_on()
         self._waiters.wake()
 
     # -- rows of other instances
@@ -159,7 +162,7 @@ class LimboDriver:
 
     # -- our own rows
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Write what the limbo asks for, or wait for the first deadline."""
         if self._is_requested or self._is_stopped:
             return
@@ -170,12 +173,19 @@ class LimboDriver:
         self.latch.when_writable(self._write_decision)
 
     def _arm(self) -> None:
+        deadline = self.limbo.deadline
         if self._timer is not None:
+            if deadline == self._timer_deadline:
+                return
             self._timer.cancel()
             self._timer = None
-        deadline = self.limbo.deadline
+        self._timer_deadline = deadline
         if deadline is not None:
-            self._timer = self._loop.call_at(deadline, self._go_on)
+            self._timer = self._loop.call_at(deadline, self._time_over)
+
+    def _time_over(self) -> None:
+        self._timer = self._timer_deadline = None
+        self.go_on()
 
     def _write_decision(self) -> None:
         """The latch is ours; the reason to ask for it may have gone."""
@@ -191,7 +201,7 @@ class LimboDriver:
 
     def _on_decision_written(self, error: BoxError | None) -> None:
         if error is None:
-            self._go_on()
+            self.go_on()
             return
         self.on_write_error(error)
         self._go_on_later()
@@ -200,7 +210,8 @@ class LimboDriver:
         """The journal has failed."""
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if self._is_stopped else self._loop.call_later(RETRY_DELAY, self._go_on)
+        self._timer_deadline = None
+        self._timer = None if self._is_stopped else self._loop.call_later(RETRY_DELAY, self._time_over)
 
     async def _write(self, row: Row, request: SynchroRequest) -> None:
         """Write a row while the latch is ours; the latch is given back when it is settled, waited for or not."""
@@ -211,7 +222,7 @@ class LimboDriver:
                 future.set_result(error)
             # The limbo has decided nothing meanwhile.
             if error is None:
-                self._go_on()
+                self.go_on()
             else:
                 self._go_on_later()
 
@@ -242,16 +253,14 @@ class LimboDriver:
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
         for entry in outcome.committed:
-            txn = entry.txn
-            txn.wait_sync = txn.wait_ack = False
-            if txn.written:
-                self.on_committed(txn)
+            entry.wait_sync = False
+            if entry.written:
+                self.on_committed(entry)
         for entry in outcome.rolled_back:
-            txn = entry.txn
-            txn.wait_sync = txn.wait_ack = False
+            entry.wait_sync = False
             is_first = entry is outcome.rolled_back[-1]
             code = ErrorCode.SYNC_QUORUM_TIMEOUT if timed_out and is_first else ErrorCode.SYNC_ROLLBACK
-            self.on_rolled_back(txn, client_error(code))
+            self.on_rolled_back(entry, client_error(code))
         self._changed()
 
     def _changed(self) -> None:
@@ -282,11 +291,11 @@ class LimboDriver:
         if self._is_stopped:
             raise fiber_is_cancelled()
         start = self._loop.time()
-        last.txn.on_done(lambda _txn: self._waiters.wake())
-        while not last.txn.done:
-            if not await self._wait_change(start + self.limbo.timeout) and not last.txn.done:
+        last.on_done(lambda _: self._waiters.wake())
+        while not last.done:
+            if not await self._wait_change(start + self.limbo.timeout) and not last.done:
                 raise client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
-        if last.txn.error is not None:
+        if last.error is not None:
             raise client_error(ErrorCode.SYNC_ROLLBACK)
 
     # -- promotion
@@ -358,6 +367,6 @@ class LimboDriver:
         Nothing is undone. The transactions are in the log, and wait in the limbo again after the next start.
         """
         for entry in self.limbo:
-            if not entry.txn.done:
-                entry.txn.fail(fiber_is_cancelled())
-                entry.txn.finish()
+            if not entry.done:
+                entry.fail(fiber_is_cancelled())
+                entry.finish()

@@ -51,6 +51,44 @@ class TxnState(Enum):
     ABORTED = auto()
 
 
+_OUTCOMES: Final = frozenset({TxnState.COMMITTED, TxnState.ABORTED})
+
+
+class LimboEntry(Pending):
+    """A commit that may have to wait in the limbo (`box.txn.limbo`), with its place there.
+
+    `wait_sync`: it is in the limbo. `wait_ack`: it is, or was, there as a synchronous one; others only wait for those
+    before them. `lsn`: NO_LSN while a synchronous one is not written, and for others. `waits`: somebody on this
+    instance waits for the outcome, so that the timeout counts, from `since` on: seconds of the loop's clock, None
+    before the WAL write and when nobody waits. `written`: the WAL write has succeeded.
+    """
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    lsn: int
+    since: float | None
+    wait_ack: bool
+    wait_sync: bool
+    waits: bool
+    written: bool
+
+    @property
+    def origin_id(self) -> int:
+        """The instance that has made it, 0 for an own commit that has not been written."""
+        raise NotImplementedError
+
+    @property
+    def outcome(self) -> TxnState | None:
+        """COMMITTED or ABORTED, None as long as that is not decided."""
+        raise NotImplementedError
+
+    def fail(self, error: BoxError) -> None:
+        """Remember why the commit was rolled back; the first reason stays."""
+        if self.error is None:
+            self.error = error
+
+
 class Commit(JournalEntry, Pending):
     """A commit that may be in progress. Without an error it is in the log, and confirmed if it had to be."""
 
@@ -139,26 +177,7 @@ class Savepoint:
         return self.length == 0 or txn.statements[self.length - 1] is self.last
 
 
-class LimboEntry:
-    """A transaction's place in the limbo (`box.txn.limbo`). `wait_ack`: it is synchronous; the others only wait for
-    those before them."""
-
-    __slots__ = ("lsn", "since", "txn", "wait_ack", "waits")
-
-    def __init__(self, txn: Transaction, wait_ack: bool) -> None:
-        self.txn = txn
-        self.wait_ack = wait_ack
-        self.lsn = NO_LSN
-        self.waits = False
-        """Somebody on this instance waits for the outcome, so the timeout counts."""
-        self.since: float | None = None
-        """The start of the wait, seconds of the loop's clock; None before the WAL write and when nobody waits."""
-
-    def __repr__(self) -> str:
-        return f"<entry {'sync' if self.wait_ack else 'async'} lsn {self.lsn}>"
-
-
-class Transaction(Commit):
+class Transaction(Commit, LimboEntry):
     """An open, committing or finished transaction."""
 
     __slots__ = (
@@ -168,7 +187,7 @@ class Transaction(Commit):
         "engine",
         "force_async",
         "id",
-        "limbo_entry",
+        "lsn",
         "may_yield",
         "nesting",
         "on_commit",
@@ -176,10 +195,12 @@ class Transaction(Commit):
         "on_wal_write",
         "psn",
         "read_view",
+        "since",
         "state",
         "statements",
         "wait_ack",
         "wait_sync",
+        "waits",
         "written",
     )
 
@@ -212,9 +233,10 @@ class Transaction(Commit):
         """Never wait in the limbo: rows of a snapshot are confirmed already."""
         self.wait_sync = False
         self.wait_ack = False
+        self.waits = False
+        self.lsn = NO_LSN
+        self.since = None
         self.written = False
-        """The WAL write succeeded."""
-        self.limbo_entry: LimboEntry | None = None
         self.on_commit: list[TransactionHook] = []
         self.on_rollback: list[TransactionHook] = []
         self.on_wal_write: list[Callable[[Transaction], None]] = []
@@ -241,10 +263,13 @@ class Transaction(Commit):
         if self.state is TxnState.CONFLICTED:
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
 
-    def fail(self, error: BoxError) -> None:
-        """Remember why the transaction was rolled back; the first reason stays."""
-        if self.error is None:
-            self.error = error
+    @property
+    def origin_id(self) -> int:
+        return self.rows[-1].replica_id
+
+    @property
+    def outcome(self) -> TxnState | None:
+        return self.state if self.state in _OUTCOMES else None
 
     def __repr__(self) -> str:
         return f"<transaction {self.id} {self.state.name} {len(self.statements)} statements>"

@@ -4,8 +4,11 @@ A run holds columns instead of objects for its rows, because it may have thousan
 the usual header, so that nothing else is to be known of them:
 
 ```
-header = 84, 00 type, 02 replica id, 03 cd|ce lsn, 04 cb time        six bytes (`head`), the lsn, ten bytes
+header = 84, 00 type, 02 replica id, 03 cd|ce lsn, 04 cb time                six bytes (`head`), the lsn, ten bytes
+header = 85, the same, 09 06                                                 of a synchronous transaction
 ```
+
+Both kinds do not mix in a run.
 """
 
 from __future__ import annotations
@@ -13,23 +16,30 @@ from __future__ import annotations
 from typing import Final
 
 from box.errors import ErrorCode, client_error
-from box.wire.constants import RequestType
+from box.wire.constants import Flag, RequestType
 from box.wire.row import Row, is_msgpack
 from box.wire.vclock import VCLOCK_MAX
 
 HEAD_SIZE: Final = 6
+SYNCHRONOUS: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
+"""The flags of the second kind."""
+SYNCHRONOUS_TAIL: Final = bytes((9, SYNCHRONOUS))
+"""The last pair of its headers, behind the time."""
+_MAPS: Final = b"\x84\x85"
 _USUAL_TYPES: Final = frozenset(
     {RequestType.INSERT, RequestType.REPLACE, RequestType.UPDATE, RequestType.DELETE, RequestType.UPSERT}
 )
 
 
 class ChangeRun:
-    """`heads`, `lsns` and `bodies` have one item a row; lsns grow. `tm`: the time stamp of the last row."""
+    """`heads`, `lsns` and `bodies` have one item a row; lsns grow. `flags` of each row: 0 or SYNCHRONOUS. `tm`: the
+    time stamp of the last row."""
 
-    __slots__ = ("bodies", "heads", "lsns", "replica_id", "tm")
+    __slots__ = ("bodies", "flags", "heads", "lsns", "replica_id", "tm")
 
-    def __init__(self, replica_id: int) -> None:
+    def __init__(self, replica_id: int, flags: int = 0) -> None:
         self.replica_id = replica_id
+        self.flags = flags
         self.heads: list[bytes] = []
         self.lsns: list[int] = []
         self.bodies: list[bytes] = []
@@ -41,7 +51,8 @@ class ChangeRun:
     def row(self, number: int) -> Row:
         """One row as an object."""
         lsn = self.lsns[number]
-        return Row(self.heads[number][2], self.replica_id, lsn, self.tm, tsn=lsn, body=self.bodies[number])
+        kind, body = self.heads[number][2], self.bodies[number]
+        return Row(kind, self.replica_id, lsn, self.tm, tsn=lsn, flags=self.flags, body=body)
 
     def checked_row(self, number: int) -> Row:
         """One row as an object. INVALID_MSGPACK (`packet body`) if its body is no MessagePack."""
@@ -55,14 +66,17 @@ class ChangeRun:
 
     def part(self, start: int, stop: int) -> ChangeRun:
         """Some of the rows."""
-        run = ChangeRun(self.replica_id)
+        run = ChangeRun(self.replica_id, self.flags)
         run.heads, run.lsns, run.bodies = self.heads[start:stop], self.lsns[start:stop], self.bodies[start:stop]
         run.tm = self.tm
         return run
 
 
 def origin_of_head(head: bytes) -> int | None:
-    """The replica id in the first bytes of a usual header, None for any other one."""
-    if len(head) != HEAD_SIZE or head[0] != 0x84 or head[1] != 0 or head[3] != 2 or head[5] != 3:
+    """The replica id in the first bytes of a usual header of one of the two kinds, None for any other one.
+
+    With 85 only the fifth pair tells whether it is one.
+    """
+    if len(head) != HEAD_SIZE or head[0] not in _MAPS or head[1] != 0 or head[3] != 2 or head[5] != 3:
         return None
     return head[4] if head[2] in _USUAL_TYPES and 0 < head[4] < VCLOCK_MAX else None

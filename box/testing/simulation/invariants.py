@@ -166,12 +166,12 @@ class Invariants:
 
     def _see_outcome(self, node: SimulatedNode, known: _Known, entry: LimboEntry) -> bool:
         """False if the entry's transaction has none yet."""
-        outcome = _OUTCOMES.get(entry.txn.state)
+        outcome = None if entry.outcome is None else _OUTCOMES[entry.outcome]
         if outcome is None:
             return False
-        if not entry.wait_ack or entry.lsn == NO_LSN or not entry.txn.written:
+        if not entry.wait_ack or entry.lsn == NO_LSN or not entry.written:
             return True
-        owner = entry.txn.rows[-1].replica_id or known.owner
+        owner = entry.origin_id or known.owner
         before, where = self._outcomes.setdefault((owner, entry.lsn), (outcome, node.name))
         if before != outcome:
             self._violation(node, f"row {entry.lsn} of {owner} is {outcome}, at {where} it is {before}")

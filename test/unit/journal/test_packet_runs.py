@@ -107,15 +107,20 @@ def test_a_part_of_a_run(specs: list[list[tuple[Any, ...]]], start: int, distanc
             assert all(lsn_ <= lsn for lsn_ in lsns) if part is before else all(lsn_ > lsn for lsn_ in lsns)
 
 
-@given(st.lists(st.tuples(st.sampled_from([2, 3, 4, 5, 9, 12, 40]), st.integers(1, 3), st.integers(1, 4))), starts)
-def test_a_stream_of_rows_comes_as_runs(specs: list[tuple[int, int, int]], start: int) -> None:
+stream_rows = st.tuples(
+    st.sampled_from([2, 3, 4, 5, 9, 12, 40]), st.integers(1, 3), st.integers(1, 4), st.sampled_from([0, 0, 6, 6, 2])
+)
+
+
+@given(st.lists(stream_rows), starts)
+def test_a_stream_of_rows_comes_as_runs(specs: list[tuple[int, int, int, int]], start: int) -> None:
     """Whatever pieces it comes in: the rows are those that come one by one, and a run goes to the log as they do."""
     lsns = {1: start, 2: start, 3: start}
     rows: list[Row] = []
-    for kind, origin, step in specs:
+    for kind, origin, step, flags in specs:
         lsns[origin] += step
         body = b"" if kind == RequestType.NOP else msgpack.packb({0x10: 512, 0x21: [len(rows)]})
-        rows.append(Row(kind, origin, lsns[origin], NOW, tsn=lsns[origin], body=body))
+        rows.append(Row(kind, origin, lsns[origin], NOW, tsn=lsns[origin], flags=flags, body=body))
     stream = b"".join(map(encode_packet, rows))
     for piece in (len(stream) or 1, 100, 7, 1):
         buffer = RowBuffer()

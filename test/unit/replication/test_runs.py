@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,10 @@ from box.log import Log
 from box.replication.row_sink import RowSink
 from box.txn.short_run import change_all
 from box.wire.change import Request
+from box.wire.change_run import SYNCHRONOUS as SYNCHRONOUS_FLAGS
 from box.wire.change_run import ChangeRun
+from box.wire.constants import RequestType
+from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
 from test.unit.txn._world import World, code
 
@@ -105,8 +109,15 @@ class Replica:
     def state(self) -> Any:
         """Everything that the outside can see."""
         contents = [self.world.all(space, iid=iid) for space in self.spaces for iid in space.indexes]
-        limbo = len(self.world.limbo)
-        return contents, self.world.journal.rows, self.world.dml.counters, dict(self.sink.applied), self.heard, limbo
+        journal, limbo = self.world.journal, [(entry.lsn, entry.written, entry.wait_ack) for entry in self.world.limbo]
+        applied = dict(self.sink.applied)
+        return contents, journal.rows, self.world.dml.counters, applied, self.heard, limbo, self.world.limbo.owner_id
+
+    def decide(self, kind: RequestType, lsn: int) -> None:
+        """The origin's decision about its synchronous transactions comes after what is in the log."""
+        if kind == RequestType.ROLLBACK:
+            self.world.journal.write()
+        self.world.synchro.recover(synchro_row(SynchroRequest(kind, ORIGIN, lsn, 0, ORIGIN)))
 
 
 tuples = st.one_of(
@@ -116,12 +127,19 @@ tuples = st.one_of(
 )
 spaces = st.sampled_from([PLAIN, PLAIN, PLAIN, INDEXED, INDEXED, TRIGGERED, SYNCHRONOUS, MISSING])
 operations = st.sampled_from([[["=", 2, "x"]], [["+", 3, 5]], [["=", 1, 3]], [["#", 4, 1]], []])
-changes = st.tuples(st.sampled_from(KINDS), spaces, tuples, operations, st.sampled_from([0, 0, 0, 0, 1]))
+oddities = st.sampled_from([0, 0, 0, 0, 1])
+changes = st.tuples(st.sampled_from(KINDS), spaces, tuples, operations, oddities)
+synchronous = st.tuples(
+    st.sampled_from(KINDS), st.sampled_from([SYNCHRONOUS] * 6 + [PLAIN, MISSING]), tuples, operations, oddities
+)
+decisions = st.tuples(st.sampled_from([RequestType.CONFIRM, RequestType.ROLLBACK]), st.integers(1, 40))
 steps = st.lists(
     st.one_of(
-        st.lists(changes, min_size=1, max_size=12),
-        st.lists(changes, min_size=1, max_size=12),
+        st.tuples(st.just(0), st.lists(changes, min_size=1, max_size=12)),
+        st.tuples(st.just(SYNCHRONOUS_FLAGS), st.lists(synchronous, min_size=1, max_size=12)),
+        st.tuples(st.just(SYNCHRONOUS_FLAGS), st.lists(synchronous, min_size=1, max_size=12)),
         st.sampled_from(["written", "failed", "refuse", "repeat"]),
+        st.tuples(st.just("decide"), decisions),
     ),
     max_size=12,
 )
@@ -149,12 +167,14 @@ def _body(kind: int, space_id: int, fields: tuple[Any, ...], ops: list[Any], odd
 @given(steps, st.booleans())
 def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> None:
     """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
-    by step, also when rows come again, when the log fails and when it refuses."""
+    by step, also when rows come again, when synchronous ones are confirmed or rolled back, when the log fails and when
+    it refuses."""
 
     async def body() -> None:
         one, other = Replica(skips_conflicts=skips), Replica(skips_conflicts=skips)
         lsn = 70000
         last: list[tuple[int, int, bytes]] = []
+        flags = 0
         for step in program:
             if step == "written":
                 one.world.journal.write()
@@ -166,11 +186,16 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
             elif step == "refuse":
                 for world in (one.world, other.world):
                     world.journal.refuses = not world.journal.refuses
+            elif step[0] == "decide":
+                kind, back = step[1]
+                one.decide(kind, lsn - back)
+                other.decide(kind, lsn - back)
             else:
                 if step != "repeat":
-                    last = [(change[0], lsn + number, _body(*change)) for number, change in enumerate(step)]
+                    flags = step[0]
+                    last = [(change[0], lsn + number, _body(*change)) for number, change in enumerate(step[1])]
                     lsn += len(last)
-                run = ChangeRun(ORIGIN)
+                run = ChangeRun(ORIGIN, flags)
                 run.heads = [bytes((0x84, 0, kind, 2, ORIGIN, 3)) for kind, _, _ in last]
                 run.lsns = [place for _, place, _ in last]
                 run.bodies = [raw for _, _, raw in last]
@@ -179,7 +204,7 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
                 found = await one.apply_run(run)
                 wanted = None
                 for kind, place, raw in last:
-                    wanted = wanted or await other.apply(Row(kind, ORIGIN, place, tsn=place, body=raw))
+                    wanted = wanted or await other.apply(Row(kind, ORIGIN, place, tsn=place, flags=flags, body=raw))
                     if wanted is not None:
                         break
                 assert found == wanted
@@ -190,24 +215,27 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
     asyncio.run(body())
 
 
-def test_usual_changes_take_the_short_way() -> None:
+@pytest.mark.parametrize("flags", [0, SYNCHRONOUS_FLAGS])
+def test_usual_changes_take_the_short_way(flags: int) -> None:
     """Or the test above would compare the general way with itself."""
 
     async def body() -> None:
         world = World()
-        world.space(space_id=PLAIN)
-        run = ChangeRun(ORIGIN)
+        world.space(space_id=PLAIN, is_sync=bool(flags))
+        run = ChangeRun(ORIGIN, flags)
         for number in range(100):
-            run.heads.append(bytes((0x84, 0, 3, 2, ORIGIN, 3)))
+            run.heads.append(bytes((0x85 if flags else 0x84, 0, 3, 2, ORIGIN, 3)))
             run.lsns.append(number + 1)
             run.bodies.append(_body(3, PLAIN, (number, "a"), [], 0))
         outcomes: list[BoxError | None] = []
         assert world.dml.write_run(world.ctx, run, 10, 90, outcomes.append) == 90
         assert len(world.journal.queue) == 1
         assert not outcomes
+        assert [entry.lsn for entry in world.limbo] == (list(range(11, 91)) if flags else [])
         world.journal.fail()
         assert [error and error.code for error in outcomes] == [ErrorCode.WAL_IO]
         assert world.all(world.schema.space(PLAIN)) == []
+        assert world.limbo.is_empty
         assert len(change_all(world.schema, world.dml._planner, run, 0, 5)) == 5
 
     asyncio.run(body())

@@ -92,7 +92,7 @@ def test_a_confirmation_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPa
         await make_space(nodes[0], is_sync=True)
         invariants = Invariants(simulation, quorum=2)
         simulation.loop.on_turn = invariants.look
-        monkeypatch.setattr(Limbo, "_quorum_lsn", lambda limbo: limbo.last_synchro_lsn)
+        monkeypatch.setattr(Limbo, "_quorum_ack", lambda limbo: max(limbo._acks.values(), default=0))
         await put(nodes[0], 1)
         await simulation.sleep(1)
         return list(invariants.violations)

@@ -125,16 +125,16 @@ def test_an_answer_before_the_write_is_found_and_few_faults_are_enough(monkeypat
 
 def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     scenarios = [Scenario(seed, workload="set", seconds=6, kinds=kinds_of(["isolate", "slow"])) for seed in range(6)]
-    quorum_lsn = Limbo._quorum_lsn
+    quorum_ack = Limbo._quorum_ack
 
     def one_too_small(limbo: Limbo) -> int:
-        limbo.quorum -= 1
+        limbo._quorum -= 1
         try:
-            return quorum_lsn(limbo)
+            return quorum_ack(limbo)
         finally:
-            limbo.quorum += 1
+            limbo._quorum += 1
 
-    monkeypatch.setattr(Limbo, "_quorum_lsn", one_too_small)
+    monkeypatch.setattr(Limbo, "_quorum_ack", one_too_small)
     violations = (text for scenario in scenarios for text in play(scenario, deadline=60).violations)
     assert any("is confirmed, and only" in text for text in violations)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from box.errors import BoxError
@@ -22,14 +20,20 @@ def limbo_of(owner: int, *lsns: int, quorum: int = 2) -> Limbo:
     limbo = Limbo(quorum, timeout=5.0)
     limbo.instance_id = ME
     for lsn in lsns:
-        entry = limbo.append(_txn(), 0 if owner == ME else owner, bool(lsn))
+        entry = Entry(wait_ack=bool(lsn))
+        limbo.append(0 if owner == ME else owner, entry)
         entry.lsn = lsn or NO_LSN
         entry.since = 100.0
     return limbo
 
 
-def _txn() -> Any:
-    return object()
+class Entry(LimboEntry):
+    """A commit of which the limbo knows nothing else."""
+
+    def __init__(self, *, wait_ack: bool = True) -> None:
+        self.wait_ack = wait_ack
+        self.lsn = NO_LSN
+        self.since = None
 
 
 def lsns(entries: list[LimboEntry]) -> list[int]:
@@ -72,7 +76,8 @@ def test_three_of_four() -> None:
 def test_acknowledgement_before_the_own_write() -> None:
     """A replica may have a transaction before its owner learns that its own write is done."""
     limbo = limbo_of(ME, quorum=2)
-    entry = limbo.append(_txn(), 0, True)
+    entry = Entry()
+    limbo.append(0, entry)
     limbo.acknowledge(OTHER, 10)
     assert limbo.decide(0) is None
     entry.lsn = 10
@@ -101,7 +106,7 @@ def test_timeout_rolls_everything_back() -> None:
     limbo.begin(decision)
     assert limbo.state is LimboState.ROLLING_BACK
     with pytest.raises(BoxError) as failure:
-        limbo.append(_txn(), 0, True)
+        limbo.append(0, Entry())
     assert code(failure.value) == "SYNC_ROLLBACK"
     limbo.end(written=True)
     outcome = limbo.process(SynchroRequest(RequestType.ROLLBACK, ME, 10, 0, ME))
@@ -144,10 +149,10 @@ def test_an_owner_who_comes_again_makes_nobody_read_only() -> None:
     assert limbo.is_read_only
     limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER))
     assert limbo.is_empty
-    limbo.append(_txn(), OTHER, True)
+    limbo.append(OTHER, Entry())
     assert not limbo.is_read_only
     with pytest.raises(BoxError) as failure:
-        limbo.append(_txn(), 0, True)
+        limbo.append(0, Entry())
     assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
     limbo.refresh_mode()
     assert limbo.is_read_only
@@ -160,13 +165,13 @@ def test_foreign_entries() -> None:
     assert limbo.decide(1000) is None
     for origin in (0, THIRD):
         with pytest.raises(BoxError) as failure:
-            limbo.append(_txn(), origin, True)
+            limbo.append(origin, Entry())
         assert code(failure.value) == "UNCOMMITTED_FOREIGN_SYNC_TXNS"
-    limbo.append(_txn(), OTHER, False)
+    limbo.append(OTHER, Entry(wait_ack=False))
     assert lsns(limbo.process(SynchroRequest(RequestType.CONFIRM, THIRD, 10, 0, THIRD)).committed) == []
     assert lsns(limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER)).committed) == [10, NO_LSN]
     assert not limbo.is_read_only
-    limbo.append(_txn(), 0, True)
+    limbo.append(0, Entry())
     assert limbo.owner_id == ME
 
 
