@@ -1,6 +1,6 @@
 """Filling an empty index with many entries in any order, a slice at a time.
 
-Sorting two million keys is one call of several seconds, and inserting them one by one misses the cache each time. So a
+Sorting two million keys is one call of a second or more, and inserting them one by one misses the cache each time. So a
 sample of the keys says where to cut; every entry goes to its bucket, and each bucket is sorted and appended in a turn.
 """
 
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final
 
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
+from box.index.sorted_build import SortedBuild
 from box.index.untracked import untracked_list
 
 SLICE: Final = 1024
@@ -42,18 +45,19 @@ def fill(index: OrderedIndex, pairs: list[Pair], repeated: Callable[[Entry, Entr
         for pair in part:
             buckets[bisect_right(cuts, pair[0])].append(pair)
         yield
-    insert, added = index.insert, 0
+    build = SortedBuild(index)
     for number, bucket in enumerate(buckets):
         buckets[number] = []
-        bucket.sort(key=_key_of)
-        for key, entry in bucket:
-            if not insert(key, entry):
-                raise repeated(index.find(key), entry)
-            added += 1
-            if added % SLICE == 0:
-                yield
+        bucket.sort(key=itemgetter(0))
+        for start in range(0, len(bucket), SLICE):
+            keys, entries = zip(*bucket[start : start + SLICE], strict=True)
+            if not build.append(keys, entries):
+                raise repeated(*_repeated(bucket))
+            yield
+    yield from build.finish()
     index.end_load(count)
 
 
-def _key_of(pair: tuple[SortKey, Any]) -> SortKey:
-    return pair[0]
+def _repeated(bucket: list[Pair]) -> tuple[Entry, Entry]:
+    """The first two entries with the same key."""
+    return next((one[1], other[1]) for one, other in pairwise(bucket) if one[0] == other[0])

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError
 from box.instance.space_load import SpaceLoad
-from box.journal.rows import TupleRun, decode_tuples
+from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.wire.change import INSERT, Request, decode_row
 from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
 from box.wire.row import Row
+from box.wire.tuple_run import TupleRun
 
 if TYPE_CHECKING:
     from box.log import Log

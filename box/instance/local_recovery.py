@@ -13,12 +13,12 @@ from box.instance.resources import Resources
 from box.journal.directory import LogFile
 from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, group_transactions
-from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader
 from box.long_work import LongWork
 from box.schema.ids import is_system_id
 from box.wire.constants import RequestType
 from box.wire.row import Row
+from box.wire.tuple_run import TupleRun
 
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from box.data.codec import unpack
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
-from box.index.bulk import SLICE, fill
+from box.index.bulk import SLICE, Pair, fill
 from box.index.ordered import OrderedIndex
+from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index, untracked_list
 from box.log import Log
 from box.schema.space import Space
@@ -18,7 +18,11 @@ from box.txn.storage import duplicate
 
 
 class SpaceLoad:
-    """Fills the empty indexes of one space: the primary one at once, the others at the end."""
+    """Fills the empty indexes of one space: the primary one at once, the others at the end.
+
+    Snapshots are in the order of the primary key, unless another kind of instance has made them for a HASH index: then
+    tuples are inserted one by one. The keys of the first secondary index are taken while the tuples are decoded.
+    """
 
     def __init__(self, space: Space) -> None:
         primary = space.primary
@@ -27,10 +31,42 @@ class SpaceLoad:
         assert isinstance(primary, OrderedIndex)
         self.space = space
         self._primary = primary
+        self._secondary = [index for index in space.indexes.values() if index is not primary]
         self._count = 0
+        self._build: SortedBuild | None = SortedBuild(primary)
+        self._pairs: list[Pair] = untracked_list()
+        """Of the first secondary index, as long as the primary one is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
         """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key."""
+        if self._build is None:
+            self._insert(tuples)
+        elif not self._append(self._build, tuples):
+            self._end_build()
+            self._insert(tuples)
+
+    def _append(self, build: SortedBuild, tuples: list[bytes]) -> bool:
+        """False if there is anything wrong with them, or with their order: nothing is done then."""
+        try:
+            decoded = list(map(self.space.format.validate, tuples))
+            if not build.append(list(map(self._primary.key_of, decoded)), tuples):
+                return False
+        except BoxError:
+            return False
+        if self._secondary:
+            keyed = zip(map(self._secondary[0].key_of, decoded), tuples, strict=True)
+            self._pairs += [pair for pair in keyed if pair[0] is not None]  # None: it does not belong to the index
+        self._count += len(tuples)
+        return True
+
+    def _end_build(self) -> None:
+        build, self._build = self._build, None
+        assert build is not None
+        for _ in build.finish():
+            pass
+        self._pairs = untracked_list()
+
+    def _insert(self, tuples: list[bytes]) -> None:
         space, primary = self.space, self._primary
         validate, key_of, insert = space.format.validate, primary.key_of, primary.insert
         for raw in tuples:
@@ -43,20 +79,24 @@ class SpaceLoad:
 
     def steps(self, log: Log) -> Iterator[None]:
         """The secondary indexes, a slice in every step. TUPLE_FOUND."""
+        is_sorted = self._build is not None
+        if self._build is not None:
+            yield from self._build.finish()
         self._primary.end_load(self._count)
         yield from untrack_index(self._primary)
-        secondary = [index for index in self.space.indexes.values() if index is not self._primary]
-        if not secondary:
+        if not self._secondary:
             return
         log.info(f"Building secondary indexes in space '{self.space.name}'...")
-        for index in secondary:
+        for index in self._secondary:
             log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
             assert isinstance(index, OrderedIndex)
-            pairs: list[tuple[Any, bytes]] = untracked_list()
-            for part in self._slices():
-                keyed = ((index.key_of(unpack(raw)), raw) for raw in part)
-                pairs += [pair for pair in keyed if pair[0] is not None]  # None: it does not belong to the index
-                yield
+            pairs = self._pairs
+            if index is not self._secondary[0] or not is_sorted:
+                pairs = untracked_list()
+                for part in self._slices():
+                    keyed = ((index.key_of(unpack(raw)), raw) for raw in part)
+                    pairs += [pair for pair in keyed if pair[0] is not None]
+                    yield
             yield from fill(index, pairs, partial(duplicate, index, self.space))
             yield from untrack_index(index)
         log.info(f"Space '{self.space.name}': done")

@@ -28,6 +28,7 @@ from box.replication.applier import Applier
 from box.replication.setup import Replication
 from box.schema.bootstrap import bootstrap_rows
 from box.wire.row import Row
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 _PASSING_ERRORS = frozenset({ErrorCode.SYSTEM, ErrorCode.SYNC_QUORUM_TIMEOUT, ErrorCode.SYNC_ROLLBACK})
@@ -211,6 +212,12 @@ class Startup:
         self._loader.add_rows(rows)
         if self._joining is not None:
             self._joining.rows += len(rows)
+
+    def add_tuples(self, run: TupleRun) -> None:
+        """The same, of one space."""
+        self._loader.add_run(run)
+        if self._joining is not None:
+            self._joining.rows += len(run.tuples)
 
     async def finish(self, vclock: VClock) -> None:
         """The snapshot is complete, and was taken at `vclock`."""

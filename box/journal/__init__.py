@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from box.journal.gc import Consumer, GarbageCollector
     from box.journal.journal import WAL_MODES, Journal
     from box.journal.recovery import Recovery, find_snapshots, group_transactions
-    from box.journal.rows import TupleRun
     from box.journal.snapshot import SnapshotReader, SnapshotSpace, SnapshotWriter, write_snapshot
     from box.journal.storage import FileStorage, MemoryStorage, Storage
     from box.journal.wal import CheckpointStart
@@ -35,7 +34,6 @@ __all__ = [
     "SnapshotSpace",
     "SnapshotWriter",
     "Storage",
-    "TupleRun",
     "XlogError",
     "XlogGapError",
     "find_snapshots",
@@ -48,7 +46,6 @@ _MODULES = {
     "box.journal.gc": ("Consumer", "GarbageCollector"),
     "box.journal.journal": ("WAL_MODES", "Journal"),
     "box.journal.recovery": ("Recovery", "find_snapshots", "group_transactions"),
-    "box.journal.rows": ("TupleRun",),
     "box.journal.snapshot": ("SnapshotReader", "SnapshotSpace", "SnapshotWriter", "write_snapshot"),
     "box.journal.storage": ("FileStorage", "MemoryStorage", "Storage"),
     "box.journal.wal": ("CheckpointStart",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgpack
 
@@ -20,6 +20,7 @@ from box.wire.entry import JournalEntry
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.row import Row, encode_uint
 from box.wire.skipping import DeepUnpacker, StackError, skip_one
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
@@ -278,13 +279,6 @@ def _row(fields: dict[int, Any], body: bytes) -> Row:
 
 
 # --- snapshots --------------------------------------------------------------------------------------------------------
-
-
-class TupleRun(NamedTuple):
-    """Consecutive tuples of one space."""
-
-    space_id: int
-    tuples: list[bytes]
 
 
 _BODY_PREFIX: Final = struct.Struct(">BBBIB").pack

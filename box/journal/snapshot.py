@@ -21,12 +21,13 @@ from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.reader import BlockReader
-from box.journal.rows import TupleRun, decode_rows, decode_tuples, encode_header, insert_body_prefix
+from box.journal.rows import decode_rows, decode_tuples, encode_header, insert_body_prefix
 from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish, remove_quietly, write_all
 from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.row import Row, encode_uint
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 _T = TypeVar("_T")

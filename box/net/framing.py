@@ -14,18 +14,24 @@ import struct
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun, origin_of_head
 from box.wire.packet import packet_bounds
 from box.wire.row import Row, decode_row
+from box.wire.tuple_run import TupleRun, tuple_head
 
 StreamItem = Row | ChangeRun
+SnapshotItem = Row | TupleRun
 
 _USUAL_U16: Final = struct.Struct(">BI6sBHHd")
 _USUAL_U32: Final = struct.Struct(">BI6sBIHd")
 """The usual packet up to its body: length, head, mark and value of the lsn, key and mark of the time, time."""
 _HEAD_AT: Final = 5
+_TUPLES_A_RUN: Final = 2048
+"""Of a snapshot: they are taken in about a millisecond."""
+_LARGE_RUN: Final = 32768
+"""Bytes."""
 _LSN_MARK_AT: Final = 11
 _STAMP: Final = 0x04CB
 _TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
@@ -70,14 +76,18 @@ class RowBuffer:
     def take_rows(self, rows: deque[Row], most: int = sys.maxsize) -> None:
         """Append the rows that are complete, so many at most. INVALID_MSGPACK for a stream that cannot go on; rows
         before are taken."""
-        self._take(rows.append, most, None)
+        self._take(rows, most, None)
 
-    def take_items(self, items: deque[StreamItem], most: int = sys.maxsize) -> None:
-        """As `take_rows`, but usual changes that follow each other come as a run, whose bodies nobody has looked at."""
-        self._take(items.append, most, items)
+    def take_items(self, items: deque[Any], most: int = sys.maxsize, take_run: TakeRun | None = None) -> None:
+        """As `take_rows`, but usual rows that follow each other come as a run, whose bodies nobody has looked at.
 
-    def _take(self, add: Callable[[Row], None], most: int, runs: deque[StreamItem] | None) -> None:
-        """Give the complete packets: usual changes to `runs`, if there is one, and every other row to `add`."""
+        `take_run` finds them: changes (the items are `StreamItem`), or, with `take_tuples`, the tuples of a snapshot
+        (`SnapshotItem`). A large run is the last item.
+        """
+        self._take(items, most, take_run or take_changes)
+
+    def _take(self, items: deque[Any], most: int, take_run: TakeRun | None) -> None:
+        """Append what is complete: runs that `take_run` finds, and every other row."""
         if not self.may_have_rows:
             return
         if len(self._chunks) > 1:
@@ -86,15 +96,19 @@ class RowBuffer:
         end, need = len(data), 0
         try:
             for _ in range(most):
-                if runs is not None:
-                    pos = _take_run(data, pos, end, runs)
+                if take_run is not None:
+                    before, pos = pos, take_run(data, pos, end, items)
+                    if pos - before > _LARGE_RUN:
+                        break
+                    if before < pos < end:
+                        continue
                 if pos == end:
                     break
                 start, stop = packet_bounds(data, pos)
                 if stop > end:
                     need = stop - pos
                     break
-                add(decode_row(data[start:stop]))
+                items.append(decode_row(data[start:stop]))
                 pos = stop
         except BaseException:
             self._keep(b"", 0)
@@ -116,7 +130,11 @@ class RowBuffer:
         self._need = need
 
 
-def _take_run(data: bytes, pos: int, end: int, items: deque[StreamItem]) -> int:
+TakeRun = Callable[[bytes, int, int, deque[Any]], int]
+"""(data, where a packet begins, the end of the data, where a run goes to) -> where the run ends."""
+
+
+def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
     """Append the run of usual changes that begins at `pos`, if there is one; returns where it ends."""
     last_start = end - _USUAL_U32.size
     if pos > last_start:
@@ -159,4 +177,32 @@ def _take_run(data: bytes, pos: int, end: int, items: deque[StreamItem]) -> int:
     if run.lsns:
         run.replica_id, run.tm = origin, tm
         items.append(run)
+    return pos
+
+
+def take_tuples(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
+    """Append the run of tuples of one space that begins at `pos`, if there is one; returns where it ends.
+
+    All rows of a run have the same bytes before the tuple.
+    """
+    if pos + _HEAD_AT > end:
+        return pos
+    start, stop = packet_bounds(data, pos)
+    found = tuple_head(data[start:stop]) if stop <= end else None
+    if found is None:
+        return pos
+    space_id, size = found
+    read, head = struct.Struct(f">BI{size}s").unpack_from, data[start : start + size]
+    head_end, last_start = _HEAD_AT + size, end - _HEAD_AT - size
+    tuples: list[bytes] = []
+    add = tuples.append
+    while pos <= last_start and len(tuples) < _TUPLES_A_RUN:
+        frame, length, here = read(data, pos)
+        stop = pos + _HEAD_AT + length
+        if stop > end or frame != 0xCE or here != head or length <= size:
+            break
+        add(data[pos + head_end : stop])
+        pos = stop
+    if tuples:
+        items.append(TupleRun(space_id, tuples))
     return pos

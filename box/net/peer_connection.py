@@ -4,6 +4,7 @@
 request     a row with a sync of its own -> the reply of that sync; many may be on their way at once
 rows        what answers no request, in order; a side that reads them slowly holds the other one
 items       the same from `begin_stream` on: runs of changes, and other rows one by one
+tuples      the same from `begin_snapshot` to `end_snapshot`: runs of tuples, and other rows
 write       rows as they are; `drain` waits while the other side is slow
 ```
 
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, cast
 
 from box.errors import BoxError, ErrorCode, client_error, timed_out
-from box.net.framing import RowBuffer, StreamItem
+from box.net.framing import RowBuffer, SnapshotItem, StreamItem, TakeRun, take_changes, take_tuples
 from box.net.replies import PendingReplies, PushHandler
 from box.net.sockets import address_text, send_now, socket_name
 from box.net.uri import socket_error
@@ -66,8 +67,9 @@ class PeerConnection(asyncio.Protocol):
         self._input = RowBuffer(GREETING_SIZE)
         self._replies = PendingReplies(loop)
         self._rows: deque[Row] = deque()
-        self._items: deque[StreamItem] | None = None
-        """In place of the rows once a stream has begun."""
+        self._items: deque[Any] | None = None
+        """In place of the rows once a stream or a snapshot has begun."""
+        self._take_run: TakeRun = take_changes
         self._unread = 0
         """Bytes that have come since all rows were read."""
         self._is_held = False
@@ -197,10 +199,10 @@ class PeerConnection(asyncio.Protocol):
         if broken is not None:
             self.close(broken)
 
-    def _take_items(self, items: deque[StreamItem]) -> None:
+    def _take_items(self, items: deque[Any]) -> None:
         if len(items) < _ROWS_A_TURN:
             try:
-                self._input.take_items(items, _ROWS_A_TURN - len(items))
+                self._input.take_items(items, _ROWS_A_TURN - len(items), self._take_run)
             except BoxError as error:
                 self.close(error)
 
@@ -289,6 +291,23 @@ class PeerConnection(asyncio.Protocol):
     def begin_stream(self) -> None:
         """Changes come from now on: they are to be read by `read_items`, and no request is made any more."""
         self._items, self._rows = deque[StreamItem](self._rows), deque()
+
+    def begin_snapshot(self) -> None:
+        """Tuples of a snapshot come from now on: they are to be read by `read_tuples`."""
+        self._items, self._rows = deque(self._rows), deque()
+        self._take_run = take_tuples
+
+    def end_snapshot(self, rest: list[SnapshotItem]) -> None:
+        """Rows come again; `rest` was read too far."""
+        rows = [*rest, *(self._items or ())]
+        self._items, self._rows = None, deque(row for row in rows if isinstance(row, Row))
+        self._take_run = take_changes
+        assert len(rows) == len(self._rows)
+
+    async def read_tuples(self, timeout: float | None = None) -> list[SnapshotItem]:
+        """The next items of a snapshot; see `read_rows`."""
+        items: list[Any] = await self.read_items(timeout)
+        return items
 
     async def read_items(self, timeout: float | None = None) -> list[StreamItem]:
         """The next items of the stream; see `read_rows`."""

@@ -22,14 +22,13 @@ from box.net.peer_connection import PeerConnection
 from box.net.uri import check
 from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of, patience
 from box.replication.applier_machine import ApplierEvent, ApplierMachine, ApplierStep, Wishes
-from box.replication.joining import Bootstrap, receive_final_rows, receive_snapshot
+from box.replication.joining import Bootstrap, SnapshotTarget, receive_final_rows, receive_snapshot
 from box.replication.row_order import OutOfOrder
 from box.replication.state import ApplierState
 from box.replication.subscription import Resubscription, Subscription
 from box.waiters import Waiters
 from box.wire import messages
 from box.wire.ballot import Ballot
-from box.wire.row import Row
 from box.wire.vclock import VClock
 
 _WHILE: Final = {
@@ -154,14 +153,12 @@ class Applier:
         self._changes.wake()
         self.start()
 
-    async def bootstrap(
-        self, add_rows: Callable[[list[Row]], None], finish: Callable[[VClock], Awaitable[None]]
-    ) -> None:
+    async def bootstrap(self, target: SnapshotTarget, finish: Callable[[VClock], Awaitable[None]]) -> None:
         """Join the peer, which must be CONNECTED, or fetch its snapshot as an anonymous replica; then stop at READY.
 
         A peer that is not ready (LOADING) is asked again and again. Raises what ends the join for good.
         """
-        self._bootstrap = Bootstrap(add_rows, finish, self._host.loop.create_future())
+        self._bootstrap = Bootstrap(target, finish, self._host.loop.create_future())
         self._wishes.may_go_on = True
         self._changes.wake()
         self.start()

@@ -12,16 +12,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from box.journal.recovery import follow
 from box.net.peer_connection import PeerConnection
 from box.replication.applier_host import ApplierHost, UpstreamTimes
 from box.replication.incoming import IncomingTransaction, expect_ok
+from box.schema.ids import is_system_id
 from box.wire import messages
 from box.wire.constants import DML_TYPES, RequestType
 from box.wire.error import raise_if_error
 from box.wire.row import Row
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
@@ -30,17 +32,25 @@ if TYPE_CHECKING:
 _ROWS_PER_LOG: Final = 100_000
 _ROWS_A_TURN: Final = 512
 _FIRST_ROWS: Final = 1024
-_FIRST_ROWS_A_TURN: Final = 8
+_SYSTEM_ROWS_A_TURN: Final = 8
 """Rows that are taken in without giving way to others; the first are mostly of system spaces, which take longer."""
 
 
 @dataclass(slots=True)
 class Bootstrap:
-    """A join in progress: rows of the peer's snapshot go to `add_rows`, then their vclock to `finish`."""
+    """A join in progress: the peer's snapshot goes to `target`, then its vclock to `finish`."""
 
-    add_rows: Callable[[list[Row]], None]
+    target: SnapshotTarget
     finish: Callable[[VClock], Awaitable[None]]
     done: asyncio.Future[None]
+
+
+class SnapshotTarget(Protocol):
+    """Takes in the rows of the peer's snapshot, as rows or as tuples."""
+
+    def add_rows(self, rows: list[Row]) -> None: ...
+
+    def add_tuples(self, run: TupleRun) -> None: ...
 
 
 async def receive_snapshot(
@@ -57,22 +67,46 @@ async def receive_snapshot(
     on_begin()
     await _receive_metadata(host, connection)
     count = 0
+    connection.begin_snapshot()
     while True:
-        rows = await connection.read_rows()
+        items = await connection.read_tuples()
         times.touch()
-        end = next((i for i, row in enumerate(rows) if row.type not in DML_TYPES), len(rows))
-        step = _FIRST_ROWS_A_TURN if count < _FIRST_ROWS else _ROWS_A_TURN
-        for start in range(0, end, step):
-            bootstrap.add_rows(rows[start : min(end, start + step)])
-            await asyncio.sleep(0)
-        if (count + end) // _ROWS_PER_LOG > count // _ROWS_PER_LOG:
-            host.log.info(f"{(count + end) / 1e6:.1f}M rows received")
-        count += end
-        if end < len(rows):
-            connection.put_back(rows[end + 1 :])
-            expect_ok(rows[end])
-            await bootstrap.finish(vclock)
-            return
+        before, rows = count, list[Row]()
+        for number, item in enumerate(items):
+            if isinstance(item, TupleRun):
+                await _add_rows(bootstrap.target, rows, count)
+                await _add_tuples(bootstrap.target, item)
+                count += len(rows) + len(item.tuples)
+                rows = []
+            elif item.type in DML_TYPES:
+                rows.append(item)
+            else:
+                await _add_rows(bootstrap.target, rows, count)
+                connection.end_snapshot(items[number + 1 :])
+                expect_ok(item)
+                await bootstrap.finish(vclock)
+                return
+        await _add_rows(bootstrap.target, rows, count)
+        count += len(rows)
+        if count // _ROWS_PER_LOG > before // _ROWS_PER_LOG:
+            host.log.info(f"{count / 1e6:.1f}M rows received")
+
+
+async def _add_rows(target: SnapshotTarget, rows: list[Row], count: int) -> None:
+    """Rows behind `count` others; gives way now and then."""
+    step = _SYSTEM_ROWS_A_TURN if count < _FIRST_ROWS else _ROWS_A_TURN
+    for start in range(0, len(rows), step):
+        target.add_rows(rows[start : start + step])
+        await asyncio.sleep(0)
+
+
+async def _add_tuples(target: SnapshotTarget, run: TupleRun) -> None:
+    """Gives way now and then."""
+    space_id, tuples = run
+    step = _SYSTEM_ROWS_A_TURN if is_system_id(space_id) else _ROWS_A_TURN
+    for start in range(0, len(tuples), step):
+        target.add_tuples(TupleRun(space_id, tuples[start : start + step]))
+        await asyncio.sleep(0)
 
 
 async def _receive_metadata(host: ApplierHost, connection: PeerConnection) -> None:

@@ -12,10 +12,12 @@ The journal gives the rows (files first, then what is written); `RowFilter` deci
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Final, Protocol
 from uuid import UUID
 
 from box.errinj import ErrorInjections
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from box.index.view import TupleView
     from box.journal.journal import Journal
 
+_FRAME: Final = struct.Struct(">BI").pack
 _PAUSE_IN_TRANSACTION = 0.01
 """Seconds between two looks whether a transaction is sent whole."""
 _BYTES_A_WRITE = 256 * 1024
@@ -368,7 +371,7 @@ async def send_read_view(
     header = encode_header_of_snapshot_row(sync)
     for prefix, view in spaces:
         while tuples := view.fetch(_CHUNK_ROWS):
-            connection.write(b"".join([_packet(header, prefix, raw) for raw in tuples]))
+            connection.write(_packets(header + prefix, tuples))
             await connection.drain()
             await asyncio.sleep(0)
 
@@ -379,9 +382,11 @@ def encode_header_of_snapshot_row(sync: int) -> bytes:
     return packet[5:]
 
 
-def _packet(header: bytes, prefix: bytes, raw: bytes) -> bytes:
-    size = len(header) + len(prefix) + len(raw)
-    return b"\xce" + size.to_bytes(4, "big") + header + prefix + raw
+def _packets(head: bytes, tuples: list[bytes]) -> bytes:
+    """Rows with the same bytes before the tuple."""
+    size, frame = len(head), _FRAME
+    frames = [frame(0xCE, size + length) + head for length in map(len, tuples)]
+    return b"".join(chain.from_iterable(zip(frames, tuples, strict=True)))
 
 
 async def send_range(

@@ -18,12 +18,12 @@ from box.log import Log
 from box.replication.applier import Applier
 from box.replication.elections import Elections
 from box.replication.fetch_once import FetchList
+from box.replication.joining import SnapshotTarget
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.replicaset import ReplicaSet
 from box.replication.row_sink import RowSink
 from box.replication.subscription_daemon import SubscriptionDaemon
 from box.session import Context, Sessions
-from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from box.schema.schema import Schema
 
 
-class JoinTarget(Protocol):
+class JoinTarget(SnapshotTarget, Protocol):
     """Takes in what a join brings: the rows of the peer's snapshot, and then the vclock at which it was taken."""
-
-    def add_rows(self, rows: list[Row]) -> None: ...
 
     async def finish(self, vclock: VClock) -> None: ...
 
@@ -271,7 +269,7 @@ class Sources:
             await target.finish(vclock)
             self.sink.reset(vclock)
 
-        await master.bootstrap(target.add_rows, finish)
+        await master.bootstrap(target, finish)
 
     async def register_self(self) -> None:
         """Turn an anonymous replica into a member of the replica set. CANNOT_REGISTER."""

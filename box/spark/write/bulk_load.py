@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, illegal_params
-from box.journal.rows import TupleRun
 from box.journal.snapshot import SnapshotReader, SnapshotSpace, SnapshotWriter
 from box.journal.storage import FileStorage
 from box.spark.definitions import SPACE_ID, SpaceInfo, primary_key
 from box.spark.paths import newest_snapshot
 from box.spark.snapshot import find_space
 from box.spark.write.run_file import SortedRun, merged
+from box.wire.tuple_run import TupleRun
 
 LOAD: Final = ".load"
 """The directory, below the target, that holds what is not ready yet."""

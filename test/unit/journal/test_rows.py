@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from box.journal.rows import (
     BrokenLsn,
     RowEncoder,
-    TupleRun,
     assign_lsn,
     decode_rows,
     decode_tuples,
@@ -22,6 +21,7 @@ from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
 from box.wire.entry import JournalEntry
 from box.wire.row import Row, decode_header, encode_row
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 from .helpers import key_of, replace_row

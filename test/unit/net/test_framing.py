@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
+import msgpack
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from box.errors import BoxError
-from box.net.framing import RowBuffer
+from box.net.framing import RowBuffer, SnapshotItem, take_tuples
 from box.wire.constants import BODY_LEN_MAX, RequestType
 from box.wire.row import Row, decode_row, encode_packet
+from box.wire.tuple_run import TupleRun
 
 
 def row(lsn: int, body: bytes = b"\x80") -> Row:
@@ -70,3 +75,84 @@ def test_the_largest_packet_is_waited_for() -> None:
     buffer.add(b"\xce" + BODY_LEN_MAX.to_bytes(4, "big") + bytes(10))
     buffer.take_rows(deque())
     assert buffer.size == 15
+
+
+# --- snapshots ---------------------------------------------------------------------------------------------------
+
+SPACE_IDS = (7, 127, 128, 255, 280, 512, 513, 70000)
+
+
+def _space_id(space_id: int, form: str) -> bytes:
+    """As short as it can be, or in five bytes, as the peer writes it."""
+    return b"\xce" + space_id.to_bytes(4, "big") if form == "long" else bytes(msgpack.packb(space_id))
+
+
+def _snapshot_row(spec: tuple[str, int, str, int, Any]) -> Row:
+    kind, space_id, form, sync, value = spec
+    raw = bytes(msgpack.packb(value))
+    row = Row(RequestType.INSERT, sync=sync, body=b"\x82\x10" + _space_id(space_id, form) + b"\x21" + raw)
+    if kind == "replace":
+        row.type = RequestType.REPLACE
+    elif kind == "with a place":
+        row.replica_id, row.lsn, row.tm, row.tsn = 1, 70000, 1.0, 70000
+    elif kind == "with more":
+        row.body = b"\x83" + row.body[1:] + b"\x11\x00"
+    elif kind == "the other way round":
+        row.body = b"\x82\x21" + raw + b"\x10" + _space_id(space_id, form)
+    elif kind == "end":
+        row = Row(RequestType.OK, sync=sync, body=b"\x81\x26\x80")
+    return row
+
+
+snapshot_rows = st.tuples(
+    st.sampled_from(["usual"] * 8 + ["replace", "with a place", "with more", "the other way round", "end"]),
+    st.sampled_from(SPACE_IDS),
+    st.sampled_from(["short", "long"]),
+    st.sampled_from([0, 0, 0, 5, 300]),
+    st.one_of(st.lists(st.integers(0, 3), max_size=3), st.text(max_size=40).map(lambda text: [1, text])),
+)
+
+
+def _repeated(groups: list[tuple[tuple[str, int, str, int, Any], int]]) -> list[Row]:
+    return [_snapshot_row(spec) for spec, count in groups for _ in range(count)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(snapshot_rows, st.sampled_from([1, 1, 2, 20])), max_size=15).map(_repeated))
+def test_a_snapshot_comes_as_runs(rows: list[Row]) -> None:
+    """Whatever pieces it comes in: the tuples are those of the rows, in order, and other rows come as they are."""
+    stream = b"".join(map(encode_packet, rows))
+    for piece in (len(stream) or 1, 100, 7, 1):
+        buffer = RowBuffer()
+        items: list[SnapshotItem] = []
+        for at in range(0, len(stream), piece):
+            buffer.add(stream[at : at + piece])
+            taken: deque[Any] = deque()
+            while buffer.may_have_rows and (taken or not items or buffer.size):
+                before = buffer.size
+                buffer.take_items(taken, take_run=take_tuples)
+                if buffer.size == before:
+                    break
+            items += taken
+        found: list[Any] = []
+        for item in items:
+            if isinstance(item, TupleRun):
+                found += [(item.space_id, raw) for raw in item.tuples]
+            else:
+                found.append(item)
+        assert len(found) == len(rows)
+        for one, row in zip(found, rows, strict=True):
+            if isinstance(one, Row):
+                assert one == decode_row(encode_packet(row)[5:])
+            else:
+                assert row.type == RequestType.INSERT
+                assert not row.lsn
+                space_id, raw = one
+                assert msgpack.unpackb(row.body, strict_map_key=False) == {16: space_id, 33: msgpack.unpackb(raw)}
+                assert row.body.endswith(raw)
+        if piece == len(stream) and rows and all(_is_usual(row) for row in rows):
+            assert all(isinstance(item, TupleRun) for item in items)
+
+
+def _is_usual(row: Row) -> bool:
+    return row.type == RequestType.INSERT and not row.lsn and row.body.startswith(b"\x82\x10")

@@ -1,0 +1,97 @@
+"""Building an index from entries in the ascending order of their keys: whole leaves, from left to right.
+
+```
+append     [k e k e | k e k e | k e ...]     a leaf takes its entries with one call, and knows the next one
+finish     nodes above the leaves, level by level; the index's own tree becomes the root
+```
+
+One insertion after the other looks for each key's place and leaves every node half full. The state of a node, by which
+pickle restores it, is what the `BTrees` package documents and keeps stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from operator import lt
+from typing import Any, Final
+
+from BTrees.OOBTree import OOBTree, OOBucket
+from BTrees.QOBTree import QOBTree, QOBucket
+
+from box.data.keydef import SortKey
+from box.index.base import Entry
+from box.index.ordered import OrderedIndex
+
+_LEAVES: Final[dict[type, Any]] = {OOBTree: OOBucket, QOBTree: QOBucket}
+_FULL: Final = 0.8
+"""The part of a node that is used: the next insertions find room."""
+
+
+class SortedBuild:
+    """Fills one empty index, which nobody uses meanwhile. `count`: entries so far; `last`: the greatest key."""
+
+    def __init__(self, index: OrderedIndex) -> None:
+        self.count = 0
+        self.last: SortKey | None = None
+        tree = index.tree
+        self._index = index
+        self._tree_type = type(tree)
+        self._leaf_type = _LEAVES[self._tree_type]
+        self._width = 2 * int(tree.max_leaf_size * _FULL)
+        self._fan = int(tree.max_internal_size * _FULL)
+        self._rest: list[Any] = []
+        """Keys and entries in turns; never empty once there are some, because the last leaf has no next one."""
+        self._leaf = self._leaf_type()
+        """The one that is filled next."""
+        self._leaves: list[Any] = []
+        self._firsts: list[SortKey] = []
+        """The first key of each leaf."""
+
+    def append(self, keys: Sequence[SortKey], entries: Sequence[Entry]) -> bool:
+        """Add entries behind the others. False: their keys do not ascend, and nothing was added."""
+        if not keys:
+            return True
+        if (self.count and not self.last < keys[0]) or not all(map(lt, keys, islice(keys, 1, None))):
+            return False
+        self.count += len(keys)
+        self.last = keys[-1]
+        rest, width = self._rest, self._width
+        rest += chain.from_iterable(zip(keys, entries, strict=True))
+        whole = (len(rest) - 1) // width * width
+        for start in range(0, whole, width):
+            following = self._leaf_type()
+            self._leaf.__setstate__((tuple(rest[start : start + width]), following))
+            self._leaves.append(self._leaf)
+            self._firsts.append(rest[start])
+            self._leaf = following
+        del rest[:whole]
+        return True
+
+    def finish(self) -> Iterator[None]:
+        """Give the index everything; a step of the iterator is a turn. `OrderedIndex.end_load` is the caller's."""
+        rest = self._rest
+        if not self._leaves:
+            for place in range(0, len(rest), 2):
+                self._index.insert(rest[place], rest[place + 1])
+            return
+        self._leaf.__setstate__((tuple(rest),))
+        nodes, keys = [*self._leaves, self._leaf], [*self._firsts, rest[0]]
+        leaves = nodes
+        while len(nodes) > self._fan:
+            above: list[Any] = []
+            starts = range(0, len(nodes) - 1, self._fan)  # a single node at the end goes to those before it
+            for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
+                node = self._tree_type()
+                node.__setstate__((_alternating(nodes[start:stop], keys[start:stop]), leaves[start]))
+                above.append(node)
+                yield
+            nodes, keys, leaves = above, [keys[start] for start in starts], [leaves[start] for start in starts]
+        self._index.tree.__setstate__((_alternating(nodes, keys), leaves[0]))
+
+
+def _alternating(nodes: list[Any], keys: list[SortKey]) -> tuple[Any, ...]:
+    """Children with the keys between them."""
+    state: list[Any] = [None] * (2 * len(nodes) - 1)
+    state[::2], state[1::2] = nodes, keys[1:]
+    return tuple(state)
