@@ -19,9 +19,10 @@ run: $(NODE)
 	@$(COMPILE)
 	@$(VENV)/bin/lunabox
 
+# On all cores; the tests of a file stay together, because many share a node or a Spark session.
 test: $(DEVELOPMENT)
 	@$(COMPILE) test
-	@$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
 
 check: $(DEVELOPMENT)
 	@$(VENV)/bin/ruff check .

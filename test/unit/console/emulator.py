@@ -16,6 +16,7 @@ import pyte
 LUNABOX = (sys.executable, "-m", "console")
 PROMPT = "lunabox> "
 PATIENCE = 15.0
+_NOT_INHERITED = ("NO_COLOR", "PAGER", "LESS", "LINES", "COLUMNS")
 UP, DOWN, RIGHT, TAB, ENTER = "\x1b[A", "\x1b[B", "\x1b[C", "\t", "\r"
 
 
@@ -41,7 +42,7 @@ class Emulator:
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
         variables = {
-            **{name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PAGER", "LESS")},
+            **{name: value for name, value in os.environ.items() if name not in _NOT_INHERITED},
             "HOME": str(directory),
             "XDG_CONFIG_HOME": str(directory / ".config"),
             "TERM": "xterm-256color",
