@@ -3,9 +3,7 @@
 ```
 BTrees     makes 22 modules of its own when it is imported, of which two are used here, and declares interfaces
            of zope and persistent that nobody asks for: 45 ms
-ssl        asyncio and uvloop look at it; this node's connections have no TLS, and its HTTP client imports it: 15 ms
 crc32c     looks for its version and has a command line: 12 ms
-classes    of dataclasses have four or five methods each that are compiled, of which a run calls a few: 20 ms
 collector  looks at what the imports make, all of which stays: 25 ms
 ```
 
@@ -30,9 +28,6 @@ def prepare() -> None:
     gc.disable()
     _try("crc32c", _import_crc32c)
     _try("BTrees", _import_trees)
-    if "ssl" not in sys.modules:
-        _import_loops()
-    _compile_methods_late()
 
 
 def _try(name: str, load: Callable[[ModuleType], None]) -> None:
@@ -81,59 +76,6 @@ def _import_trees(package: ModuleType) -> None:
             kind.max_internal_size = key.tree_size
         sys.modules[f"BTrees.{prefix}BTree"] = extension
         _set(package, **{f"{prefix}BTree": extension})
-
-
-class _NoTls(ModuleType):
-    """Stands in for `ssl` while uvloop is imported. It has classes that nothing is of, and zeros."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return 0 if name.isupper() else type(name, (Exception,), {})
-
-
-def _import_loops() -> None:
-    """asyncio and uvloop, which work without TLS then. Whoever imports ssl later gets it."""
-    without: dict[str, ModuleType | None] = {"asyncio": None, "uvloop": _NoTls("ssl")}
-    for loop, ssl in without.items():
-        sys.modules["ssl"] = ssl  # type: ignore[assignment]  # None: an ImportError, for which asyncio is made
-        try:
-            importlib.import_module(loop)
-        except Exception:  # a version that asks for more
-            for name in [name for name in sys.modules if name.partition(".")[0] == loop]:
-                del sys.modules[name]
-        finally:
-            del sys.modules["ssl"]
-
-
-def _compile_methods_late() -> None:
-    """Methods of dataclasses are compiled when they are first called. Python 3.13 compiles a class at once."""
-    import dataclasses
-
-    compile_now = getattr(dataclasses, "_create_fn", None)
-    if compile_now is None:
-        return
-
-    def create(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
-        compiled: list[Callable[..., Any]] = []
-
-        def method(self: Any, *args: Any, **values: Any) -> Any:
-            if not compiled:
-                compiled.append(compile_now(name, *arguments, **options))
-                _replace_method(type(self), name, method, compiled[0])
-            return compiled[0](self, *args, **values)
-
-        method.__name__ = name
-        return method
-
-    vars(dataclasses)["_create_fn"] = create
-
-
-def _replace_method(kind: type, name: str, stub: object, method: Callable[..., Any]) -> None:
-    for owner in kind.__mro__:
-        if vars(owner).get(name) is stub:
-            method.__qualname__ = f"{owner.__qualname__}.{name}"
-            setattr(owner, name, method)
 
 
 def main() -> int:
