@@ -262,7 +262,7 @@ class Journal:
 
     @property
     def takes_runs(self) -> bool:
-        return self._thread is not None
+        return self._thread.is_running
 
     def flush_later(self) -> None:
         self._loop.call_soon(self.flush)

@@ -139,9 +139,11 @@ def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
     last_start = end - _USUAL_U32.size
     if pos > last_start:
         return pos
+    is_synchronous = data[pos + _HEAD_AT] == 0x85
+    if is_synchronous and not data.startswith(SYNCHRONOUS_TAIL, pos + (24 if data[pos + _LSN_MARK_AT] == 0xCD else 26)):
+        return pos  # of a transaction of several rows
     usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
     origins: dict[bytes, int | None] = {}
-    is_synchronous = data[pos + _HEAD_AT] == 0x85
     run = ChangeRun(0, SYNCHRONOUS if is_synchronous else 0)
     add_head, add_lsn, add_body = run.heads.append, run.lsns.append, run.bodies.append
     origin, last, tm = 0, 0, 0.0

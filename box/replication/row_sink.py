@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from box.txn.dml import Dml
     from box.txn.lifecycle import TransactionManager
     from box.txn.synchro import LimboDriver
+
+
+_MANY_ROWS: Final = 16
+"""Rows of a transaction from which on they are executed together."""
 
 
 def _ignore(*_: object) -> None:
@@ -171,7 +175,8 @@ class RowSink:
     def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:
         txn = self._txns.begin(ctx)
         try:
-            for row in rows:
+            done = self._dml.write_rows(ctx, rows) if len(rows) >= _MANY_ROWS else 0
+            for row in rows[done:]:
                 if not self._run_row(ctx, row):
                     self._txns.rollback_open(ctx, txn)
                     return False

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from box.txn.plan import Planner
     from box.txn.synchro import LimboDriver
     from box.wire.change_run import ChangeRun
+    from box.wire.row import Row
 
 Change = tuple["Space", bytes | None, bytes | None]
 """The space of a change, and the tuples before and after it."""
@@ -126,9 +127,22 @@ def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, sto
 
     Those of a synchronous run are of synchronous spaces, others are not.
     """
+    kinds = [head[2] for head in run.heads[start:stop]]
+    return _change_all_or_none(schema, planner, kinds, run.bodies[start:stop], bool(run.flags))
+
+
+def change_rows(schema: Schema, planner: Planner, rows: list[Row]) -> list[Change]:
+    """The same for rows of one transaction, whose spaces may be synchronous or not."""
+    return _change_all_or_none(schema, planner, [row.type for row in rows], [row.body for row in rows], None)
+
+
+def _change_all_or_none(
+    schema: Schema, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None
+) -> list[Change]:
+    """Nothing is changed if this fails in a way that the general way does not know."""
     changes: list[Change] = []
     try:
-        _change_all(schema, planner, run, start, stop, changes)
+        _change_all(schema, planner, kinds, bodies, is_sync, changes)
     except BoxError:
         pass  # the general way finds out what it is
     except BaseException:
@@ -137,16 +151,22 @@ def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, sto
     return changes
 
 
-def _change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int, changes: list[Change]) -> None:
+def _change_all(
+    schema: Schema, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None, changes: list[Change]
+) -> None:
+    """`is_sync`: what the spaces have to be; None: either."""
     add = changes.append
-    prefix, size, is_sync = _NO_PREFIX, 0, bool(run.flags)
-    for head, body in zip(run.heads[start:stop], run.bodies[start:stop], strict=True):
-        kind = head[2]
+    prefix, size = _NO_PREFIX, 0
+    for kind, body in zip(kinds, bodies, strict=True):
         if kind > REPLACE or not body.startswith(prefix):
+            if kind not in SHORT_CHANGES:
+                return
             space_id, request = decode_change(kind, body)
             changed = schema.space(space_id)
             plan = planner.plan(changed)
-            if not plan.is_usual or changed.is_sync is not is_sync or changed.has_triggers or request.index_id:
+            if not plan.is_usual or changed.has_triggers or request.index_id:
+                return
+            if is_sync is not None and changed.is_sync is not is_sync:
                 return
             if kind > REPLACE:
                 old, new = SHORT_CHANGES[kind](plan, changed, request)

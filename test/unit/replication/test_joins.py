@@ -199,6 +199,25 @@ def test_a_conflict_is_logged_with_its_row() -> None:
     asyncio.run(main())
 
 
+def test_a_replica_without_a_log() -> None:
+    """Rows that it applies together move its vclock as others do: after a reconnection none comes twice."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master = await running.master()
+            replica = await running.member().start(master, wal_mode="none")
+            for start in range(1, 301, 100):
+                for key in range(start, start + 100):
+                    master.begin_put([key])
+                await until(lambda start=start: replica.keys() == list(range(1, start + 100)))
+                await until(lambda: replica.node.state.vclock[1] == master.node.state.vclock[1])
+                await replica.replicate()
+                await replica.replicate(master)
+            assert replica.only_applier().error is None
+
+    asyncio.run(main())
+
+
 def test_acknowledgements_of_an_anonymous_replica_count() -> None:
     """All anonymous replicas together are one member of a quorum, as of 2.8.1."""
 

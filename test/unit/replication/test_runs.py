@@ -13,6 +13,7 @@ from box.data.codec import pack
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode
 from box.log import Log
+from box.replication import row_sink
 from box.replication.row_sink import RowSink
 from box.txn.short_run import change_all
 from box.wire.change import Request
@@ -81,11 +82,11 @@ class Replica:
         self.sink.on_failure = lambda error: self.failures.append(error.code)
         self.failures: list[int] = []
 
-    async def apply(self, row: Row) -> str | None:
-        """One row alone; the error that an applier would stop with."""
+    async def apply(self, *rows: Row) -> str | None:
+        """One transaction; the error that an applier would stop with."""
         try:
-            if not self.sink.apply_now(self.world.ctx, [row]):
-                await self.sink.apply(self.world.ctx, [row])
+            if not self.sink.apply_now(self.world.ctx, list(rows)):
+                await self.sink.apply(self.world.ctx, list(rows))
         except BoxError as error:
             return f"{code(error)} {error.message}"
         return None
@@ -211,6 +212,69 @@ def test_a_run_is_applied_as_its_rows_are(program: list[Any], skips: bool) -> No
             assert one.state() == other.state()
         await one.sink.stop()
         await other.sink.stop()
+
+    asyncio.run(body())
+
+
+def _transaction(changes: list[Any], lsn: int) -> list[Row]:
+    rows = [
+        Row(change[0], ORIGIN, lsn + number, tsn=lsn, is_commit=False, body=_body(*change))
+        for number, change in enumerate(changes)
+    ]
+    rows[-1].is_commit = True
+    return rows
+
+
+@settings(max_examples=150, deadline=None)
+@given(steps, st.booleans())
+def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list[Any], skips: bool) -> None:
+    """Everything that the outside can see agrees, as above."""
+
+    async def body() -> None:
+        one, other = Replica(skips_conflicts=skips), Replica(skips_conflicts=skips)
+        lsn = 70000
+        for step in program:
+            if step == "written":
+                one.world.journal.write()
+                other.world.journal.write()
+            elif step == "failed":
+                one.world.journal.fail()
+                other.world.journal.fail()
+            elif step == "refuse":
+                for world in (one.world, other.world):
+                    world.journal.refuses = not world.journal.refuses
+            elif isinstance(step[0], int):
+                found = []
+                for replica, many in ((one, 1), (other, 10**9)):
+                    with pytest.MonkeyPatch.context() as patch:
+                        patch.setattr(row_sink, "_MANY_ROWS", many)
+                        found.append(await replica.apply(*_transaction(step[1], lsn)))
+                assert found[0] == found[1]
+                lsn += len(step[1])
+            assert one.state() == other.state()
+        await one.sink.stop()
+        await other.sink.stop()
+
+    asyncio.run(body())
+
+
+def test_rows_of_a_transaction_take_the_short_way() -> None:
+    """Or the test above would compare the general way with itself; the changes can be taken back."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False)
+        world = replica.world
+        changes = [(3, PLAIN, (number, "a"), [], 0) for number in range(5000)]
+        changes[2000] = (5, PLAIN, (7,), [], 0)
+        rows = _transaction(changes, 1)
+        txn = world.txns.begin(world.ctx)
+        assert world.dml.write_rows(world.ctx, rows) == 5000
+        assert world.dml.counters[3] == 4999
+        assert len(world.schema.space(PLAIN).index(0)) == 4998
+        world.txns.rollback_open(world.ctx, txn)
+        assert len(world.schema.space(PLAIN).index(0)) == 0
+        assert await replica.apply(*rows) is None
+        assert len(world.journal.queue) == 1
 
     asyncio.run(body())
 
