@@ -22,9 +22,11 @@ from box.errors import BoxError
 from box.log import Level, Log
 
 LINE = "x" * 1000
+PATIENCE = 60
+"""Seconds, on a machine with other things to do; who waited for a reader that never reads would wait without end."""
 
 
-def until(condition: Callable[[], object], seconds: float = 10) -> None:
+def until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
@@ -242,7 +244,7 @@ def test_a_command_that_reads_late_gets_everything_that_fits(log: Log, tmp_path:
     start = time.monotonic()
     for number in range(1000):
         log.info(f"{number} {LINE}")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < PATIENCE
     go.touch()
     log.close()
     assert [int(line.split()[0]) for line in texts(piped.read_bytes())] == list(range(1000))
@@ -257,7 +259,7 @@ def test_a_command_that_never_reads_does_not_keep_the_log_from_closing(log: Log)
     start = time.monotonic()
     pid = log.pid
     log.close()
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < PATIENCE
     os.kill(pid, 15)
 
 
@@ -335,7 +337,7 @@ def test_a_syslog_that_does_not_read(log: Log, tmp_path: Path, nonblock: bool | 
         for _ in range(3000):
             log.info(LINE)
         log.close()
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < PATIENCE
 
 
 def test_a_syslog_that_is_restarted_is_found_again(log: Log, tmp_path: Path) -> None:
