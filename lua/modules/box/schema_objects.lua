@@ -197,6 +197,7 @@ local function apply_space(id, description)
     if description == nil then
         M.spaces[id] = nil
         triggers.forget(id)
+        tuples.drop_format(id)
         if space ~= nil then
             direct.forget_space(space)
         end

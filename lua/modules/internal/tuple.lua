@@ -96,9 +96,30 @@ function M.many(blob, sizes, format)
     return result
 end
 
+-- Formats of dropped spaces that are kept for their tuples: as many as the Python half keeps.
+local DROPPED_LIMIT = 128
+local dropped, place_of, last_place = {}, {}, 0
+
 -- Names of fields of a format: name -> number of the field, from 1.
 function M.set_format(id, names)
     formats[id] = names
+    local place = place_of[id]
+    if place ~= nil then
+        dropped[place], place_of[id] = nil, nil
+    end
+end
+
+-- The space is dropped; tuples of it may be there still.
+function M.drop_format(id)
+    if place_of[id] ~= nil then
+        return
+    end
+    last_place = last_place % DROPPED_LIMIT + 1
+    local oldest = dropped[last_place]
+    if oldest ~= nil then
+        formats[oldest], place_of[oldest] = nil, nil
+    end
+    dropped[last_place], place_of[id] = id, last_place
 end
 
 function M.format(id)

@@ -255,3 +255,30 @@ def test_calls_of_the_protocol(run: Run) -> None:
         assert await box("return box.func.secret:call(), box.session.effective_user()") == ["admin", "joe"]
 
     run(body)
+
+
+def test_formats_of_dropped_spaces_do_not_add_up(run: Run) -> None:
+    """Tuples of a space that was dropped lately keep the names of their fields; so do those of one that came again."""
+
+    async def body(box: Box) -> None:
+        await box("""
+            tuples = require('internal.tuple')
+            function make(id)
+                local s = box.schema.space.create('s', {id = id, format = {{'a', 'unsigned'}}})
+                s:create_index('pk')
+                return s:insert{1}
+            end
+            first, kept = make(600), {}
+            box.space.s:drop()
+            make(700) box.space.s:drop() again = make(700) box.space.s:rename('again')
+        """)
+        assert await box("return first.a, tuples.format(600) ~= nil") == [1, True]
+        await box("for id = 1000, 1299 do kept[id] = make(id) box.space.s:drop() end")
+        assert await box("return kept[1299].a, kept[1200].a, again.a") == [1, 1, 1]
+        assert await box("""
+            local count = 0
+            for id = 600, 1299 do count = count + (tuples.format(id) and 1 or 0) end
+            return count, tuples.format(600)
+        """) == [129, None]
+
+    run(body)
