@@ -127,7 +127,7 @@ class Campaign:
         running, members = self.running, self.members
         members.append(await running.master(**options))
         while len(members) < MEMBERS:
-            members.append(await running.member().start(members[0], **options))
+            members.append(await self._joined(options))
         await members[0].make_space(SYNC, "sync", is_sync=True)
         await members[0].make_space(LOCAL, "local", group_id=1)
         for one in range(MEMBERS):
@@ -137,6 +137,15 @@ class Campaign:
         for one in range(MEMBERS):
             await members[one].replicate(*self._sources(one))
         await self._become_equal()
+
+    async def _joined(self, options: dict[str, Any]) -> Member:
+        """A new replica of the first member, which it waits for: alone it would found a replica set of its own."""
+        patient = {"replication_connect_quorum": 1, "replication_connect_timeout": 30}
+        member = await self.running.member().start(self.members[0], **options | patient)
+        impatient = {name: options[name] for name in patient}
+        member.options |= impatient
+        await member.node.configure(impatient)
+        return member
 
     def _sources(self, one: int) -> list[Member | Proxy]:
         return [self.members[one], *(road for (follower, _), road in self.roads.items() if follower == one)]
