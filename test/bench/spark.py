@@ -220,6 +220,7 @@ def best_times(actions: dict[str, Callable[[], Any]], rounds: int, watch: Watch)
             watch.take_peak()
             action()
             cost = Cost(time.perf_counter() - begun, watch.processor_time() - used, watch.take_peak())
+            print(f"  {name}: {cost.wall:.2f} s, processors {cost.processor:.2f} s", file=sys.stderr, flush=True)
             old = best.get(name, cost)
             best[name] = Cost(min(old.wall, cost.wall), min(old.processor, cost.processor), max(old.peak, cost.peak))
     return best

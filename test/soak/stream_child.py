@@ -66,7 +66,7 @@ def start_query(spark: Any, source: str, directory: Path, *, once: bool = False)
     frame = spark.readStream.format("box").options(startingVclock="{}", maxRowsPerTrigger=10_000, **where).load()
     frame = frame.select("operation", "space", "key", "lsn", "replica_id", "transaction_id")
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(directory / "checkpoint"))
-    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="0 seconds")
+    writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")
     return writer.start(str(directory / "out"))
 
 
