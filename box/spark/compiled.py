@@ -174,7 +174,8 @@ def _integers(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Arra
 
 def _doubles(block: NDArray[np.uint8], starts: _Offsets, kind: Kind) -> pa.Array | None:
     values, valid = np.empty(len(starts), np.float64), _bits(len(starts))
-    nulls = kernels.read_doubles(block, starts, values, values.view(np.uint64), valid)
+    bits, words, singles = values.view(np.uint64), values.view(np.uint32), values.view(np.float32)
+    nulls = kernels.read_doubles(block, starts, values, bits, words, singles, valid)
     return None if nulls < 0 else _assemble(pa.float64(), len(starts), nulls, valid, values)
 
 

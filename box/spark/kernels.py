@@ -24,8 +24,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]
 
-_wide: Final = cast(Callable[[Any], int], np.int64)
-"""A number of 64 bits with a sign, for the checker an int."""
+wide: Final = cast(Callable[[Any], int], np.int64)
+"""A number of 64 bits with a sign, for the checker an int. A constant handed to a function goes through it, or numba
+would compile that function once more for this constant."""
 
 IRREGULAR: Final = -1
 _SPACE_ID: Final = 0x10
@@ -48,9 +49,9 @@ def inlined(function: _Function) -> _Function:
 @inlined
 def _number(block: Bytes, position: int, size: int) -> int:
     """The big-endian number of `size` bytes (at most 4, or the low 63 bits); the caller has checked the end."""
-    value = _wide(0)
+    value = wide(0)
     for index in range(size):
-        value = (value << 8) | _wide(block[position + index])
+        value = (value << 8) | wide(block[position + index])
     return value
 
 
@@ -60,7 +61,7 @@ def _variable(block: Bytes, position: int) -> tuple[int, int]:
 
     The size is -1 for no MessagePack and for a length that is cut off.
     """
-    code = _wide(block[position])
+    code = wide(block[position])
     width, extra, factor = 0, 0, 0
     if 0xC4 <= code <= 0xC6:
         width = 1 << (code - 0xC4)
@@ -86,7 +87,7 @@ def skip(block: Bytes, position: int, pending: int) -> int:
         # Each value takes a byte at least, so that a damaged count cannot make this loop long.
         if pending > end - position:
             return -1
-        code = _wide(block[position])
+        code = wide(block[position])
         pending -= 1
         if code <= 0x7F or code >= 0xE0:
             position += 1
@@ -122,7 +123,7 @@ def skip(block: Bytes, position: int, pending: int) -> int:
 @inlined
 def uint_at(block: Bytes, position: int, end: int) -> int:
     """The integer in `block[position:end]` if it is in 0..2^63-1; -1 for another value."""
-    code = _wide(block[position])
+    code = wide(block[position])
     if code <= 0x7F:
         return code
     if not 0xCC <= code <= 0xD3:
@@ -146,7 +147,7 @@ def count_of(block: Bytes, position: int, small: int, large: int) -> tuple[int, 
 
     `small` is the first code of the short form, `large` that of the form with a count of two bytes.
     """
-    code = _wide(block[position])
+    code = wide(block[position])
     if small <= code <= small + 15:
         return code & 15, position + 1
     if code != large and code != large + 1:
@@ -168,21 +169,21 @@ def find_rows(
     its offset.
     """
     end = len(block)
-    rows = 0
+    rows = wide(0)
     while position < end and rows < tuples.shape[1]:
         first = position
-        position = skip(block, position, 1)
+        position = skip(block, position, wide(1))
         if position < 0 or position >= end:
             return rows, -1 - first
         pairs, position = count_of(block, position, 0x80, 0xDE)
         if pairs < 0:
             return rows, -1 - first
-        found = tuple_start = tuple_end = -1
+        found = tuple_start = tuple_end = wide(-1)
         has_space = False
         for _ in range(pairs):
             if position >= end:
                 return rows, -1 - first
-            value_at = position + 1 if block[position] <= 0x7F else skip(block, position, 1)
+            value_at = position + 1 if block[position] <= 0x7F else skip(block, position, wide(1))
             if value_at < 0 or value_at >= end:
                 return rows, -1 - first
             key = uint_at(block, position, value_at)
@@ -190,7 +191,7 @@ def find_rows(
                 tuple_start, position = value_at, _find_fields(block, value_at, slots, starts, rows)
                 tuple_end = position
             else:
-                position = skip(block, value_at, 1)
+                position = skip(block, value_at, wide(1))
             if position < 0:
                 return rows, -1 - first
             if key == _SPACE_ID:
@@ -225,7 +226,7 @@ def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np
         if slot >= 0:
             starts[slot, row] = position if number < count else -1
         if number < count:
-            position = skip(block, position, 1)
+            position = skip(block, position, wide(1))
             if position < 0:
                 return -1
     return skip(block, position, count - len(slots)) if count > len(slots) else position
@@ -235,7 +236,7 @@ def _find_fields(block: Bytes, position: int, slots: Offsets, starts: NDArray[np
 def find_ends(block: Bytes, starts: Offsets, ends: Offsets) -> None:
     """The end of the value at each offset; a missing one ends where it starts."""
     for row in range(len(starts)):
-        ends[row] = skip(block, starts[row], 1) if starts[row] >= 0 else starts[row]
+        ends[row] = skip(block, starts[row], wide(1)) if starts[row] >= 0 else starts[row]
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -247,8 +248,8 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
     nulls = 0
     for row in range(len(starts)):
         position = starts[row]
-        code = _wide(_NIL) if position < 0 else _wide(block[position])
-        value = _wide(0)
+        code = wide(_NIL) if position < 0 else wide(block[position])
+        value = wide(0)
         if code == _NIL:
             nulls += 1
             values[row] = 0
@@ -266,8 +267,8 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
             if position + 1 + size > len(block):
                 return IRREGULAR
             value = _number(block, position + 1, size)
-            if size < 8 and value >= _wide(1) << (8 * size - 1):
-                value -= _wide(1) << (8 * size)
+            if size < 8 and value >= wide(1) << (8 * size - 1):
+                value -= wide(1) << (8 * size)
         else:
             return IRREGULAR
         values[row] = value
@@ -277,15 +278,19 @@ def read_integers(block: Bytes, starts: Offsets, values: NDArray[np.int64], vali
 
 @compiled
 def read_doubles(
-    block: Bytes, starts: Offsets, values: NDArray[np.float64], bits: NDArray[np.uint64], valid: Bytes
+    block: Bytes,
+    starts: Offsets,
+    values: NDArray[np.float64],
+    bits: NDArray[np.uint64],
+    words: NDArray[np.uint32],
+    singles: NDArray[np.float32],
+    valid: Bytes,
 ) -> int:
-    """Numbers as doubles. `bits` is the same memory as `values`."""
+    """Numbers as doubles. `bits`, `words` and `singles` are the same memory as `values`."""
     nulls = 0
-    single = np.empty(1, np.uint32)
-    single_value = single.view(np.float32)
     for row in range(len(starts)):
         position = starts[row]
-        code = _wide(_NIL) if position < 0 else _wide(block[position])
+        code = wide(_NIL) if position < 0 else wide(block[position])
         if code == _NIL:
             nulls += 1
             values[row] = 0.0
@@ -300,8 +305,8 @@ def read_doubles(
         elif code == 0xCA:
             if position + 5 > len(block):
                 return IRREGULAR
-            single[0] = _number(block, position + 1, 4)
-            values[row] = single_value[0]
+            words[2 * row] = _number(block, position + 1, 4)
+            values[row] = singles[2 * row]
         elif code <= 0x7F:
             values[row] = code
         elif code >= 0xE0:
@@ -316,8 +321,8 @@ def read_doubles(
             if position + 1 + size > len(block):
                 return IRREGULAR
             value = _number(block, position + 1, size)
-            if size < 8 and value >= _wide(1) << (8 * size - 1):
-                value -= _wide(1) << (8 * size)
+            if size < 8 and value >= wide(1) << (8 * size - 1):
+                value -= wide(1) << (8 * size)
             values[row] = value
         else:
             return IRREGULAR
@@ -330,7 +335,7 @@ def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) ->
     """True and false, a bit each."""
     nulls = 0
     for row in range(len(starts)):
-        code = _NIL if starts[row] < 0 else _wide(block[starts[row]])
+        code = _NIL if starts[row] < 0 else wide(block[starts[row]])
         if code == _NIL:
             nulls += 1
             continue
@@ -349,18 +354,18 @@ def measure_text(
 ) -> int:
     """Strings (or binary values): where each body starts, and where it ends in the column's data."""
     nulls = 0
-    total = _wide(0)
+    total = wide(0)
     ends[0] = 0
     for row in range(len(starts)):
         position = starts[row]
-        code = _wide(_NIL) if position < 0 else _wide(block[position])
+        code = wide(_NIL) if position < 0 else wide(block[position])
         if code == _NIL:
             nulls += 1
             bodies[row] = 0
             ends[row + 1] = total
             continue
         size = 0
-        length = _wide(0)
+        length = wide(0)
         if is_binary:
             if not 0xC4 <= code <= 0xC6:
                 return IRREGULAR
@@ -416,7 +421,7 @@ def read_uuids(block: Bytes, starts: Offsets, ends: NDArray[np.int32], data: Byt
             if index == 4 or index == 6 or index == 8 or index == 10:
                 data[total] = 0x2D
                 total += 1
-            byte = _wide(block[position + 2 + index])
+            byte = wide(block[position + 2 + index])
             for half in (byte >> 4, byte & 15):
                 data[total] = half + (0x30 if half < 10 else 0x57)
                 total += 1

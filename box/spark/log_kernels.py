@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from box.spark.kernels import Bytes, compiled, count_of, skip, uint_at
+from box.spark.kernels import Bytes, compiled, count_of, skip, uint_at, wide
 
 START, END, TYPE, REPLICA, LSN, FLAGS, SPACE, KEY_PART = range(8)
 """The lines of `numbers`; `KEY_PART` is the offset of the first part of the primary key, -1 if it is not there."""
@@ -47,7 +47,7 @@ def find_log_rows(
                 return rows, -1
             key = block[position]
             value_at = position + 1
-            position = skip(block, value_at, 1)
+            position = skip(block, value_at, wide(1))
             if position < 0:
                 return rows, -1
             if key == 4:
@@ -82,7 +82,7 @@ def find_log_rows(
                     return rows, -1
                 key = block[position]
                 value_at = position + 1
-                position = skip(block, value_at, 1)
+                position = skip(block, value_at, wide(1))
                 if position < 0:
                     return rows, -1
                 if key == 0x10:
@@ -90,7 +90,7 @@ def find_log_rows(
                     if space < 0:
                         return rows, -1
                 elif key == with_key:
-                    key_part = _element(block, value_at, key_field if key == 0x21 else 0)
+                    key_part = _element(block, value_at, key_field if key == 0x21 else wide(0))
         numbers[START, rows] = start
         numbers[END, rows] = position
         numbers[TYPE, rows] = kind
