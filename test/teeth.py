@@ -42,26 +42,29 @@ class Finding(NamedTuple):
 
 
 def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
-    """Play the file of the corpus, then seeds until a run fails."""
+    """Play the file of the corpus, then seeds until a run fails that does not fail in the product as it is."""
     with _broken(mutation) as directory:
         replay = ""
         if mutation.corpus:
             played = _run(directory, ["--replay", str(CORPUS / f"{mutation.corpus}.json"), "--no-shrink"])
             replay = "fails" if played.returncode else "passes"
-        found = _run(directory, [*_runs(mutation, seeds), "--no-shrink"])
+        found = _run(directory, [*_runs(mutation, 1, seeds), "--no-shrink"])
     lines = (found.stdout + found.stderr).splitlines()
     runs = [number for number, line in enumerate(lines) if line.startswith("seed ")]
     if not found.returncode:
         return Finding(None, f"not in {len(runs)}", replay)
-    if runs and ": failed; " in lines[runs[-1]]:
-        return Finding(len(runs), lines[runs[-1] + 1].strip(), replay)
-    return Finding(len(runs) + 1, lines[-1] if lines else "it ended without a word", replay)
+    is_told = bool(runs) and ": failed; " in lines[runs[-1]]
+    seed = len(runs) + (not is_told)
+    if _run(ROOT, [*_runs(mutation, seed, seed), "--no-shrink"]).returncode:
+        return Finding(None, f"seed {seed} fails without the mutation, too", replay)
+    text = lines[runs[-1] + 1].strip() if is_told else [*lines, "it ended without a word"][-1]
+    return Finding(seed, text, replay)
 
 
 def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
     """Write the mutation's file of the corpus: the first run that fails, with as few faults as are enough."""
     with _broken(mutation) as directory, tempfile.TemporaryDirectory() as saved:
-        _run(directory, [*_runs(mutation, seeds), "--save", saved])
+        _run(directory, [*_runs(mutation, 1, seeds), "--save", saved])
         for path in Path(saved).glob("*.json"):
             shutil.copy(path, CORPUS / f"{mutation.corpus}.json")
             return f"{mutation.corpus}: from {path.stem}"
@@ -88,8 +91,8 @@ def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
     return result
 
 
-def _runs(mutation: Mutation, seeds: int) -> list[str]:
-    arguments = ["--fail-fast", "--seed", f"1-{seeds}", "--nodes", str(mutation.nodes)]
+def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
+    arguments = ["--fail-fast", "--seed", f"{first}-{last}", "--nodes", str(mutation.nodes)]
     arguments += ["--workload", mutation.workload, "--faults", mutation.faults]
     return [*arguments, "--elections", mutation.elections, "--time", str(mutation.seconds)]
 
