@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from functools import cache
-from typing import Protocol, TextIO, cast
+from typing import TextIO, cast
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app_session
@@ -27,38 +26,23 @@ from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 
 from console import streams
-from console.interactive.commands import StatementFailure, TerminalCommands
 from console.interactive.completer import Ask, StatementCompleter
 from console.interactive.helpbar import HelpBar
-from console.interactive.printer import Printer, is_error, terminal_size
+from console.interactive.printer import is_dumb, terminal_size
 from console.interactive.progress_line import Progress, ProgressLine
+from console.interactive.session_terminal import Interrupts, SessionTerminal
 from console.interactive.settings import TerminalSettings, load
 from console.interactive.statement_history import SuggestedFromHistory, default_history
 from console.interactive.styles import style_of
-from console.interactive.text_table import UNICODE, Lines
+from console.interactive.text_table import UNICODE
+from console.plain_terminal import PlainTerminal
 from console.syntax import Syntax
 from console.terminal import Terminal
 from console.terminal_stream import own_stream
 from lua.standard_output import OUTPUT
 
 
-class Interrupts(Protocol):
-    """Ends statements at Ctrl-C: between `capture` and `release` it is not the program's end."""
-
-    seconds: float | None
-    """Time of the last statement, None if there was none."""
-
-    def capture(self, on_idle: Callable[[], None]) -> None:
-        """A statement has been read; `on_idle` is called at Ctrl-C while none runs (its answer is printed)."""
-
-    def release(self) -> None:
-        """The prompt is about to appear."""
-
-    def hold(self, is_held: bool) -> None:
-        """While another program has the terminal, Ctrl-C is that program's."""
-
-
-class PromptTerminal:
+class PromptTerminal(SessionTerminal):
     """A tty. `ask` questions the node, `source` and `sink` replace the process's own streams, for tests."""
 
     def __init__(
@@ -72,13 +56,7 @@ class PromptTerminal:
         source: Input | None = None,
         sink: Output | None = None,
     ) -> None:
-        self._syntax = Syntax()
-        self._delimiter = ""
-        self._language = "lua"
-        self.settings = settings or TerminalSettings()
-        self._interrupts = interrupts
-        self.printer = Printer(self.settings, self._hold)
-        self.commands = TerminalCommands(self.settings, self.printer, self._apply)
+        super().__init__(settings, interrupts)
         self._completer = StatementCompleter(ask)
         self._bar = HelpBar(ask, self._redraw)
         self._progress = ProgressLine(progress or (lambda: None), self._redraw)
@@ -133,54 +111,12 @@ class PromptTerminal:
             except (EOFError, OSError):  # Ctrl-D, or the terminal is gone
                 return None
 
-    def write(self, text: str) -> None:
-        """Print below what has been entered."""
-        self._progress.erase()
-        streams.write(text)
-
-    def answer(self, text: str) -> None:
-        """Show the answer to a statement, where and how it is to be shown. May wait: see `is_quick`."""
-        self._progress.erase()
-        self.printer.show(text)
-        seconds = self._interrupts.seconds if self._interrupts is not None else None
-        self.commands.after(text, seconds, is_error(text))
-
-    def is_quick(self, text: str) -> bool:
-        """Whether `answer` will not wait, as far as one can know."""
-        return self.printer.is_quick(text)
-
-    def failed(self, stack: str, position: str) -> None:
-        """The statement has failed; its answer follows."""
-        self.commands.failure = StatementFailure(stack, position)
-
-    @property
-    def compiles(self) -> bool:
-        return self.settings.compile
-
-    @property
-    def output(self) -> str:
-        return self.settings.output
-
-    @property
-    def table_rows(self) -> int:
-        return self.printer.rows
-
-    @property
-    def table_width(self) -> int:
-        return self.printer.width
-
-    @property
-    def table_lines(self) -> Lines:
-        return self.printer.lines
-
     # -- details -----------------------------------------------------------------------------------------------------
 
-    def _hold(self, is_held: bool) -> None:
-        if self._interrupts is not None:
-            self._interrupts.hold(is_held)
+    def _erase(self) -> None:
+        self._progress.erase()
 
     def _apply(self) -> None:
-        """The settings have changed."""
         session = self._session
         session.style = style_of(self.settings.style)
         session.editing_mode = EditingMode.VI if self.settings.editing == "vi" else EditingMode.EMACS
@@ -210,7 +146,7 @@ class PromptTerminal:
         @bindings.add("enter", filter=~completion_is_selected & ~is_searching)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if self._syntax.is_complete(buffer.text, delimiter=self._delimiter, language=self._language):
+            if self._is_complete(buffer.text):
                 buffer.validate_and_handle()
             else:
                 buffer.newline()
@@ -321,4 +257,13 @@ def open_terminal(ask: Ask, interrupts: Interrupts | None = None, progress: Prog
     settings, problems = load()
     for problem in problems:
         streams.complain(problem)
+    return typed_terminal(ask, settings, interrupts, progress)
+
+
+def typed_terminal(
+    ask: Ask, settings: TerminalSettings, interrupts: Interrupts | None, progress: Progress | None = None
+) -> PromptTerminal | PlainTerminal:
+    """The one for a person, as good as the terminal allows."""
+    if is_dumb():
+        return PlainTerminal(settings, interrupts)
     return PromptTerminal(ask, settings=settings, interrupts=interrupts, progress=progress)

@@ -115,11 +115,11 @@ async def _carry_out(console: RemoteConsole, expressions: list[str]) -> int:
 
 
 async def _converse(console: RemoteConsole, interrupts: AwaitInterrupts, settings: TerminalSettings) -> int:
-    from console.prompt import LineTerminal, PromptTerminal
+    from console.prompt import LineTerminal, typed_terminal
 
     is_terminal = sys.stdin.isatty()
     if is_terminal:
-        console.terminal = PromptTerminal(console.ask, settings=settings, interrupts=interrupts)
+        console.terminal = typed_terminal(console.ask, settings, interrupts)
     else:
         console.terminal = LineTerminal()
     return await console.run(stops_at_error=not is_terminal)

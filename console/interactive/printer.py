@@ -81,11 +81,15 @@ class Printer:
 
     def note(self, text: str) -> None:
         """A line about an answer, on the terminal."""
-        streams.write(painted(text, "quiet", self.settings.style) + "\n")
+        self._say(text, "quiet")
 
     def complain(self, text: str) -> None:
         """Say what is wrong with a command of the terminal itself."""
-        streams.write(painted(text, "error", self.settings.style) + "\n")
+        self._say(text, "error")
+
+    def _say(self, text: str, part: str) -> None:
+        has_colours = is_terminal() and not is_dumb()
+        streams.write((painted(text, part, self.settings.style) if has_colours else text) + "\n")
 
     def _to_terminal(self, text: str) -> None:
         for start in range(0, len(text), _PIECE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,9 +118,10 @@ def test_completion_as_one_types(open_terminal: Open, size: tuple[int, int]) -> 
     assert 2 < len(names) <= 17
 
 
-def test_completion_when_asked_for(open_terminal: Open) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_completion_when_asked_for(open_terminal: Open, size: tuple[int, int]) -> None:
     """`\\set completion tab`: no menu before the key."""
-    terminal = open_terminal()
+    terminal = open_terminal(*size)
     terminal.enter("\\set completion tab")
     terminal.enter("\\set help off")
     terminal.type("string.rever")
@@ -152,9 +154,10 @@ def test_suggestion_from_the_history(open_terminal: Open, size: tuple[int, int])
     terminal.wait("- 42")
 
 
-def test_matching_brackets_are_marked(open_terminal: Open) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]) -> None:
     """Both, where the cursor stands on one."""
-    terminal = open_terminal()
+    terminal = open_terminal(*size)
     terminal.type("f(1)")
     terminal.wait(PROMPT + "f(1)")
     terminal.type("\x1b[D")
@@ -163,9 +166,10 @@ def test_matching_brackets_are_marked(open_terminal: Open) -> None:
     terminal.wait(lambda _: row[start + 1].underscore and row[start + 3].underscore)
 
 
-def test_vi_mode(open_terminal: Open) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_vi_mode(open_terminal: Open, size: tuple[int, int]) -> None:
     """Escape, then commands of vi."""
-    terminal = open_terminal()
+    terminal = open_terminal(*size)
     terminal.enter("\\set editing vi")
     terminal.type("1 + 100\x1b")
     terminal.wait(PROMPT + "1 + 100")
@@ -176,12 +180,13 @@ def test_vi_mode(open_terminal: Open) -> None:
     terminal.wait("- 103")
 
 
-def test_external_editor(open_terminal: Open, tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", SIZES)
+def test_external_editor(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
     """Ctrl-X Ctrl-E: what it leaves is the statement."""
     editor = tmp_path / "editor"
     editor.write_text("#!/bin/sh\nprintf 'return 6 * 7' > \"$1\"\n")
     editor.chmod(0o755)
-    terminal = open_terminal(VISUAL=str(editor))
+    terminal = open_terminal(*size, VISUAL=str(editor))
     terminal.type("1")
     terminal.wait(PROMPT + "1")
     terminal.type("\x18\x05")
@@ -219,23 +224,61 @@ def test_a_file_of_settings(open_terminal: Open, tmp_path: Path) -> None:
     assert terminal.answer("return 1").split("\n") == ["value", "─────", "    1", "1 row"]
 
 
-@pytest.mark.parametrize(("columns", "term", "locale"), [(20, "xterm", "C.UTF-8"), (80, "xterm", "C")])
-def test_poor_terminals(open_terminal: Open, columns: int, term: str, locale: str) -> None:
-    """Of 20 columns, without escape sequences, without a locale: a statement is entered and answered."""
-    terminal = open_terminal(columns, TERM=term, LANG=locale, LC_ALL=locale)
+@pytest.mark.parametrize(("columns", "locale"), [(20, "C.UTF-8"), (80, "C")])
+def test_poor_terminals(open_terminal: Open, columns: int, locale: str) -> None:
+    """Of 20 columns, without a locale: a statement is entered and answered."""
+    terminal = open_terminal(columns, LANG=locale, LC_ALL=locale)
     terminal.type("'x' .. 'yz'" + ENTER)
     terminal.wait("- xyz")
     terminal.wait_prompt()
-    if term != "dumb":
-        terminal.type("string.format('" + TAB)
-        terminal.wait("string.form")
-        terminal.type("\x03")
-        terminal.wait_prompt()
+    terminal.type("string.format('" + TAB)
+    terminal.wait("string.form")
+    terminal.type("\x03")
+    terminal.wait_prompt()
     terminal.type("7 * 6" + ENTER)
     terminal.wait("- 42")
     terminal.wait_prompt()
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+@pytest.mark.parametrize(("columns", "term", "locale"), [(80, "dumb", "C.UTF-8"), (20, "dumb", "C"), (80, "", "")])
+def test_terminals_without_escape_sequences(open_terminal: Open, columns: int, term: str, locale: str) -> None:
+    """Nothing is drawn: prompts, lines, answers. Ctrl-C drops a statement of several lines, and ends one that runs."""
+    terminal = open_terminal(columns, TERM=term, LANG=locale, LC_ALL=locale)
+    terminal.type("x = {" + ENTER)
+    terminal.wait(lambda _: terminal.cursor_line == " " * 7 + ">")
+    terminal.type("1, 2")
+    terminal.wait("1, 2")
+    terminal.type("\x03")
+    terminal.wait_prompt()
+    terminal.type("x, 6 * 7" + ENTER)
+    terminal.wait("- null\n- 42")
+    terminal.wait_prompt()
+    terminal.type("\\timing on" + ENTER)
+    terminal.wait_prompt()
+    terminal.type("while true do end" + ENTER)
+    terminal.wait(lambda text: dense("while true do end") in dense(text))
+    for _ in range(20):
+        terminal.process.sendintr()
+        try:
+            terminal.wait("interrupted", seconds=2)
+            break
+        except AssertionError:
+            continue
+    terminal.wait("Time: ")
+    terminal.wait_prompt()
+    assert b"\x1b" not in terminal.raw
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+def test_a_standard_output_that_is_closed(tmp_path: Path) -> None:
+    """A session whose answers nobody can see ends by its input, with a line on standard error and exit code 1."""
+    terminal = Emulator(tmp_path, ("/bin/sh", "-c", f"exec {sys.executable} -m console >&-"))
+    terminal.type("print(6 * 7)" + ENTER + "\x04")
+    assert terminal.end() in (0, 1)
+    assert "Traceback" not in terminal.text
 
 
 def test_anything_typed(open_terminal: Open) -> None:
