@@ -1,19 +1,23 @@
-"""Recording of a console session as it is seen on a terminal: console-session.txt and console-session.svg.
+"""Recordings as they are seen on a terminal, as text and as SVG: a console session, and `lunabox top` of a replica set.
 
-python docs/record_console.py [DIRECTORY]
+python docs/record_console.py [DIRECTORY]    console-session.txt, console-session.svg, top.txt, top.svg
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from test.unit.console.emulator import PROMPT, Emulator  # noqa: E402 - from this tree
+from test.unit.console.emulator import LUNABOX, PROMPT, Emulator  # noqa: E402 - from this tree
 
 COLUMNS, LINES = 92, 40
 STATEMENTS = (
@@ -25,6 +29,27 @@ STATEMENTS = (
     "s:insert{1, 'apple'}",
 )
 TYPED = "box.space.goods:in"
+PORTS = ("3301", "3302", "3303")
+MEMBER = """\
+local port = arg[1]
+box.cfg{
+    listen = port, work_dir = port, log = 'node.log', read_only = port ~= '3301',
+    replication = {'localhost:3301', 'localhost:3302', 'localhost:3303'},
+}
+if port == '3301' then
+    box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})
+    local goods = box.schema.space.create('goods', {format = {'id', 'name'}})
+    goods:create_index('pk')
+    local orders = box.schema.space.create('orders', {is_sync = true})
+    orders:create_index('pk')
+    for i = 1, 2000 do goods:insert{i, 'name ' .. i} end
+    require('fiber').create(function()
+        require('fiber').name('writer')
+        for i = 1, 1e9 do goods:replace{i, 'name'} require('fiber').sleep(0.01) end
+    end)
+end
+"""
+TOP_COLUMNS, TOP_LINES = 132, 40
 COLOURS = {"default": "#d8d8d8", "red": "#ff6b6b", "green": "#7bd88f", "cyan": "#5ad4e6", "magenta": "#d99cf0"}
 WIDTH, HEIGHT = 8.4, 18
 
@@ -41,15 +66,46 @@ def record(directory: Path) -> Emulator:
     return terminal
 
 
+@contextmanager
+def replica_set(directory: Path) -> Iterator[None]:
+    """Three instances on their usual ports, the first of which writes."""
+    (directory / "member.lua").write_text(MEMBER)
+    processes = []
+    try:
+        for port in PORTS:
+            (directory / port).mkdir()
+            processes.append(subprocess.Popen([*LUNABOX, "member.lua", port], cwd=directory, env=_environment()))
+        yield
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(timeout=60)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def record_top(directory: Path) -> Emulator:
+    """The live view, when everybody follows everybody and rates are known."""
+    command = [*LUNABOX, "top", "--interval", "1", *(f"localhost:{port}" for port in PORTS)]
+    terminal = Emulator(directory, command, columns=TOP_COLUMNS, lines=TOP_LINES)
+    terminal.wait(lambda text: text.count("follow") >= 12 and "goods" in text and "writer" in text, seconds=120)
+    terminal.wait(lambda text: "+" in text.partition("rows/s")[2].partition("fibers")[0], seconds=60)
+    return terminal
+
+
 def picture(terminal: Emulator) -> str:
     """The screen as SVG."""
+    columns, lines = terminal.screen.columns, terminal.screen.lines
     rows = []
     for number, line in enumerate(terminal.screen.display):
         if not line.strip():
             continue
         cells = terminal.screen.buffer[number]
         runs: list[tuple[int, str, str]] = []
-        for column in range(COLUMNS):
+        for column in range(columns):
             cell = cells[column]
             colour = COLOURS.get(cell.fg, "#9a9a9a" if cell.fg != "default" else COLOURS["default"])
             if runs and runs[-1][2] == colour and runs[-1][0] + len(runs[-1][1]) == column:
@@ -62,19 +118,25 @@ def picture(terminal: Emulator) -> str:
             for column, text, colour in runs
             if text.strip()
         ]
-    size = f'width="{COLUMNS * WIDTH + 24:.0f}" height="{LINES * HEIGHT + 24}"'
+    size = f'width="{columns * WIDTH + 24:.0f}" height="{lines * HEIGHT + 24}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" font-size="14">'
     return "\n".join([head, '<rect width="100%" height="100%" rx="8" fill="#1c1c1c"/>', *rows, "</svg>", ""])
 
 
 def main(target: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="lb-") as directory:
-        terminal = record(Path(directory))
-        try:
-            (target / "console-session.txt").write_text(terminal.text + "\n", encoding="utf-8")
-            (target / "console-session.svg").write_text(picture(terminal), encoding="utf-8")
-        finally:
-            terminal.close()
+        keep(record(Path(directory)), target, "console-session")
+    with tempfile.TemporaryDirectory(prefix="lb-") as directory, replica_set(Path(directory)):
+        keep(record_top(Path(directory)), target, "top")
+
+
+def keep(terminal: Emulator, target: Path, name: str) -> None:
+    """Both files of one recording."""
+    try:
+        (target / f"{name}.txt").write_text(terminal.text + "\n", encoding="utf-8")
+        (target / f"{name}.svg").write_text(picture(terminal), encoding="utf-8")
+    finally:
+        terminal.close()
 
 
 if __name__ == "__main__":

@@ -149,6 +149,8 @@ def _fibers(sample: ClusterSample, choice: Choice) -> RowGroup:
         [address, str(fiber["id"]), fiber["name"], f"{fiber['switches']:,}", f"{fiber['time']:.3f} s"]
         for address, fiber in found[: choice.most]
     ]
+    if not any(fiber["time"] for _, fiber in found):  # instances that do not measure it
+        return _group(("instance", "fiber", "name", "switches"), "<><>", [row[:-1] for row in rows])
     return _group(("instance", "fiber", "name", "switches", "time"), "<><>>", rows)
 
 
