@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
 from box.embed import Change, ChangeStream, IndexHandle, NamedRow, SpaceHandle
 from box.embed.callables import PythonFunction, SpaceTrigger
 from box.embed.change_stream import MAX_BYTES
 from box.embed.declarations import NodeTrigger
-from box.embed.handles import NO_LIMIT, Row
-from box.embed.schema_requests import Format
 from box.index import IteratorType
-from box.sync.facade import Facade
+from box.sync.facade import Facade, blocking
 
 
 class BlockingIndex(Facade[IndexHandle]):
@@ -35,55 +33,21 @@ class BlockingIndex(Facade[IndexHandle]):
     def __iter__(self) -> Iterator[NamedRow]:
         return self.pairs()
 
-    def get(self, key: Any) -> NamedRow | None:
-        """See `box.embed.IndexHandle.get`."""
-        return self._run(lambda: self.asynchronous.get(key))
-
-    def select(
-        self, key: Any = (), *, iterator: str | IteratorType | None = None, offset: int = 0, limit: int = NO_LIMIT
-    ) -> list[NamedRow]:
-        """See `box.embed.IndexHandle.select`."""
-        return self._run(lambda: self.asynchronous.select(key, iterator=iterator, offset=offset, limit=limit))
-
-    def update(self, key: Any, operations: Sequence[Sequence[Any]]) -> NamedRow | None:
-        """See `box.embed.IndexHandle.update`."""
-        return self._run(lambda: self.asynchronous.update(key, operations))
-
-    def delete(self, key: Any) -> NamedRow | None:
-        """See `box.embed.IndexHandle.delete`."""
-        return self._run(lambda: self.asynchronous.delete(key))
-
-    def count(self, key: Any = (), *, iterator: str | IteratorType | None = None) -> int:
-        """See `box.embed.IndexHandle.count`."""
-        return self._run(lambda: self.asynchronous.count(key, iterator=iterator))
-
-    def min(self, key: Any = ()) -> NamedRow | None:
-        """See `box.embed.IndexHandle.min`."""
-        return self._run(lambda: self.asynchronous.min(key))
-
-    def max(self, key: Any = ()) -> NamedRow | None:
-        """See `box.embed.IndexHandle.max`."""
-        return self._run(lambda: self.asynchronous.max(key))
-
-    def random(self, seed: int) -> NamedRow | None:
-        """See `box.embed.IndexHandle.random`."""
-        return self._run(lambda: self.asynchronous.random(seed))
-
-    def len(self) -> int:
-        """See `box.embed.IndexHandle.len`."""
-        return self._run(lambda: self.asynchronous.len())
+    get = blocking(IndexHandle.get)
+    select = blocking(IndexHandle.select)
+    update = blocking(IndexHandle.update)
+    delete = blocking(IndexHandle.delete)
+    count = blocking(IndexHandle.count)
+    min = blocking(IndexHandle.min)
+    max = blocking(IndexHandle.max)
+    random = blocking(IndexHandle.random)
+    len = blocking(IndexHandle.len)
+    rename = blocking(IndexHandle.rename)
+    drop = blocking(IndexHandle.drop)
 
     def alter(self, **options: Any) -> None:
         """See `box.embed.IndexHandle.alter`."""
         self._run(lambda: self.asynchronous.alter(**options))
-
-    def rename(self, name: str) -> None:
-        """See `box.embed.IndexHandle.rename`."""
-        self._run(lambda: self.asynchronous.rename(name))
-
-    def drop(self) -> None:
-        """See `box.embed.IndexHandle.drop`."""
-        self._run(lambda: self.asynchronous.drop())
 
 
 class BlockingSpace(Facade[SpaceHandle]):
@@ -135,79 +99,22 @@ class BlockingSpace(Facade[SpaceHandle]):
         """`for change in space.changes()` waits for each; see `box.embed.SpaceHandle.changes`."""
         return BlockingChanges(self._thread, self._now(lambda: self.asynchronous.changes(limit, max_bytes=max_bytes)))
 
-    def insert(self, row: Row) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.insert`."""
-        return self._run(lambda: self.asynchronous.insert(row))
-
-    def replace(self, row: Row) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.replace`."""
-        return self._run(lambda: self.asynchronous.replace(row))
-
-    def update(self, key: Any, operations: Sequence[Sequence[Any]], index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.update`."""
-        return self._run(lambda: self.asynchronous.update(key, operations, index))
-
-    def upsert(self, row: Row, operations: Sequence[Sequence[Any]]) -> None:
-        """See `box.embed.SpaceHandle.upsert`."""
-        self._run(lambda: self.asynchronous.upsert(row, operations))
-
-    def delete(self, key: Any, index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.delete`."""
-        return self._run(lambda: self.asynchronous.delete(key, index))
-
-    def get(self, key: Any, index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.get`."""
-        return self._run(lambda: self.asynchronous.get(key, index))
-
-    def select(
-        self,
-        key: Any = (),
-        *,
-        index: str | int = 0,
-        iterator: str | IteratorType | None = None,
-        offset: int = 0,
-        limit: int = NO_LIMIT,
-    ) -> list[NamedRow]:
-        """See `box.embed.SpaceHandle.select`."""
-        return self._run(
-            lambda: self.asynchronous.select(key, index=index, iterator=iterator, offset=offset, limit=limit)
-        )
-
-    def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
-        """See `box.embed.SpaceHandle.count`."""
-        return self._run(lambda: self.asynchronous.count(key, index=index, iterator=iterator))
-
-    def min(self, key: Any = (), *, index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.min`."""
-        return self._run(lambda: self.asynchronous.min(key, index=index))
-
-    def max(self, key: Any = (), *, index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.max`."""
-        return self._run(lambda: self.asynchronous.max(key, index=index))
-
-    def random(self, seed: int, *, index: str | int = 0) -> NamedRow | None:
-        """See `box.embed.SpaceHandle.random`."""
-        return self._run(lambda: self.asynchronous.random(seed, index=index))
-
-    def len(self) -> int:
-        """See `box.embed.SpaceHandle.len`."""
-        return self._run(lambda: self.asynchronous.len())
-
-    def truncate(self) -> None:
-        """See `box.embed.SpaceHandle.truncate`."""
-        self._run(lambda: self.asynchronous.truncate())
-
-    def set_format(self, fields: Format) -> None:
-        """See `box.embed.SpaceHandle.set_format`."""
-        self._run(lambda: self.asynchronous.set_format(fields))
-
-    def rename(self, name: str) -> None:
-        """See `box.embed.SpaceHandle.rename`."""
-        self._run(lambda: self.asynchronous.rename(name))
-
-    def drop(self) -> None:
-        """See `box.embed.SpaceHandle.drop`."""
-        self._run(lambda: self.asynchronous.drop())
+    insert = blocking(SpaceHandle.insert)
+    replace = blocking(SpaceHandle.replace)
+    update = blocking(SpaceHandle.update)
+    upsert = blocking(SpaceHandle.upsert)
+    delete = blocking(SpaceHandle.delete)
+    get = blocking(SpaceHandle.get)
+    select = blocking(SpaceHandle.select)
+    count = blocking(SpaceHandle.count)
+    min = blocking(SpaceHandle.min)
+    max = blocking(SpaceHandle.max)
+    random = blocking(SpaceHandle.random)
+    len = blocking(SpaceHandle.len)
+    truncate = blocking(SpaceHandle.truncate)
+    set_format = blocking(SpaceHandle.set_format)
+    rename = blocking(SpaceHandle.rename)
+    drop = blocking(SpaceHandle.drop)
 
 
 class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):

@@ -7,9 +7,9 @@ from typing import Any
 
 from box.embed import Node as AsynchronousNode
 from box.embed import SchemaRequests
-from box.embed.schema_requests import Format, GrantedPrivilege
+from box.embed.schema_requests import Format
 from box.sync.blocking_handles import BlockingSpace
-from box.sync.facade import Facade
+from box.sync.facade import Facade, blocking
 
 
 class BlockingSpaces(Facade[AsynchronousNode], Mapping[str, BlockingSpace]):
@@ -44,72 +44,16 @@ class BlockingSchema(Facade[SchemaRequests]):
         made = self._run(lambda: self.asynchronous.create_space(name, format=format, **options))
         return BlockingSpace(self._thread, made)
 
-    def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
-        """See `box.embed.SchemaRequests.create_user`."""
-        self._run(lambda: self.asynchronous.create_user(name, password=password, if_not_exists=if_not_exists))
-
-    def drop_user(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.embed.SchemaRequests.drop_user`."""
-        self._run(lambda: self.asynchronous.drop_user(name, if_exists=if_exists))
-
-    def set_password(self, name: str, password: str) -> None:
-        """See `box.embed.SchemaRequests.set_password`."""
-        self._run(lambda: self.asynchronous.set_password(name, password))
-
-    def users(self) -> list[str]:
-        """See `box.embed.SchemaRequests.users`."""
-        return self._run(lambda: self.asynchronous.users())
-
-    def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
-        """See `box.embed.SchemaRequests.create_role`."""
-        self._run(lambda: self.asynchronous.create_role(name, if_not_exists=if_not_exists))
-
-    def drop_role(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.embed.SchemaRequests.drop_role`."""
-        self._run(lambda: self.asynchronous.drop_role(name, if_exists=if_exists))
-
-    def roles(self) -> list[str]:
-        """See `box.embed.SchemaRequests.roles`."""
-        return self._run(lambda: self.asynchronous.roles())
-
-    def grant(
-        self,
-        grantee: str,
-        privileges: str,
-        object_type: str | None = None,
-        object_name: str | None = None,
-        *,
-        if_not_exists: bool = False,
-    ) -> None:
-        """See `box.embed.SchemaRequests.grant`."""
-        self._run(
-            lambda: self.asynchronous.grant(grantee, privileges, object_type, object_name, if_not_exists=if_not_exists)
-        )
-
-    def revoke(
-        self,
-        grantee: str,
-        privileges: str,
-        object_type: str | None = None,
-        object_name: str | None = None,
-        *,
-        if_exists: bool = False,
-    ) -> None:
-        """See `box.embed.SchemaRequests.revoke`."""
-        self._run(lambda: self.asynchronous.revoke(grantee, privileges, object_type, object_name, if_exists=if_exists))
-
-    def grants(self, grantee: str) -> list[GrantedPrivilege]:
-        """See `box.embed.SchemaRequests.grants`."""
-        return self._run(lambda: self.asynchronous.grants(grantee))
-
-    def create_function(self, name: str, **options: Any) -> None:
-        """See `box.embed.SchemaRequests.create_function`."""
-        self._run(lambda: self.asynchronous.create_function(name, **options))
-
-    def drop_function(self, name: str, *, if_exists: bool = False) -> None:
-        """See `box.embed.SchemaRequests.drop_function`."""
-        self._run(lambda: self.asynchronous.drop_function(name, if_exists=if_exists))
-
-    def functions(self) -> list[str]:
-        """See `box.embed.SchemaRequests.functions`."""
-        return self._run(lambda: self.asynchronous.functions())
+    create_user = blocking(SchemaRequests.create_user)
+    drop_user = blocking(SchemaRequests.drop_user)
+    set_password = blocking(SchemaRequests.set_password)
+    users = blocking(SchemaRequests.users)
+    create_role = blocking(SchemaRequests.create_role)
+    drop_role = blocking(SchemaRequests.drop_role)
+    roles = blocking(SchemaRequests.roles)
+    grant = blocking(SchemaRequests.grant)
+    revoke = blocking(SchemaRequests.revoke)
+    grants = blocking(SchemaRequests.grants)
+    create_function = blocking(SchemaRequests.create_function)
+    drop_function = blocking(SchemaRequests.drop_function)
+    functions = blocking(SchemaRequests.functions)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Final, Generic, TypeVar
+from functools import update_wrapper
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from box.embed import NamedRow
 from box.embed.loop_thread import LoopThread
 
 T = TypeVar("T")
 H = TypeVar("H")
+P = ParamSpec("P")
 
 _CHUNK: Final = 256
 """Rows that an iteration fetches at once."""
@@ -50,3 +52,14 @@ class Facade(Generic[H]):
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
+
+
+def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """The method of a facade that waits for this one of the object it stands for; arguments and text are the same."""
+
+    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
+        result: T = self._run(lambda: method(self.asynchronous, *args, **options))
+        return result
+
+    update_wrapper(call, method)
+    return call

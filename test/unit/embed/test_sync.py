@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,11 @@ from typing import Any
 import pytest
 
 from box import BoxError
+from box.embed import IndexHandle, SchemaRequests, SpaceHandle
 from box.errors import ErrorCode, FiberIsCancelled
 from box.sync import BlockingSpace, Node
+from box.sync.blocking_handles import BlockingIndex
+from box.sync.blocking_schema import BlockingSchema
 
 
 def space_of(node: Node) -> BlockingSpace:
@@ -177,3 +181,16 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
     with Node(tmp_path) as node, pytest.raises(BoxError) as caught:
         node.start()
     assert caught.value.code == ErrorCode.ALREADY_RUNNING
+
+
+@pytest.mark.parametrize(
+    ("blocking", "asynchronous"),
+    [(BlockingSpace, SpaceHandle), (BlockingIndex, IndexHandle), (BlockingSchema, SchemaRequests)],
+)
+def test_a_facade_has_all_methods_with_their_texts(blocking: type, asynchronous: type) -> None:
+    """Nothing that a program can wait for is missing, and nothing has to be awaited."""
+    for name, method in inspect.getmembers(asynchronous, inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            facade = getattr(blocking, name)
+            assert not inspect.iscoroutinefunction(facade), name
+            assert facade.__doc__ == method.__doc__ or "See `box.embed" in facade.__doc__, name
