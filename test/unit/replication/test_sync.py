@@ -260,7 +260,7 @@ def test_promotion_rolls_back_what_it_did_not_have() -> None:
         await first.wait()
         await all_have(members, [1])
         assert one.node.limbo.owner_id == two.id
-        assert all(member.node.limbo.is_empty for member in members)
+        await until(lambda: all(member.node.limbo.is_empty for member in members), "empty limbos")
 
     repeat(scenario, 3)
 
