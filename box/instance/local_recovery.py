@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from box.errors import BoxError, fiber_is_cancelled
@@ -154,7 +155,9 @@ class LocalRecovery:
         snapshot = SnapshotReader(
             resources.disk, path, force_recovery=force, log=resources.log, errinj=resources.errinj
         )
-        count, progress, size = 0, resources.progress, max(1, resources.disk.size(path))
+        count, progress, size = 0, resources.progress, 1
+        with suppress(OSError):  # it is for the progress alone: what cannot be read says so itself
+            size = max(1, resources.disk.size(path))
         with snapshot as reader, progress.work("recovery", share=lambda: snapshot.position / size) as work:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)

@@ -87,3 +87,13 @@ def test_a_write_that_cannot_be_taken_back_ends_the_instance() -> None:
     for first in ("fail", "late"):
         for second in ("fail", "late"):
             assert _run((number, first), (number + 1, second)).has_panicked
+
+
+@pytest.mark.parametrize("second", [(), ((1, "fail"),)])
+def test_a_snapshot_whose_size_cannot_be_told(second: tuple[tuple[int, str], ...]) -> None:
+    """It is read all the same, and one that cannot be read is an error of the peer's kind."""
+    options = {"wal_mode": "write"}
+    calls = disk_faults.count_calls(options)
+    (*_, at) = [number for number, call in enumerate(calls, 1) if call.startswith("size") and call.endswith(".snap")]
+    faults = [(at, "fail"), *((at + distance, kind) for distance, kind in second)]
+    asyncio.run(disk_faults.Run(disk_faults.FaultPlan(*faults), options).run())
