@@ -256,16 +256,13 @@ def test_terminals_without_escape_sequences(open_terminal: Open, columns: int, t
     terminal.wait("- null\n- 42")
     terminal.wait_prompt()
     terminal.type("\\timing on" + ENTER)
+    terminal.wait("timing on")
     terminal.wait_prompt()
-    terminal.type("while true do end" + ENTER)
-    terminal.wait(lambda text: dense("while true do end") in dense(text))
-    for _ in range(20):
-        terminal.process.sendintr()
-        try:
-            terminal.wait("interrupted", seconds=2)
-            break
-        except AssertionError:
-            continue
+    # Ctrl-C drops what a terminal has taken and nobody has read: the statement tells when it runs.
+    terminal.type("print('ru' .. 'ns') while true do end" + ENTER)
+    terminal.wait("runs")
+    terminal.process.sendintr()
+    terminal.wait("interrupted")
     terminal.wait("Time: ")
     terminal.wait_prompt()
     assert b"\x1b" not in terminal.raw
