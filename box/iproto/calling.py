@@ -68,8 +68,14 @@ class CallWindow:
         """A call has ended with so many bytes of results."""
         self.running -= 1
         self.ended += 1
-        self.expected = max(size, self.expected - self.expected // _DECAY)
-        self.room = min(self.room + 1, self._allowed)
+        expected = self.expected
+        if expected:
+            expected -= expected // _DECAY
+        self.expected = expected = size if size > expected else expected
+        if (self.room + 1) * expected <= RESULTS_SIZE:
+            self.room += 1
+        else:
+            self.room = min(self.room + 1, self._allowed)
 
     def widen(self) -> None:
         """No call has ended for a while."""
@@ -87,11 +93,11 @@ class CallingHalf(SendingHalf):
         self._is_timed = False
         """Whether a timer runs that widens the window."""
 
-    def _stop(self, reason: Stop) -> None:
+    def _stop(self, reason: int) -> None:
         """Serve nothing until `_resume`."""
         raise NotImplementedError
 
-    def _resume(self, reason: Stop) -> None:
+    def _resume(self, reason: int) -> None:
         """The reason is gone."""
         raise NotImplementedError
 

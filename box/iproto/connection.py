@@ -152,7 +152,7 @@ class ServerConnection(CallingHalf):
 
     # -- flow control -----------------------------------------------------------------------------------------
 
-    def _stop(self, reason: Stop) -> None:
+    def _stop(self, reason: int) -> None:
         self._stopped |= reason
         self._pause_reading()
 
@@ -163,7 +163,7 @@ class ServerConnection(CallingHalf):
             self._is_paused = True
             self._transport.pause_reading()
 
-    def _resume(self, reason: Stop) -> None:
+    def _resume(self, reason: int) -> None:
         self._stopped &= ~reason
         if self._output.larges:
             if not self._stopped & Stop.OUTPUT:

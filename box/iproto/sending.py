@@ -77,7 +77,7 @@ class SendingHalf(asyncio.BufferedProtocol):
         self._out = self._output.parts
         self._look_at = 0
         """The request of the turn before which to look at the clock."""
-        self._stopped = Stop(0)
+        self._stopped = 0
         self._flush_scheduled = False
         self._is_detached = False
         self._pushers = Waiters()

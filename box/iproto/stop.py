@@ -15,16 +15,17 @@ TURN     others have their turn
 
 from __future__ import annotations
 
-from enum import IntFlag
+from typing import Final
 
 
-class Stop(IntFlag):
-    """See the module's text."""
+class Stop:
+    """See the module's text. Plain numbers, to be put together with `|`: they are looked at for every packet, which
+    with an `enum.Flag` takes longer than to read its header."""
 
-    OUTPUT = 1
-    LIMIT = 2
-    BUSY = 4
-    PACE = 8
-    TURN = 16
-    LARGE = 32
-    CALLS = 64
+    OUTPUT: Final = 1
+    LIMIT: Final = 2
+    BUSY: Final = 4
+    PACE: Final = 8
+    TURN: Final = 16
+    LARGE: Final = 32
+    CALLS: Final = 64
