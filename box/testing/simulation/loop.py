@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -194,7 +194,7 @@ class Process:
             coroutine = task.get_coro()
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             self._loop.bury(task)
-            with suppress(BaseException):
+            with suppress(BaseException), self._loop.as_running():
                 self.run(coroutine.close)
 
 
@@ -271,12 +271,23 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def bury_all(self) -> None:
         """Let go of the tasks that belong to nobody: the simulation is over."""
-        for task in list(self._owners):
+        while self._owners:  # what a `finally` starts is one more
+            task = next(iter(self._owners))
             coroutine = task.get_coro()
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             self.bury(task)
-            with suppress(BaseException):
+            with suppress(BaseException), self.as_running():
                 coroutine.close()
+
+    @contextmanager
+    def as_running(self) -> Iterator[None]:
+        """For what may start tasks: without a running loop it would leave coroutines that nobody has awaited."""
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            yield
+        finally:
+            asyncio._set_running_loop(before)
 
     # -- turns
 

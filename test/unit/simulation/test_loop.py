@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Iterator
 
@@ -97,3 +98,24 @@ def test_processes_know_their_names(loop: SimulatedLoop) -> None:
     for task in tasks:
         task.cancel()
     loop.run_until_complete(asyncio.sleep(0))
+
+
+def test_what_the_end_of_a_task_starts_when_all_is_over_ends_too() -> None:
+    loop = SimulatedLoop()
+    started = []
+
+    async def close_one() -> None:
+        raise AssertionError("it began")
+
+    async def work() -> None:
+        try:
+            await loop.create_future()
+        finally:
+            started.extend([close_one(), close_one()])
+            await asyncio.gather(*started)
+
+    loop.create_task(work())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.bury_all()
+    assert [inspect.getcoroutinestate(one) for one in started] == [inspect.CORO_CLOSED] * 2
+    loop.close()
