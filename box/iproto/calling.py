@@ -7,7 +7,7 @@ something, bring theirs all the same: up to `net_msg_max` of them. So a connecti
 at first           `FIRST` calls
 a small result     one more
 a large result     as many as bring `RESULTS_SIZE` bytes together, if all are as large as the largest of late
-none for a while   twice as many, or one more than what large results allow: they may wait for a request behind them
+none for a while   twice as many, until the next result: they may wait for a request behind them
 ```
 
 Functions that do not wait take no room: their results stop the connection before the next begins.
@@ -79,7 +79,7 @@ class CallWindow:
 
     def widen(self) -> None:
         """No call has ended for a while."""
-        self.room = max(self.room + 1, min(2 * self.room, self._allowed))
+        self.room *= 2
 
 
 class CallingHalf(SendingHalf):

@@ -173,16 +173,8 @@ class HeldWrite(ShortWrite, HeldChange):
         result: bytes | None,
         on_complete: Callable[[JournalEntry], None],
     ) -> None:
-        self.rows = [row]
-        self.error = None
-        self.size = 0
+        super().__init__(row, space, old, new, result)
         self.on_complete = on_complete
-        self.done = False
-        self.result = result
-        self._callbacks = None
-        self.space = space
-        self.old = old
-        self.new = new
         self.lsn = NO_LSN
         self.since = None
         self.wait_ack = space.is_sync
