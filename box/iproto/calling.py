@@ -24,7 +24,7 @@ FIRST: Final = 16
 RESULTS_SIZE: Final = 16 * 1024 * 1024
 _PATIENCE: Final = 0.02
 """Seconds without a result after which more calls may run."""
-_LARGE_PATIENCE: Final = 0.2
+_LARGE_PATIENCE: Final = 0.05
 """The same where large results are expected."""
 _DECAY: Final = 8
 """A large result is expected again for about so many calls."""

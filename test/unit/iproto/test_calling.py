@@ -165,3 +165,15 @@ def test_who_waits_for_room_may_leave() -> None:
             assert not server.in_flight
 
     run(scenario())
+
+
+def test_after_a_large_result_many_may_wait_soon() -> None:
+    """A thousand calls that wait for a request behind them hold it up for half a second."""
+    window = CallWindow()
+    window.begin()
+    window.end(10 * RESULTS_SIZE)
+    waited = 0.0
+    while fill(window) < 1000:
+        waited += window.patience
+        window.widen()
+    assert waited <= 0.5
