@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 FAILING = """
 import gc, traceback
 
 class Noisy:
     "Formats a traceback when it is collected, as a task does whose exception nobody has taken; another one follows."
+
+    reported = False
 
     def __init__(self):
         self.me = self
@@ -22,7 +26,8 @@ class Noisy:
             (1).real.x + len([3])
         except AttributeError:
             traceback.format_exc()
-        Noisy()
+        if not Noisy.reported:
+            Noisy()
 
 def test_fails():
     gc.set_threshold(100)
@@ -32,15 +37,25 @@ def test_fails():
     ]
     assert text == []
 """
+QUIET_ONCE_REPORTED = """
+import sys
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        sys.modules["test_noisy"].Noisy.reported = True
+"""
 
 
 def test_a_failure_is_told_amid_garbage(tmp_path: Path) -> None:
     test = tmp_path / "test_noisy.py"
     test.write_text(FAILING.format(lines="\n".join(f"        str({number})," for number in range(300))))
+    (tmp_path / "conftest.py").write_text(QUIET_ONCE_REPORTED)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "test.conftest", "-c", "/dev/null"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     done = subprocess.run(
         [*command, "--rootdir", str(tmp_path), str(test)], capture_output=True, text=True, cwd=ROOT, env=environment
     )
-    assert "INTERNALERROR" not in done.stdout + done.stderr, done.stdout + done.stderr
-    assert "1 failed" in done.stdout, done.stdout + done.stderr
+    told = f"{done.stderr[-4000:]}\n{done.stdout[-4000:]}"
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, f"{done.returncode}\n{told}"
+    assert "INTERNALERROR" not in done.stdout + done.stderr, told
+    assert "1 failed" in done.stdout, told
