@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import time
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -52,7 +53,6 @@ class FiberBinding:
             "finish": runtime.finish,
             "entry": runtime.entry,
             "loop_time": runtime.loop.time,
-            "seconds": self._monotonic,
             "wall_time": self._clock,
             "print": self._write,
             "exit": self._exit,
@@ -64,6 +64,8 @@ class FiberBinding:
             "unexpected": self._unexpected,
             "library_problem": _library_problem,
         }
+        if self._monotonic is not time.perf_counter:
+            functions["seconds"] = self._monotonic  # else the scheduler asks the system itself
         waits.on_unexpected = self._report
         for name, function in functions.items():
             runtime.bind(name, function, is_direct=True)

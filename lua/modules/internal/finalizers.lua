@@ -5,11 +5,11 @@
 -- Compiled code runs them wherever it is left, even between two stores: those that hit the scheduler wait for the tick.
 -- Modules of our own, whose finalizers neither raise nor wait, use `raw_gc`.
 local ffi = require('ffi')
+local is_closed = require('internal.cells').is_closed
 local call_aside = require('internal.msgpack_encode').call_aside
 local python = require('internal.python')
 local registry = require('internal.registry')
 local scheduler = require('internal.scheduler')
-local shared = require('internal.shared')
 
 local raw_gc, raw_metatype, raw_newproxy = ffi.gc, ffi.metatype, newproxy
 local get_metatable, pcall, rawget, rawset, tostring, type = debug.getmetatable, pcall, rawget, rawset, tostring, type
@@ -19,13 +19,11 @@ local current_coroutine = scheduler.current_coroutine
 
 -- Who must not be interrupted by anything that makes, wakes or cancels fibers.
 local DELICATE = {}
-for _, name in ipairs({'fiber_channel', 'fiber_cond', 'scheduler', 'wait_queue'}) do
+for _, name in ipairs({'cells', 'fiber_channel', 'fiber_cond', 'scheduler', 'wait_queue'}) do
     DELICATE['@builtin/internal/' .. name .. '.lua'] = true
 end
 -- Levels of the stack: the function that asks is 1, the finalizer 2.
 local INTERRUPTED = 3
--- A cell shared with Python: 1 once there will be no other tick.
-local CLOSED = 4
 
 local function is_delicate(place)
     return place ~= nil and DELICATE[place.source] == true
@@ -40,7 +38,7 @@ local function interrupts_scheduler()
     elseif co ~= nil then
         return is_delicate(getinfo(co, 0, 'S'))
     end
-    return shared[CLOSED] == 0
+    return not is_closed()
 end
 
 -- Finalizer -> its wrapper, and wrapper -> itself: one for each, and one that is given again is not wrapped twice. Only

@@ -17,23 +17,21 @@
 -- A finalizer may make, wake and cancel fibers, and the collector may run it in any C function that is called here. None
 -- runs between two lines of this file: internal.finalizers puts it off.
 local python = require('internal.python')
-local shared, woken = require('internal.shared'), require('internal.woken')
+local cells, woken = require('internal.cells'), require('internal.woken')
 local registry = require('internal.registry')
 
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local pcall, select, unpack, type = pcall, select, unpack, type
-local seconds = python.seconds
+local show_running, want_tick, count_woken, take_id = cells.show_running, cells.want_tick, cells.count_woken, cells.take_id
+-- A clock of the caller's, which a simulation has; the system's costs a fifth of a crossing.
+local seconds = python.seconds or require('clock').monotonic
 
 -- What a coroutine of the scheduler yields.
 local PARK, IDLE = {}, {}
--- Cells shared with Python: the id of the running fiber, whether a tick is wanted, the next fiber's id, and how many
--- tokens in `woken` have ended without a value. A fifth is used by internal.finalizers.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN = 0, 1, 2, 3
 -- At most so many switches in a tick: fibers that keep waking each other must not starve the loop.
 local TICK_BUDGET = 10000
 -- So many rounds a tick, as long as they take less than so many seconds.
-local ROUNDS, LONG_TICK = 4, 0.0005
-local FIRST_ID = 101
+local ROUNDS, LONG_TICK = 32, 0.0001
 -- Waits of this many seconds and more have no deadline.
 local FOREVER = 3e9
 -- In `waiting`: nobody wants to know how this token ends.
@@ -49,7 +47,8 @@ local MOST_ROUNDS = 10
 local fibers = {}
 local current
 local queue, queue_head, queue_tail = {}, 0, 0
-local yielded, yielded_count = {}, 0
+-- `next_yielded`: the empty table that takes the place of `yielded` in the next round.
+local yielded, next_yielded, yielded_count = {}, {}, 0
 local pool, pool_size = {}, 0
 local timers, last_timer = {}, 0
 local waiting, early = {}, {}
@@ -64,21 +63,12 @@ local put_off, put_off_head, put_off_tail = {}, 0, 0
 -- coroutines have been resumed inside each other, those of the user included.
 local running = {depth = 0}
 local scheduler = {
-    PARK = PARK, fibers = fibers, FOREVER = FOREVER, running = running, MOST_NESTED = MOST_NESTED,
+    PARK = PARK, fibers = fibers, FOREVER = FOREVER, take_id = take_id, running = running, MOST_NESTED = MOST_NESTED,
     STACK_OVERFLOW = 'C stack overflow',
 }
-shared[NEXT_ID] = FIRST_ID
 
 -- Set by internal.fiber: called with a fiber that has ended and with its outcome.
 scheduler.on_end = nil
-
--- The id of the next fiber, which is taken by that.
-local function take_id()
-    local id = shared[NEXT_ID]
-    shared[NEXT_ID] = id + 1
-    return id
-end
-scheduler.take_id = take_id
 
 -- `id`: what Python has taken for it; nil: the next one.
 local function new_fiber(name, id)
@@ -178,7 +168,7 @@ local function switch(strand)
     end
     local previous, fiber = current, strand.fiber
     running.fiber = fiber
-    shared[RUNNING_FIBER] = fiber.id
+    show_running(fiber.id)
     fiber.csw = fiber.csw + 1
     strand.ready, strand.yielding = false, false
     current = strand
@@ -188,7 +178,7 @@ local function switch(strand)
     current = previous
     fiber = previous and previous.fiber
     running.fiber = fiber
-    shared[RUNNING_FIBER] = fiber and fiber.id or 0
+    show_running(fiber and fiber.id or 0)
     if mark == IDLE then
         pool_size = pool_size + 1
         pool[pool_size] = co
@@ -204,11 +194,14 @@ local function make_ready(strand)
     strand.ready = true
     queue_tail = queue_tail + 1
     queue[queue_tail] = strand
-    shared[TICK_WANTED] = 1
+    want_tick()
 end
 scheduler.make_ready = make_ready
 
-local function promote(strand)
+-- Of those that yielded, the one at a place.
+local function promote(batch, place)
+    local strand = batch[place]
+    batch[place] = nil
     if strand.yielding then
         make_ready(strand)
     end
@@ -231,12 +224,12 @@ end
 local NOTHING = {ok = true, n = 0}
 
 local function take_woken()
-    local count = shared[WOKEN]
+    local count = count_woken()
     if count > 0 then
         for i = 0, count - 1 do
             complete(woken[i], NOTHING)
         end
-        shared[WOKEN] = 0
+        cells.forget_woken()
     end
 end
 
@@ -244,10 +237,10 @@ end
 -- peer, and this is how its heap gives out timers of the same time.
 local function promote_yielded()
     local batch, count = yielded, yielded_count
-    yielded, yielded_count = {}, 0
-    promote(batch[1])
+    yielded, next_yielded, yielded_count = next_yielded, batch, 0
+    promote(batch, 1)
     for i = count, 2, -1 do
-        promote(batch[i])
+        promote(batch, i)
     end
 end
 
@@ -274,22 +267,22 @@ end
 -- Run what is ready. True if another tick is wanted.
 function scheduler.run()
     take_woken()
-    shared[TICK_WANTED] = 0
+    cells.want_no_tick()
     if put_off_head < put_off_tail then
         scheduler.finalize_put_off()
     end
     local start = yielded_count > 0 and seconds()
     local budget, round = run_round(TICK_BUDGET), 1
     -- Another round for fibers that have yielded: anything else that is left may stand for more than a round.
-    while start and round < ROUNDS and yielded_count > 0 and queue_tail == 0 and shared[WOKEN] == 0
+    while start and round < ROUNDS and yielded_count > 0 and queue_tail == 0 and count_woken() == 0
             and put_off_head == put_off_tail and seconds() - start < LONG_TICK do
         budget, round = run_round(budget), round + 1
     end
     -- Tokens may have ended during the run: a fiber that asks the journal for more than a write sends it off first.
-    shared[TICK_WANTED] = 0
-    local more = queue_tail > 0 or yielded_count > 0 or shared[WOKEN] > 0 or put_off_head < put_off_tail
+    cells.want_no_tick()
+    local more = queue_tail > 0 or yielded_count > 0 or count_woken() > 0 or put_off_head < put_off_tail
     if more then
-        shared[TICK_WANTED] = 1
+        want_tick()
     end
     return more
 end
@@ -321,8 +314,7 @@ local function stay(strand, problem)
     error(problem, 0)
 end
 
-local function park()
-    local strand = waiting_strand()
+local function park_strand(strand)
     local hook = strand.fiber.on_yield
     if hook then
         hook()
@@ -332,6 +324,10 @@ local function park()
         stay(strand, problem)
     end
 end
+
+local function park()
+    park_strand(waiting_strand())
+end
 scheduler.park = park
 
 -- Give way until the next tick.
@@ -340,8 +336,8 @@ function scheduler.yield()
     strand.yielding = true
     yielded_count = yielded_count + 1
     yielded[yielded_count] = strand
-    shared[TICK_WANTED] = 1
-    park()
+    want_tick()
+    park_strand(strand)
 end
 
 -- Park until something makes the strand ready; true if that was the deadline, `timeout` seconds from now.
@@ -358,7 +354,7 @@ function scheduler.suspend(timeout)
     timers[timer] = strand
     strand.timer = timer
     python.timer_start(timer, timeout)
-    park()
+    park_strand(strand)
     if strand.timer ~= timer then
         return true
     end
@@ -501,7 +497,7 @@ function scheduler.finalize_later(run, object)
     local place = put_off_tail
     put_off_tail = place + 2
     put_off[place + 1], put_off[place + 2] = run, object
-    shared[TICK_WANTED] = 1
+    want_tick()
 end
 
 -- Compiled, a step of theirs would not be one: the collector may run where a trace is left.
