@@ -288,11 +288,6 @@ end
 
 -- ---- evaluation -----------------------------------------------------------------------------
 
--- Before box.cfg the name itself is an error.
-local function execute(line)
-    return box.execute(line)
-end
-
 -- A line is an expression if it compiles behind `return `, else a statement; the chunk's name is
 -- the source itself. The answer is text; none (nil) ends the session.
 local function eval(line)
@@ -301,7 +296,7 @@ local function eval(line)
     elseif line:sub(1, 1) == '\\' then
         return run_command(line:sub(2))
     elseif current_settings().language == 'sql' then
-        return format_output(pcall(execute, line))
+        return format_output(pcall(box.execute, line))
     end
     local chunk, reason = loadstring('return ' .. line)
     if not chunk then

@@ -136,7 +136,11 @@ local function new()
             if problem then
                 return nil, problem
             end
-            return emitter.encode(cfg, value, handle, prefix)
+            local ok, text = pcall(emitter.encode, cfg, value, handle, prefix)
+            if not ok then
+                error(text, 2)
+            end
+            return text
         end,
         decode = function(text, options)
             if not is_string(text) or (options ~= nil and type(options) ~= 'table') then

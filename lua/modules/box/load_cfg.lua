@@ -14,7 +14,7 @@ local M = {}
 -- What may be used before box.cfg{}.
 local ALWAYS = {
     error = true, internal = true, index = true, lib = true, session = true, tuple = true, runtime = true,
-    ctl = true, NULL = true,
+    ctl = true, NULL = true, execute = true,
 }
 
 local closed = {}

@@ -6,6 +6,7 @@ local changes = require('box.changes')
 local direct = require('box.direct')
 local finish = require('box.finish')
 local index_module = require('box.index')
+local located = require('internal.caller').located
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local triggers = require('box.space_triggers')
@@ -42,7 +43,7 @@ local function encode_tuple(tuple)
     end
     local kind = type(tuple)
     if kind == 'function' or kind == 'userdata' or kind == 'thread' then
-        error("unsupported Lua type '" .. kind .. "'", 0)
+        error(located("unsupported Lua type '" .. kind .. "'"), 0)
     end
     box_error(box_error.TUPLE_NOT_ARRAY)
 end

@@ -211,6 +211,12 @@ function M.from_value(value)
     return new({type = 'LuajitError', code = PROC_LUA, message = text_of(value), file = './src/lua/utils.c', line = 0})
 end
 
+-- The same of what __serialize has raised, or of why a value cannot be encoded: what is no text has none.
+function M.from_serializer(problem)
+    local kind = type(problem)
+    return M.from_value((kind == 'string' or kind == 'number' or is(problem)) and problem or '')
+end
+
 local function to_list(err)
     local facts = facts_of[err]
     local prev = facts.prev and to_list(facts.prev)

@@ -6,6 +6,7 @@
 -- its own; only the walk over a table's keys stays interpreted (`next` is never compiled).
 local ffi = require('ffi')
 local bit = require('bit')
+local located = require('internal.caller').located
 
 local band, bor, rshift, tobit = bit.band, bit.bor, bit.rshift, bit.tobit
 local floor, max, sub = math.floor, math.max, string.sub
@@ -31,8 +32,8 @@ local by_ctype = {}
 local converters = {}
 
 -- Errors that the peer raises as objects of type LuajitError.
-local function raise(value)
-    error(require('internal.error').from_value(value), 0)
+local function raise(problem)
+    error(require('internal.error').from_serializer(problem), 0)
 end
 
 local function grow(wanted, used)
@@ -242,7 +243,7 @@ local function unencodable(cfg, value, pos, kind)
         buffer[pos] = 0xc0
         return pos + 1
     end
-    error("unsupported Lua type '" .. kind .. "'", 0)
+    error(located("unsupported Lua type '" .. kind .. "'"), 0)
 end
 
 local small_integers = {}
@@ -412,7 +413,7 @@ local function put_table(cfg, value, pos, level)
             buffer[pos] = 0xc0
             return pos + 1
         end
-        error('Too high nest level - ' .. level, 0)
+        error(located('Too high nest level - ' .. level), 0)
     end
     if getmetatable(value) ~= nil then
         local hint = serialize_hint(cfg, value)

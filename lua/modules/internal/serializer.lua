@@ -107,6 +107,11 @@ local function is_negative(number)
     return ffi.cast('const uint8_t *', ffi.new('double[1]', number))[7] >= 128
 end
 
+-- Errors that the peer raises as objects of type LuajitError, which have no place.
+local function raise(problem)
+    error(require('internal.error').from_serializer(problem), 0)
+end
+
 local function double_text(cfg, number)
     if number ~= number then
         return is_negative(number) and '-nan' or 'nan'
@@ -122,7 +127,7 @@ local function classify_double(cfg, number)
     local finite = number - number == 0
     if not finite and not cfg.encode_invalid_numbers then
         if not cfg.encode_invalid_as_nil then
-            error('number must not be NaN or Inf', 0)
+            raise('number must not be NaN or Inf')
         end
         return NIL, 'null'
     end
@@ -250,13 +255,13 @@ local function classify_hinted(cfg, value, hint, conversions)
     if type(hint) == 'function' then
         local ok, result = pcall(hint, value)
         if not ok then
-            error(result, 0)
+            raise(result)
         end
         return classify_converted(cfg, result, conversions or 0)
     end
     local kind = SERIALIZE_HINTS[hint]
     if kind == nil then
-        error('invalid __serialize value', 0)
+        raise('invalid __serialize value')
     end
     if kind[1] == ARRAY then
         return ARRAY, value, array_length(value), kind[2]
@@ -286,7 +291,7 @@ local function classify_table(cfg, value, conversions)
     local ratio = cfg.encode_sparse_ratio
     if ratio > 0 and max > size * ratio and max > cfg.encode_sparse_safe then
         if not cfg.encode_sparse_convert then
-            error('excessively sparse array', 0)
+            raise('excessively sparse array')
         end
         return MAP, value, nil, false
     end
@@ -300,7 +305,7 @@ classify_object = function(cfg, value, conversions)
         local ok, hint = pcall(index_serialize, value)
         if ok and hint ~= nil then
             if type(hint) ~= 'function' then
-                error('invalid __serialize value', 0)
+                raise('invalid __serialize value')
             end
             -- A failing __serialize of cdata or userdata yields its message as the value.
             local _, result = pcall(hint, value)

@@ -9,8 +9,12 @@ from .box_support import Box, Run
 CREATE = "s = box.schema.space.create('s') pk = s:create_index('pk') "
 TEXTS = {
     "s:get(print)": "builtin/msgpackffi.lua: can not encode Lua type: 'function'",
-    "s:insert(print)": "unsupported Lua type 'function'",
-    "s:delete(print)": "unsupported Lua type 'function'",
+    "s:insert(print)": "test:1: unsupported Lua type 'function'",
+    "s:insert{1, {print}}": "test:1: unsupported Lua type 'function'",
+    "s:update(1, {{'=', 2, print}})": "test:1: unsupported Lua type 'function'",
+    "s:delete(print)": "test:1: unsupported Lua type 'function'",
+    "local c = {} c.c = c s:replace{1, c}": "test:1: Too high nest level - 129",
+    "local _, problem = pcall(s.insert, s, {1, {print}}) error(problem, 0)": "unsupported Lua type 'function'",
     "s:update(1, {a = 1})": "Tuple/Key must be MsgPack array",
     "s:upsert(5, {})": "test:1: Usage space:upsert(tuple_key, ops)",
     "s:select(1, {iterator = 0/0})": "Illegal parameters, Invalid iterator type",

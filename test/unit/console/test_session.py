@@ -167,5 +167,5 @@ def test_sql_before_the_configuration_is_an_error(converse: Converse) -> None:
     """It ended the session, and with the interactive one the process."""
     replies = converse(["\\set language sql", "select 1", "\\set language lua", "1 + 1"])
     assert replies[0] == TRUE
-    assert "Please call box.cfg{} first" in replies[1]
+    assert replies[1] == "---\n- error: Lunabox does not support SQL\n...\n"
     assert replies[3] == "---\n- 2\n...\n"
