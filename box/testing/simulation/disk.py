@@ -21,6 +21,7 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import PurePosixPath
 from random import Random
 from typing import Final
@@ -37,6 +38,7 @@ SHORT_WRITES: Final = "short writes"
 READ_FAILS: Final = "read fails"
 LATENCY: Final = (0.00005, 0.001)
 """Seconds that a write or a sync takes on a healthy disk."""
+_KEPT_PATHS: Final = 10_000
 FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
 
 
@@ -44,8 +46,16 @@ def _error(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
 
+@lru_cache(_KEPT_PATHS)
 def _plain(path: str) -> str:
     return str(PurePosixPath(path))
+
+
+@lru_cache(_KEPT_PATHS)
+def _place(path: str) -> tuple[str, str]:
+    """The directory and the name of a plain path."""
+    plain = PurePosixPath(path)
+    return str(plain.parent), plain.name
 
 
 @dataclass(eq=False, slots=True)
@@ -265,8 +275,8 @@ class SimulatedDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
 
     def names(self, directory: str) -> list[str]:
-        parent = PurePosixPath(directory)
-        return sorted(path.name for path in map(PurePosixPath, self._files) if path.parent == parent)
+        wanted = _plain(directory)
+        return sorted(name for parent, name in map(_place, self._files) if parent == wanted)
 
     def create(self, path: str) -> AppendFile:
         name = _plain(path)
@@ -314,7 +324,7 @@ class SimulatedDisk:
         self._remember(name, lambda: self._files.__setitem__(name, content))
 
     def _remember(self, name: str, take_back: Callable[[], None]) -> None:
-        self._undo.append((str(PurePosixPath(name).parent), take_back))
+        self._undo.append((_place(name)[0], take_back))
 
     def _forget(self, name: str, content: _Content) -> None:
         if self._files.get(name) is content:

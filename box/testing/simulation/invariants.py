@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _OUTCOMES: Final = {TxnState.COMMITTED: "confirmed", TxnState.ABORTED: "rolled back"}
 
 
-@dataclass
+@dataclass(slots=True)
 class _Known:
     """The state of one node at the last look. What stands first outlives a restart."""
 
@@ -40,7 +40,10 @@ class _Known:
     term: int = 0
     instance: Instance | None = None
     recorded: RaftRequest | None = None
-    limbo: tuple[int, int, int] = (0, 0, 0)
+    length: int = 0
+    confirmed_lsn: int = 0
+    rollback_count: int = 0
+    """Of the limbo."""
     owner: int = 0
     entries: list[LimboEntry] = field(default_factory=list)
     leaving: list[LimboEntry] = field(default_factory=list)
@@ -53,6 +56,7 @@ class Invariants:
     def __init__(self, simulation: Simulation, quorum: int) -> None:
         self.violations: dict[str, None] = {}
         self._simulation = simulation
+        self._active = simulation.loop.active
         self._nodes = dict(simulation.nodes)
         self._quorum = quorum
         self._known: dict[str, _Known] = {name: _Known() for name in simulation.nodes}
@@ -69,12 +73,12 @@ class Invariants:
 
     def look(self) -> None:
         """Look at every node of which callbacks have run since the last time."""
-        active = self._simulation.loop.active
+        active, nodes = self._active, self._nodes
         if not active:
             return
         for process in active:
             process.has_run = False
-            node = self._nodes.get(process.name)
+            node = nodes.get(process.name)
             if node is not None and node.process is process and (instance := node.running) is not None:
                 self._look_at(node, instance)
         active.clear()
@@ -98,9 +102,14 @@ class Invariants:
         if raft.role is Role.LEADER and self._leaders.get(raft.term) != node.name:
             self._see_leader(node, raft.term)
         limbo = instance.limbo
-        shape = (len(limbo.entries), limbo.confirmed_lsn, limbo.rollback_count)
-        if known.leaving or shape != known.limbo:
-            known.limbo = shape
+        if (
+            known.leaving
+            or len(limbo.entries) != known.length
+            or limbo.confirmed_lsn != known.confirmed_lsn
+            or limbo.rollback_count != known.rollback_count
+        ):
+            known.length, known.confirmed_lsn = len(limbo.entries), limbo.confirmed_lsn
+            known.rollback_count = limbo.rollback_count
             self._see_limbo(node, known, instance)
         known.owner = limbo.owner_id
 
