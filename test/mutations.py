@@ -127,13 +127,14 @@ JOURNAL: Final = (
         "async",
         "kill,restart",
     ),
+    # Shows in a start from a snapshot that was made while something waited that was rolled back after it.
     Mutation(
         "a snapshot that does not wait for confirmation",
         "box/instance/checkpoint.py",
         "        await self._synchro.wait_confirm()\n",
         "",
         "set",
-        "depose,snapshot,kill",
+        "doubt",
         seconds=20,
     ),
     Mutation(
@@ -356,7 +357,7 @@ ELECTIONS: Final = (
         "ReadOnlyReason.ELECTION, self.elections.is_read_only",
         "ReadOnlyReason.ELECTION, self.elections.raft.is_read_only",
         "register",
-        "isolate,flush,halt",
+        "depose,flush",
         elections="candidate",
         seconds=30,
         corpus="a-leader-before-its-promote",
@@ -413,15 +414,16 @@ ELECTIONS: Final = (
         elections="candidate",
         seconds=20,
     ),
+    # Needs a vote given while the row of a new term without one is being written: `box.ctl.promote` writes such a row.
     Mutation(
         "a vote that is told before it is recorded",
         "box/replication/raft.py",
         "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)\n",
         "        return RaftRequest(self.term, self.vote, self.role, vclock)\n",
         "register",
-        "depose,flush,latency",
-        elections="candidate",
-        seconds=30,
+        "promote,flush,latency",
+        elections="manual",
+        seconds=20,
     ),
     Mutation(
         "a leader that does not step down",
@@ -463,16 +465,17 @@ ELECTIONS: Final = (
         elections="candidate",
         seconds=30,
     ),
+    # With three nodes nobody could see it: what waits at a candidate is at its origin, too, and two are a quorum.
     Mutation(
         "a promotion that does not wait for a quorum",
         "box/txn/synchro.py",
         "        await self._wait_quorum(former, lsn, quorum)\n",
         "",
         "set",
-        "depose,only,kill",
+        "heir",
         5,
         elections="candidate",
-        seconds=30,
+        seconds=20,
     ),
     Mutation(
         "a promotion that confirms nothing",

@@ -62,10 +62,13 @@ def try_out(mutation: Mutation, seeds: int = SEEDS) -> Finding:
 
 
 def renew(mutation: Mutation, seeds: int = SEEDS) -> str:
-    """Write the mutation's file of the corpus: the first run that fails, with as few faults as are enough."""
+    """Write the mutation's file of the corpus: the first run that fails, with as few faults as are enough, and passes
+    in the product as it is."""
     with _broken(mutation) as directory, tempfile.TemporaryDirectory() as saved:
         _run(directory, [*_runs(mutation, 1, seeds), "--save", saved])
         for path in Path(saved).glob("*.json"):
+            if _run(ROOT, ["--replay", str(path), "--no-shrink"]).returncode:
+                return f"{mutation.corpus}: {path.stem} fails without the mutation, too"
             shutil.copy(path, CORPUS / f"{mutation.corpus}.json")
             return f"{mutation.corpus}: from {path.stem}"
     return f"{mutation.corpus}: nothing failed"

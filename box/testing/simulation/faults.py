@@ -10,7 +10,8 @@ disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a 
           (a byte of a log file changes while the node is down: the start has to say so)
 clock     jump, drift
 files     snapshot
-leader    depose (whoever leads, or owns the queue, is killed, is cut off, or reaches one other only)
+leader    depose (whoever leads, or owns the queue, is killed, is cut off, or reaches one other only), heir (who alone
+          has what waits comes to lead), doubt (a snapshot of what waits, and a start from it)
 people    sources (replication is configured anew), promote (with manual elections)
 ```
 """
@@ -27,7 +28,7 @@ GROUPS: Final = {
     "disk": ("write", "sync", "short", "full", "read", "latency", "flush", "stuck", "rot"),
     "clock": ("jump", "drift"),
     "files": ("snapshot",),
-    "leader": ("depose",),
+    "leader": ("depose", "heir", "doubt"),
     "people": ("sources", "promote"),
 }
 KINDS: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)

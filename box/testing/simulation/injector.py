@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any, Final
 
 from box.errors import BoxError
-from box.replication.raft import Role
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.faults import Fault, kinds_of, plan
+from box.testing.simulation.leader_faults import LeaderFaults
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
@@ -43,6 +43,7 @@ class Injector:
         """Faults that ought to have been noticed, and were not."""
         self.administrator = Administrator(simulation)
         self._simulation = simulation
+        self._leaders = LeaderFaults(simulation)
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_one_away = False
 
@@ -68,7 +69,7 @@ class Injector:
         for node in simulation.nodes.values():
             node.go_on()
             node.disk.heal()
-            node.clock.set_drift(0.0)
+            node.clock.set_right()  # where clocks differ by more than replication_sync_lag nobody is in sync
         for node in simulation.nodes.values():
             if not node.is_running:
                 await self._revive(node)
@@ -333,17 +334,15 @@ class Injector:
     # -- the leader
 
     async def _depose(self, fault: Fault, node: SimulatedNode) -> None:
-        leader = self._leader() or node
+        leader = self._leaders.leader() or node
         ways = (self._kill, self._isolate, self._only)
         await ways[int(fault.amount * len(ways))](fault._replace(node=leader.name), leader)
 
-    def _leader(self) -> SimulatedNode | None:
-        """The leader of the newest term; without elections the owner of the queue."""
-        running = [node for node in self._simulation.nodes.values() if node.is_running]
-        leaders = [node for node in running if node.instance.elections.raft.role is Role.LEADER]
-        if leaders:
-            return max(leaders, key=lambda node: node.instance.elections.raft.term)
-        return next((node for node in running if node.instance.limbo.owner_id == node.instance_id), None)
+    async def _heir(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._leaders.heir(fault, self._leaders.leader() or node)
+
+    async def _doubt(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._leaders.doubt(fault, self._leaders.leader() or node)
 
     # -- people
 

@@ -73,6 +73,10 @@ class WallClock:
         """Somebody sets the clock."""
         self._offset += seconds
 
+    def set_right(self) -> None:
+        """The time that everybody has."""
+        self._offset, self.drift = EPOCH, 0.0
+
     def set_drift(self, drift: float) -> None:
         """Go faster or slower from now on."""
         self._offset += self._loop.time() * (self.drift - drift)

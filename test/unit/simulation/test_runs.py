@@ -9,6 +9,7 @@ import pytest
 
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.journal import Journal
+from box.replication.raft import Raft, Role
 from box.replication.white_list import WhiteList
 from box.testing.simulation import run
 from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
@@ -17,6 +18,9 @@ from box.testing.simulation.run import Outcome, Scenario, play, shorten
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
 from box.txn.limbo import Limbo
+from box.txn.synchro import LimboDriver
+from box.wire.messages import RaftRequest
+from box.wire.vclock import VClock
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
@@ -153,3 +157,52 @@ def test_a_callback_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatc
 def test_a_run_that_takes_too_long_says_who_waits() -> None:
     outcome = play(Scenario(1, workload="set", seconds=1000), deadline=0.5)
     assert any("node1" in text and "the time for this run is over" in text for text in outcome.violations)
+
+
+async def at_once(*_: Any) -> None:
+    """In the place of a wait."""
+
+
+def tell_before_recorded(raft: Raft) -> RaftRequest:
+    """`Raft.remote_state` that tells what is not in the log yet."""
+    vclock = VClock(raft._own_vclock()).without_zero() if raft.role is Role.CANDIDATE else None
+    return RaftRequest(raft.term, raft.vote, raft.role, vclock)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "broken", "text"),
+    [
+        (
+            Scenario(1, workload="set", seconds=8, kinds=("doubt",)),
+            (LimboDriver, "wait_confirm", at_once),
+            "refused, and there all the same",
+        ),
+        (
+            Scenario(3, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
+            (LimboDriver, "_wait_quorum", at_once),
+            "is confirmed, and only",
+        ),
+        (
+            Scenario(
+                1, workload="register", seconds=15, kinds=kinds_of(["promote", "flush", "latency"]), elections="manual"
+            ),
+            (Raft, "remote_state", tell_before_recorded),
+            "by the votes of",
+        ),
+    ],
+    ids=["snapshot", "promotion", "vote"],
+)
+def test_faults_that_look_for_their_moment_find_what_chance_does_not(
+    monkeypatch: pytest.MonkeyPatch, scenario: Scenario, broken: tuple[type, str, Any], text: str
+) -> None:
+    """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded."""
+    assert not play(scenario, deadline=60).violations
+    monkeypatch.setattr(*broken)
+    assert any(text in violation for violation in play(scenario, deadline=60).violations)
+
+
+def test_clocks_that_differ_do_not_keep_a_cluster_from_rest() -> None:
+    """A node whose clock is minutes wrong is never in sync by `replication_sync_lag`: it is set right in the end."""
+    faults = (Fault(0.5, "jump", "node1", "node1", 1.0, 0.54), Fault(1.0, "sources", "node1", "node1", 0.1, 0.5))
+    scenario = Scenario(7, workload="unique", seconds=2, faults=faults, elections="manual")
+    assert not play(scenario, deadline=60).violations

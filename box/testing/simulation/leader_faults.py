@@ -1,0 +1,144 @@
+"""Faults that look for their moment: what befalls whoever leads, while synchronous transactions wait.
+
+```
+heir     the leader reaches one other node only; when something of it waits there, the leader is cut off, and the
+         others hear of nobody but that one, until it leads: it alone has what waits, and gives it to a quorum first
+doubt    the leader is cut off; when something waits there, it is asked for a snapshot; when that has been decided
+         about, the node is killed and started again: what was rolled back must not be in the snapshot
+```
+
+Without elections the leader is the owner of the queue. Where nothing waits in time, or
+one of these faults is at work already, nothing happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from box.errors import BoxError
+from box.replication.raft import Role
+from box.testing.simulation.faults import Fault
+from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
+from box.testing.simulation.simulation import Simulation
+from box.txn.transaction import LimboEntry
+
+Story = Callable[[Fault, SimulatedNode], Awaitable[None]]
+
+_LOOK: Final = 0.01
+"""Seconds between two looks for the moment."""
+_WRITES: Final = 1.0
+"""Seconds in which clients write something that has to wait."""
+_ELECTION: Final = 8.0
+"""Seconds in which a node that can win a vote has won one."""
+_DECISION: Final = 10.0
+"""Seconds after a reunion in which the queue is decided about."""
+
+
+class LeaderFaults:
+    """See the module's text."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._is_at_work = False
+
+    async def heir(self, fault: Fault, leader: SimulatedNode) -> None:
+        """See the module's table."""
+        await self._alone(self._let_inherit, fault, leader)
+
+    async def doubt(self, fault: Fault, leader: SimulatedNode) -> None:
+        """See the module's table."""
+        await self._alone(self._let_doubt, fault, leader)
+
+    async def _alone(self, story: Story, fault: Fault, leader: SimulatedNode) -> None:
+        if self._is_at_work:
+            return
+        self._is_at_work = True
+        try:
+            await story(fault, leader)
+        finally:
+            self._is_at_work = False
+
+    def leader(self) -> SimulatedNode | None:
+        """The leader of the newest term; without elections the owner of the queue."""
+        running = [node for node in self._simulation.nodes.values() if node.is_running]
+        leaders = [node for node in running if _leads(node)]
+        if leaders:
+            return max(leaders, key=lambda node: node.instance.elections.raft.term)
+        return next((node for node in running if node.instance.limbo.owner_id == node.instance_id), None)
+
+    async def _let_inherit(self, fault: Fault, leader: SimulatedNode) -> None:
+        others = [node for node in self._simulation.nodes.values() if node is not leader]
+        if not others:
+            return
+        heir = next((node for node in others if node.name == fault.other), others[0])
+        rest = [node for node in others if node is not heir]
+        with self._cut((leader, node) for node in rest):
+            if not await self._until(lambda: _last_waiting(heir) is not None, _WRITES):
+                return
+        everybody = (leader, *others)
+        ways = [way for one in everybody for other in everybody if heir not in (way := (one, other)) or leader in way]
+        with self._cut(ways):
+            await self._until(lambda: _leads(heir), _ELECTION)
+            await self._simulation.sleep(fault.seconds)
+
+    async def _let_doubt(self, fault: Fault, leader: SimulatedNode) -> None:
+        others = [node for node in self._simulation.nodes.values() if node is not leader]
+        with self._cut(way for other in others for way in ((leader, other), (other, leader))):
+            await self._until(lambda: _last_waiting(leader) is not None, _WRITES)
+            entry = _last_waiting(leader)
+            if entry is None:
+                return
+            snapshot = self._simulation.loop.create_task(self._make_snapshot(leader))
+            await self._until(lambda: _is_over(entry, leader) or any(map(_leads, others)), _ELECTION)
+        try:
+            await self._until(lambda: _is_over(entry, leader), _DECISION)
+        finally:
+            snapshot.cancel()
+        leader.kill()
+        await self._simulation.sleep(fault.seconds)
+        if not leader.is_up:
+            await leader.start()
+
+    async def _make_snapshot(self, node: SimulatedNode) -> None:
+        with suppress(BoxError, NodeDied):
+            await node.run(node.instance.checkpoints.make())
+
+    @contextmanager
+    def _cut(self, ways: Iterable[tuple[SimulatedNode, SimulatedNode]]) -> Iterator[None]:
+        network = self._simulation.network
+        names = [(one.name, other.name) for one, other in ways if one is not other]
+        for way in names:
+            network.cut(*way)
+        try:
+            yield
+        finally:
+            for way in names:
+                network.mend(*way)
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait for a condition for so long; whether it came about."""
+        end = self._simulation.loop.time() + seconds
+        while not condition():
+            if self._simulation.loop.time() > end:
+                return False
+            await asyncio.sleep(_LOOK)
+        return True
+
+
+def _leads(node: SimulatedNode) -> bool:
+    return node.is_running and node.instance.elections.raft.role is Role.LEADER
+
+
+def _last_waiting(node: SimulatedNode) -> LimboEntry | None:
+    """The newest synchronous transaction that waits at a node and is in its log, if any."""
+    if not node.is_running:
+        return None
+    return next((entry for entry in reversed(node.instance.limbo.entries) if entry.wait_ack and entry.written), None)
+
+
+def _is_over(entry: LimboEntry, node: SimulatedNode) -> bool:
+    """Whether a transaction has its outcome, or the node has none any more."""
+    return entry.done or not node.is_running
