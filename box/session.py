@@ -111,11 +111,14 @@ AuthHook = Callable[[Context, str, bool], Awaitable[None]]
 class RequestContext(Context):
     """The context of one CALL or EVAL: knows which request it answers, for `box.session.sync` and `push`."""
 
-    __slots__ = ("sync",)
+    __slots__ = ("has_ended", "has_waited", "sync")
 
     def __init__(self, session: Session, sync: int) -> None:
         super().__init__(session)
         self.sync = sync
+        self.has_ended = False
+        self.has_waited = False
+        """Whether the function had not ended when whoever started it went on."""
 
 
 class Sessions:

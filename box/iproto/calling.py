@@ -61,7 +61,7 @@ class CallWindow:
         return _PATIENCE if self.room < self._allowed else _LARGE_PATIENCE
 
     def begin(self) -> None:
-        """A call runs."""
+        """A call waits."""
         self.running += 1
 
     def end(self, size: int) -> None:
@@ -101,18 +101,15 @@ class CallingHalf(SendingHalf):
         """The reason is gone."""
         raise NotImplementedError
 
-    def call_begins(self) -> None:
-        """A function is about to run."""
-        self._calls.begin()
-
     def call_waits(self) -> None:
-        """The function that began may have begun to wait."""
+        """A function has begun to wait."""
+        self._calls.begin()
         if self._calls.is_full:
             self._stop(Stop.CALLS)
             self._set_timer()
 
     def call_ended(self, size: int) -> None:
-        """A function has ended, with so many bytes of results."""
+        """A function that waited has ended, with so many bytes of results."""
         calls = self._calls
         calls.end(size)
         if self._stopped & Stop.CALLS and not calls.is_full:

@@ -40,6 +40,8 @@ _LOOK_EVERY: Final = 16
 """Quick requests after which a turn looks at the clock."""
 _GENERAL: Final = 3
 """The number of requests more for which one that takes the general way counts."""
+_GATHER: Final = 0.005
+"""Seconds in which replies gather over several turns, as each write costs as much as some requests."""
 _QUICK_SIZE: Final = 4096
 """Bytes of a quick reply."""
 
@@ -50,6 +52,7 @@ class ServerConnection(CallingHalf):
     __slots__ = (
         "_chunks",
         "_deadline",
+        "_flush_by",
         "_have",
         "_is_ended",
         "_is_paused",
@@ -72,6 +75,8 @@ class ServerConnection(CallingHalf):
         """Bytes in `_chunks`, and how many there must be before it is worth looking at them."""
         self._deadline = 0.0
         """The end of this turn."""
+        self._flush_by = 0.0
+        """When the replies that have gathered are to leave, though there is more to serve."""
         self._was_full = False
         """Whether the last read filled its buffer, so that there is more."""
         self._served = 0
@@ -201,6 +206,7 @@ class ServerConnection(CallingHalf):
         if output.larges and not self._send_larges():
             return
         if self._stopped or self._transport.is_closing():
+            self._flush()
             return
         if self._has_input():
             data = b"".join(self._chunks)
@@ -305,6 +311,8 @@ class ServerConnection(CallingHalf):
         self._deadline = deadline
         self._look_at = _LOOK_EVERY
         self._have = self._need = 0
+        if not self._out:
+            self._flush_by = deadline + _GATHER
         self._flush_scheduled = True  # all replies until the end of this method leave there
         try:
             pos, need, count = self._serve_packets(data)
@@ -317,7 +325,10 @@ class ServerConnection(CallingHalf):
             self._chunks.append(data[pos:])
             self._have = len(data) - pos
             self._need = need
-        self._flush()
+        if self._stopped & Stop.TURN and self._server.turns.clock() < self._flush_by:
+            self._flush_scheduled = False  # the next turn comes soon
+        else:
+            self._flush()
         self._served += count
         if not self._stopped:
             pause = self._pace.after_read(self._served)

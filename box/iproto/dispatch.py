@@ -210,29 +210,28 @@ class Dispatcher:
                 raise unsupported("A node without Lua", "EVAL")
             raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
         connection.look_soon()
-        connection.call_begins()
-        self._server.in_flight += 1
         ended = partial(self._function_ended, connection, row.type, ctx)
-        try:
-            (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
-        except Exception:  # a refusal: `ended` was not called, for it raises nothing itself
-            self._server.leave()
-            connection.call_ended(0)
-            raise
-        connection.call_waits()
+        (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
+        if not ctx.has_ended:
+            ctx.has_waited = True
+            self._server.in_flight += 1
+            connection.call_waits()
 
     def _function_ended(
         self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError
     ) -> None:
         """Take the outcome of CALL or EVAL. Raises nothing: the request has left, and is answered here or never."""
-        self._server.leave()
+        ctx.has_ended = True
+        if ctx.has_waited:
+            self._server.leave()
         try:
             self._answer_call(connection, request_type, ctx, outcome)
         except BoxError as error:
             connection.reply_error(ctx.sync, error)
         except Exception as bug:
             connection.reply_error(ctx.sync, self.unexpected(bug))
-        connection.call_ended(len(outcome) if isinstance(outcome, bytes) else 0)
+        if ctx.has_waited:
+            connection.call_ended(len(outcome) if isinstance(outcome, bytes) else 0)
 
     def _answer_call(
         self, connection: ServerConnection, request_type: int, ctx: RequestContext, outcome: bytes | BoxError

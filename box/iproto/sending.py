@@ -1,7 +1,7 @@
 """The sending half of a client's connection: replies, and messages out of band.
 
-SendingHalf of requests that are served in one turn leave together at its end; those that were waited for leave with all
-others of the same turn of the loop. What is too large for one piece goes out in the connection's turns
+Replies to requests that are served in one turn leave together at its end, with those of the turns that follow within
+some milliseconds; those that were waited for leave with all others of the same turn of the loop. What is too large for one piece goes out in the connection's turns
 (`output.py`), and nothing is served until it has left.
 
 A message out of band (`box.session.push`) belongs to a request that runs already. Whoever pushes waits until the client

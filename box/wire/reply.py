@@ -68,6 +68,9 @@ def reply_tuples(sync: int, schema_version: int, tuples: Sequence[bytes]) -> byt
 
 def reply_array(sync: int, schema_version: int, array: bytes) -> bytes:
     """The answer of CALL and EVAL: one encoded array of results, whose own header is made a long one."""
+    mark = array[0]
+    if mark < 0xDC:
+        return reply_rows_header(sync, schema_version, mark & 0x0F, len(array) - 1) + array[1:]
     header, array, start = reply_array_header(sync, schema_version, array)
     return header + array[start:]
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import msgpack
@@ -14,7 +15,7 @@ import pytest
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode, client_error
 from box.iproto.connection import ServerConnection
-from box.iproto.output import LargeReply
+from box.iproto.output import LargeReply, Output
 from box.iproto.server import IprotoServer
 from box.iproto.stop import Stop
 from box.wire.constants import GREETING_SIZE, RequestType
@@ -316,3 +317,38 @@ async def reply_to(address: str, data: bytes) -> bytes:
     rest = await reader.readexactly(int.from_bytes(head[1:], "big"))
     writer.close()
     return head + rest
+
+
+def test_replies_gather_over_turns_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One client's thousand costly requests take a hundred milliseconds of turns; the replies leave in a few writes."""
+    now = 100.0
+    written: list[float] = []
+    write = Output._write
+
+    def tell(output: Output, data: bytes) -> None:
+        written.append(now)
+        write(output, data)
+
+    async def scenario() -> None:
+        async with serving() as (node, server, address):
+            original = node.dml.select
+
+            def costly(*arguments: Any) -> list[bytes]:
+                nonlocal now
+                now += 0.0001
+                return original(*arguments)
+
+            node.dml.select = costly  # type: ignore[method-assign]
+            server.turns.clock = lambda: now
+            raw = await RawClient.connect(address)
+            monkeypatch.setattr(Output, "_write", tell)
+            raw.send(request(RequestType.SELECT, 1, body(**SELECT_1)) * 1000)
+            for _ in range(1000):
+                assert not (await raw.read_row()).type & 0x8000
+            assert now == pytest.approx(100.1)
+            assert len(written) <= 20
+            pauses = [after - before for before, after in pairwise([100.0, *written])]
+            assert max(pauses) <= 0.012  # the time to gather and two turns
+            raw.writer.close()
+
+    run(scenario())
