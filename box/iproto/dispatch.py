@@ -9,7 +9,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
@@ -201,14 +201,8 @@ class Dispatcher:
         connection.session.sync = row.sync
         functions = self._node.functions
         is_eval = row.type == RequestType.EVAL
-        if is_eval:
-            check_universe(ctx.credentials, Privilege.X)
-        else:
-            self._check_function(ctx, request.text)
         if functions is None:
-            if is_eval:
-                raise unsupported("A node without Lua", "EVAL")
-            raise client_error(ErrorCode.NO_SUCH_PROC, request.text)
+            self._refuse_function(ctx, request.text, is_eval)
         connection.look_soon()
         ended = partial(self._function_ended, connection, row.type, ctx)
         (functions.eval if is_eval else functions.call)(ctx, request.text, request.args, ended)
@@ -249,13 +243,17 @@ class Dispatcher:
         else:
             connection.reply_array(ctx.sync, outcome)
 
-    def _check_function(self, ctx: Context, name: str) -> None:
-        """A stored function has privileges of its own; any other may be called by who may execute everything."""
+    def _refuse_function(self, ctx: Context, name: str, is_eval: bool) -> NoReturn:
+        """A node without Lua runs nothing, and tells so to who might."""
+        if is_eval:
+            check_universe(ctx.credentials, Privilege.X)
+            raise unsupported("A node without Lua", "EVAL")
         function = self._schema.function_by_name(name)
         if function is not None:
             function.check_access(ctx.credentials)
         else:
             check_universe(ctx.credentials, Privilege.X, "function", name)
+        raise client_error(ErrorCode.NO_SUCH_PROC, name)
 
     def _sql(self, connection: ServerConnection, row: Row) -> None:
         check_sql(row.body)

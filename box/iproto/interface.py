@@ -88,7 +88,7 @@ class TransactionsLike(Protocol):
 
 
 class FunctionsLike(Protocol):
-    """Runs CALL and EVAL: arguments and results are one encoded array each.
+    """Runs CALL and EVAL, after a check of privileges: arguments and results are one encoded array each.
 
     `ctx` is of this request alone. A refusal is raised; `ended` is told once of the results or the error, now or later.
     """

@@ -1,8 +1,8 @@
 """The sending half of a client's connection: replies, and messages out of band.
 
 Replies to requests that are served in one turn leave together at its end, with those of the turns that follow within
-some milliseconds; those that were waited for leave with all others of the same turn of the loop. What is too large for one piece goes out in the connection's turns
-(`output.py`), and nothing is served until it has left.
+some milliseconds; those that were waited for leave with all others of the same turn of the loop. What is too large for
+one piece goes out in the connection's turns (`output.py`), and nothing is served until it has left.
 
 A message out of band (`box.session.push`) belongs to a request that runs already. Whoever pushes waits until the client
 has read (`until_read`), unless a transaction would not outlive that; then there is a bound, and an error beyond it.

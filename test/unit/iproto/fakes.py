@@ -14,7 +14,17 @@ from box.errors import ErrorCode, client_error
 from box.iproto.stats import Stats
 from box.journal.threads import SystemThreads
 from box.net.sockets import SocketNetwork
-from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, User, decode_hash, password_hash, refresh
+from box.schema.access import (
+    ALL_PRIVILEGES,
+    UNIVERSE,
+    Credentials,
+    Privilege,
+    User,
+    check_universe,
+    decode_hash,
+    password_hash,
+    refresh,
+)
 from box.schema.ids import UserId
 from box.session import Sessions
 from box.txn.pending import Outcome, Pending
@@ -147,6 +157,7 @@ class FakeFunctions:
         self.contexts: list[Any] = []
 
     def call(self, ctx: Any, name: str, args: bytes, ended: Callable[[Any], None]) -> None:
+        check_universe(ctx.credentials, Privilege.X, "function", name)
         self.contexts.append(ctx)
         if name == "wait":
             self.gate = asyncio.get_running_loop().create_future()
