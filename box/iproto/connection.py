@@ -76,7 +76,7 @@ class ServerConnection(CallingHalf):
         self._deadline = 0.0
         """The end of this turn."""
         self._flush_by = 0.0
-        """When the replies that have gathered are to leave, though there is more to serve."""
+        """The time at which gathered replies leave though there is more to serve."""
         self._was_full = False
         """Whether the last read filled its buffer, so that there is more."""
         self._served = 0

@@ -244,7 +244,7 @@ class Dispatcher:
             connection.reply_array(ctx.sync, outcome)
 
     def _refuse_function(self, ctx: Context, name: str, is_eval: bool) -> NoReturn:
-        """A node without Lua runs nothing, and tells so to who might."""
+        """Refuse CALL or EVAL on a node without Lua, for want of privileges first."""
         if is_eval:
             check_universe(ctx.credentials, Privilege.X)
             raise unsupported("A node without Lua", "EVAL")
