@@ -14,6 +14,7 @@ or the error. Compiled code is kept on disk, beside this file or in the user's c
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final, TypeVar, cast
 
 import numba
@@ -55,6 +56,27 @@ def _number(block: Bytes, position: int, size: int) -> int:
     return value
 
 
+def _skips() -> NDArray[np.int64]:
+    """By the first byte of a value: its size and, times 64, the values inside; 0 where a length has to be read."""
+    table = np.zeros(256, np.int64)
+    for code in chain(range(0x80), (0xC0, 0xC2, 0xC3), range(0xE0, 0x100)):
+        table[code] = 1
+    for count in range(16):
+        table[0x80 + count] = 1 + 64 * 2 * count
+        table[0x90 + count] = 1 + 64 * count
+    for length in range(32):
+        table[0xA0 + length] = 1 + length
+    for width in range(4):
+        table[0xCC + width] = table[0xD0 + width] = 1 + (1 << width)
+    table[0xCA], table[0xCB] = 5, 9
+    for width in range(5):
+        table[0xD4 + width] = 2 + (1 << width)
+    return table
+
+
+_SKIPS: Final = _skips()
+
+
 @compiled
 def _variable(block: Bytes, position: int) -> tuple[int, int]:
     """Size of a value whose length has to be read, without the values inside, and how many those are.
@@ -87,30 +109,11 @@ def skip(block: Bytes, position: int, pending: int) -> int:
         # Each value takes a byte at least, so that a damaged count cannot make this loop long.
         if pending > end - position:
             return -1
-        code = wide(block[position])
+        known = wide(_SKIPS[block[position]])
         pending -= 1
-        if code <= 0x7F or code >= 0xE0:
-            position += 1
-        elif code <= 0x8F:
-            pending += 2 * (code & 15)
-            position += 1
-        elif code <= 0x9F:
-            pending += code & 15
-            position += 1
-        elif code <= 0xBF:
-            position += 1 + (code & 31)
-        elif code == 0xCB or code == 0xCF or code == 0xD3:
-            position += 9
-        elif code == 0xCE or code == 0xD2 or code == 0xCA:
-            position += 5
-        elif code == 0xCD or code == 0xD1:
-            position += 3
-        elif code == 0xCC or code == 0xD0:
-            position += 2
-        elif code == 0xC0 or code == 0xC2 or code == 0xC3:
-            position += 1
-        elif 0xD4 <= code <= 0xD8:
-            position += 2 + (1 << (code - 0xD4))
+        if known != 0:
+            position += known & 63
+            pending += known >> 6
         else:
             size, values = _variable(block, position)
             if size < 0:

@@ -39,7 +39,7 @@ async def read(socket: str) -> int:
     """Read all tuples; returns how many."""
     import asynctnt
 
-    connection = asynctnt.Connection(host=socket, port=None)
+    connection = asynctnt.Connection(host="unix/", port=socket, reconnect_timeout=0)
     await connection.connect()
     try:
         found, after = 0, -1
