@@ -45,7 +45,7 @@ class HashIndex(OrderedIndex):
         if kind is IteratorType.ALL or (kind is IteratorType.GT and not values):
             return ForwardCursor(self, EVERYTHING)
         if kind is IteratorType.EQ:
-            return PointCursor(self.find, key)
+            return PointCursor(self, key)
         if kind is IteratorType.GT:
             return ForwardCursor(self, (key, None, True, False))
         raise self.unsupported_feature("requested iterator type")

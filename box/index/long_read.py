@@ -44,6 +44,7 @@ class LongRead:
         view: TupleView | None = None,
         visible: Callable[[bytes], bool] | None = None,
     ) -> None:
+        index.settle()
         self._index = index
         self._tree = index.tree
         self._version = index.version

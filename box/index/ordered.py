@@ -10,6 +10,16 @@ left with the help of the nodes' pickling state, which is their public, stable d
 
 `listeners` hear of every change just before it is made: views that keep what was (`box.index.view`), and builds of
 other indexes, which take the change along (`box.schema.ddl.build`).
+
+Many changes that count from one moment on are laid over the tree (`box.index.layered`), and merged into it later:
+
+```
+          lay_over(changes)                    merge() ... False, or settle()
+one tree -------------------> changes over it -------------------------------> one tree
+```
+
+Meanwhile readers see both, and listeners, who follow the tree itself, hear of a change when it is merged, or when
+its key is changed once more.
 """
 
 from __future__ import annotations
@@ -24,6 +34,7 @@ from BTrees.QOBTree import QOBucket
 
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, Index, IndexDef
+from box.index.layered import GONE, LayeredTree
 
 Bounds = tuple[Any, Any, bool, bool]
 """(least, greatest, least excluded, greatest excluded); None is no bound."""
@@ -31,6 +42,8 @@ EVERYTHING: Final[Bounds] = (None, None, False, False)
 
 Listener = Callable[[SortKey, Entry | None, Entry | None], None]
 """`listener(key, old, new)`: the entry of a key is about to change; None: there is none. Must not fail."""
+
+_ALL: Final = 1 << 62
 
 
 class OrderedIndex(Index):
@@ -44,16 +57,22 @@ class OrderedIndex(Index):
         self._use_tree(OOBTree())
 
     def _use_tree(self, tree: Any) -> None:
-        self._tree: Any = tree
+        self._base: Any = tree
+        """The container, without what lies over it."""
         self._size = len(tree)
-        self.find = tree.get
         self.insert: Callable[[SortKey, Entry], int] = tree.insert
         """Add an entry while nobody else uses the index; 0: its key has one. Then call `end_load`."""
+        self._read_from(tree)
+
+    def _read_from(self, tree: Any) -> None:
+        self._tree: Any = tree
+        """The container, or a `LayeredTree`: as readers see it."""
+        self.find = tree.get
 
     @property
     def tree(self) -> Any:
-        """The container as it is now; `detach` gives the index another."""
-        return self._tree
+        """The container as it is now, without what lies over it; `detach` gives the index another."""
+        return self._base
 
     def __len__(self) -> int:
         return self._size
@@ -97,6 +116,8 @@ class OrderedIndex(Index):
         self.version += 1
 
     def _tell(self, sort_key: SortKey, new: Entry | None) -> None:
+        if self.is_layered and (laid := self._tree.over.pop(sort_key, None)) is not None:
+            self._merge_one(sort_key, laid)
         old = self.find(sort_key)
         if old is not None or new is not None:
             self.tell(sort_key, old, new)
@@ -105,6 +126,52 @@ class OrderedIndex(Index):
         """Tell the listeners. For those whose entries mean something else without a change of the entry itself, too."""
         for listener in tuple(self.listeners):
             listener(sort_key, old, new)
+
+    # --- many changes at once ---
+
+    @property
+    def is_layered(self) -> bool:
+        """Changes lie over the container that are not merged yet."""
+        return self._tree is not self._base
+
+    def lay_over(self, changes: Any, growth: int) -> None:
+        """Make changes at once: a tree of entries, or GONE, by key, which is the index's from now on. There are
+        `growth` entries more then. Nothing may lie over the container already; call `merge` until it is done."""
+        assert not self.is_layered
+        self._read_from(LayeredTree(self._base, changes, self.settle))
+        self._size += growth
+        self.version += 1
+
+    def merge(self, limit: int) -> bool:
+        """Merge so many of the changes at most; False when there are none left."""
+        if not self.is_layered:
+            return False
+        over = self._tree.over
+        laid = list(islice(over.items(), limit))
+        for sort_key, entry in laid:
+            self._merge_one(sort_key, entry)
+            del over[sort_key]
+        self.version += 1
+        if over:
+            return True
+        self._read_from(self._base)
+        return False
+
+    def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
+        base, new = self._base, None if entry is GONE else entry
+        if self.listeners:
+            old = base.get(sort_key)
+            if old is not None or new is not None:
+                self.tell(sort_key, old, new)
+        if new is None:
+            base.pop(sort_key, None)
+        else:
+            base[sort_key] = new
+
+    def settle(self) -> None:
+        """Merge all at once."""
+        while self.merge(_ALL):
+            pass
 
     def clear(self) -> None:
         self._tree.clear()
@@ -118,14 +185,14 @@ class OrderedIndex(Index):
 
     def new_tree(self) -> Any:
         """An empty tree for the same keys."""
-        return type(self._tree)()
+        return type(self._base)()
 
     def values_list(self) -> list[Entry]:
         return list(self._tree.values())
 
     def nodes(self) -> Iterator[Any]:
         """All nodes of the tree, while it stands still."""
-        nodes = [self._tree]
+        nodes = [self._base]
         while nodes:
             node = nodes.pop()
             nodes += children(node)[0]
@@ -133,7 +200,8 @@ class OrderedIndex(Index):
 
     def detach(self) -> Any:
         """Become empty at once. Gives the tree with everything that was in it, for `box.index.release`."""
-        tree = self._tree
+        self.settle()
+        tree = self._base
         self._use_tree(type(tree)())
         self.version += 1
         return tree
@@ -153,10 +221,10 @@ class OrderedIndex(Index):
 class PointCursor(Cursor):
     """At most one entry, found by its full key."""
 
-    __slots__ = ("_find", "_key", "_spent")
+    __slots__ = ("_index", "_key", "_spent")
 
-    def __init__(self, find: Callable[[SortKey], Entry | None], key: SortKey) -> None:
-        self._find = find
+    def __init__(self, index: Index, key: SortKey) -> None:
+        self._index = index
         self._key = key
         self._spent = False
 
@@ -164,7 +232,7 @@ class PointCursor(Cursor):
         if self._spent or limit < 1:
             return []
         self._spent = True
-        entry = self._find(self._key)
+        entry = self._index.find(self._key)
         return [] if entry is None else [entry]
 
     def rewind(self, used: int) -> None:
@@ -174,21 +242,24 @@ class PointCursor(Cursor):
 class ForwardCursor(Cursor):
     """Ascending: each chunk is a new range query that starts after the last key.
 
-    `bounds` is what is left, `pairs` the last chunk with its keys.
+    `bounds` is what is left, `pairs` the last chunk with its keys. `reads_base`: what lies over the container is not
+    seen; for those who listen.
     """
 
-    __slots__ = ("_index", "_start", "bounds", "pairs")
+    __slots__ = ("_index", "_start", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = False
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
         self._index = index
+        self.reads_base = False
         self.bounds = bounds
         self._start = bounds
         self.pairs: list[tuple[SortKey, Entry]] = []
 
     def fetch(self, limit: int) -> list[Entry]:
         self._start = self.bounds
-        pairs = self.pairs = list(islice(self._index._tree.items(*self.bounds), limit))
+        tree = self._index._base if self.reads_base else self._index._tree
+        pairs = self.pairs = list(islice(tree.items(*self.bounds), limit))
         if not pairs:
             return []
         self._move(pairs[-1][0])
@@ -212,11 +283,12 @@ class ForwardCursor(Cursor):
 class BackwardCursor(Cursor):
     """Descending: leaf after leaf, from a fresh descent whenever the index has changed. As `ForwardCursor`."""
 
-    __slots__ = ("_ahead", "_index", "_leaves", "_start", "_version", "bounds", "pairs")
+    __slots__ = ("_ahead", "_index", "_leaves", "_start", "_version", "bounds", "pairs", "reads_base")
     is_reverse: ClassVar[bool] = True
 
     def __init__(self, index: OrderedIndex, bounds: Bounds) -> None:
         self._index = index
+        self.reads_base = False
         self.bounds = bounds
         self._start = bounds
         self.pairs: list[tuple[SortKey, Entry]] = []
@@ -224,7 +296,8 @@ class BackwardCursor(Cursor):
 
     def _seek(self) -> None:
         self._version = self._index.version
-        self._leaves = leaves_backwards(self._index._tree, self.bounds[1])
+        tree = self._index._base if self.reads_base else self._index._tree
+        self._leaves = leaves_backwards(tree, self.bounds[1])
         self._ahead: list[tuple[SortKey, Entry]] = []
 
     def fetch(self, limit: int) -> list[Entry]:

@@ -65,7 +65,7 @@ class TreeIndex(OrderedIndex):
     def cursor(self, iterator: int, values: list[Any]) -> Cursor:
         kind = self.iterator_type(iterator)
         if kind is IteratorType.EQ and values and len(values) == self._full_parts:
-            return PointCursor(self.find, self.key_def.parse(values, False))
+            return PointCursor(self, self.key_def.parse(values, False))
         bounds = self.bounds(kind, values)
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
@@ -76,7 +76,7 @@ class TreeIndex(OrderedIndex):
         if kind is IteratorType.EQ and values and len(values) == self._full_parts:
             entry = self.find(self.key_def.parse(values, False))
             return [] if entry is None or offset or limit < 1 else [entry]
-        if kind > IteratorType.GT or (kind.is_reverse and offset + limit <= self.MAX_CHUNK):
+        if kind > IteratorType.GT or self.is_layered or (kind.is_reverse and offset + limit <= self.MAX_CHUNK):
             return super().select(iterator, values, offset, limit)
         found = self._tree.values(*(self.bounds(kind, values) if values else ()))
         if kind.is_reverse:
@@ -122,9 +122,9 @@ class TreeIndex(OrderedIndex):
         return len(self._tree.keys(*bounds)) if values else self._size
 
     def min(self, values: list[Any]) -> Entry | None:
-        if not values:
+        if not values and not self.is_layered:
             return self._tree[self._tree.minKey()] if self._size else None
-        return next(iter(self.cursor(IteratorType.EQ, values).fetch(1)), None)
+        return next(iter(self.cursor(IteratorType.EQ if values else IteratorType.GE, values).fetch(1)), None)
 
     def max(self, values: list[Any]) -> Entry | None:
         if not values:
@@ -153,8 +153,8 @@ class SparseTreeIndex(TreeIndex):
 
         self.key_of = sparse_key_of
 
-    def _use_tree(self, tree: Any) -> None:
-        super()._use_tree(tree)
+    def _read_from(self, tree: Any) -> None:
+        super()._read_from(tree)
         get = tree.get
         self.find = lambda sort_key: None if sort_key is None else get(sort_key)
 

@@ -59,8 +59,11 @@ class ListView:
 
 
 class IndexView:
-    """See the module's text. `before` has entries by key that differ from the index's, None where there is none;
-    `cursor`, a fresh one over the index, says what is read and in which order, everything if there is none."""
+    """See the module's text. Nothing may lie over the index when it is opened.
+
+    `before` has entries by key that differ from the index's, None where there is none; `cursor`, a fresh one over the
+    index, says what is read and in which order, everything if there is none.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class IndexView:
     ) -> None:
         self._index = index
         self._cursor = cursor or ForwardCursor(index, EVERYTHING)
+        self._cursor.reads_base = True  # what comes over it is told when it is merged
         self._before: Any = index.new_tree()
         self._is_closed = False
         for key, entry in before:
@@ -134,6 +138,7 @@ class IndexView:
 def open_view(index: Index, before: Iterable[tuple[SortKey, bytes | None]] = (), cursor: Any = None) -> TupleView:
     """A view of an index, or of what a fresh cursor over it selects."""
     if isinstance(index, OrderedIndex) and (cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))):
+        index.settle()
         return IndexView(index, before, cursor)
     return ListView(index.values_list() if cursor is None else _rest_of(cursor))
 

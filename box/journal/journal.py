@@ -197,11 +197,12 @@ class Journal:
             raise client_error(ErrorCode.WAL_IO)
         self._values["ERRINJ_WAL_WRITE_COUNT"] += 1
         if entry.run is None:
-            size = 0
             rows = entry.rows
-            for row in rows:
-                size += len(row.body)
-            entry.size = size
+            if not entry.size:
+                size = 0
+                for row in rows:
+                    size += len(row.body)
+                entry.size = size
             self._pending_rows += len(rows)
         else:
             self._pending_rows += len(entry.run) // _RUN_ROWS + 1

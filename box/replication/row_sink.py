@@ -5,8 +5,9 @@ have been seen already when the same change comes by two ways. A transaction of 
 before it was handed over (the origin's latch); CONFIRM, ROLLBACK and PROMOTE keep the latch until they are written,
 because the limbo may change hands by them.
 
-Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others. Usual
-changes that follow each other take a short way together (`apply_run`).
+Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others, large
+ones among them, which are executed in slices (`box.txn.staged`). Usual changes that follow each other take a short way
+together (`apply_run`).
 
 When the journal fails, `applied` falls back to what is written and every applier stops with the error.
 """
@@ -25,6 +26,7 @@ from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
 from box.txn.pending import completed
+from box.txn.staged import STAGED_ROWS, StagedTransaction
 from box.txn.transaction import Transaction
 from box.waiters import Waiters
 from box.wire.change import decode_row, request_text
@@ -83,6 +85,8 @@ class RowSink:
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
         self._synchro_tasks: set[asyncio.Task[bool]] = set()
         self._failures = 0
+        self._large = asyncio.Lock()
+        """Held while a large transaction is executed in slices."""
         self.applied = VClock()
         self.progress = Waiters()
         """Woken when a transaction has been handed to the journal."""
@@ -157,7 +161,7 @@ class RowSink:
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply one transaction if nothing has to be waited for; False: use `apply`. Raises as `apply` does."""
         first = rows[0]
-        if self._latches[first.replica_id].locked():
+        if len(rows) >= STAGED_ROWS or self._latches[first.replica_id].locked():
             return False
         rows = self._without_outdated(rows)
         if rows[0].type in SYNCHRO_TYPES:
@@ -220,8 +224,14 @@ class RowSink:
                 await self._execute(ctx, rows)
 
     async def _execute(self, ctx: Context, rows: list[Row]) -> None:
+        if len(rows) >= STAGED_ROWS:
+            if await self._execute_in_slices(ctx, rows):
+                return
+            rows = self._without_outdated(rows)
         await self._synchro.enter()
         try:
+            if len(rows) >= STAGED_ROWS and self._execute_now(ctx, rows):
+                return
             txn = self._txns.begin(ctx)
             try:
                 for row in rows:
@@ -233,6 +243,43 @@ class RowSink:
                 raise
         finally:
             self._synchro.leave()
+
+    async def _execute_in_slices(self, ctx: Context, rows: list[Row]) -> bool:
+        """Execute a large transaction while others have their turns; nothing is done if it has to be in one go."""
+        async with self._large:
+            await self._txns.work.wait()
+            failures, staged = self._failures, self._dml.stage(ctx, rows)
+            if staged is None:
+                return False
+            try:
+                while staged.go_on():
+                    self._dml.on_busy()
+                    await asyncio.sleep(0)
+                await self._synchro.enter()
+                try:
+                    if failures != self._failures:
+                        raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost
+                    if not staged.is_valid or self._without_outdated(rows) is not rows:
+                        return False
+                    self._publish(ctx, staged)
+                finally:
+                    self._synchro.leave()
+            finally:
+                staged.close()
+        return True
+
+    def _publish(self, ctx: Context, staged: StagedTransaction) -> None:
+        txn = self._txns.begin(ctx)
+        try:
+            space = staged.statements[0].space
+            assert space is not None
+            self._txns.use_engine(txn, space)
+            staged.publish(txn, self._txns.work)
+            self._commit(ctx, txn, staged.rows)
+        except BaseException:
+            if ctx.txn is txn:
+                self._txns.rollback_open(ctx, txn)
+            raise
 
     async def _run_row_waiting(self, ctx: Context, row: Row) -> None:
         try:

@@ -171,6 +171,7 @@ class Subscription:
     async def _take_row(self, row: Row) -> None:
         """Apply the transaction that the row completes, if it does."""
         complete = self._transaction.add(row)
+        is_long = complete is not None and len(complete) > 1
         if complete is not None:
             elections = self._host.elections
             elections.hear(self.peer_id)
@@ -185,7 +186,7 @@ class Subscription:
                     await order.apply(self._ctx, complete)
             await self._wait_for_space()
         self._rows_taken += 1
-        if self._rows_taken % _ROWS_PER_LOOK == 0 or (complete is not None and len(complete) > 1):
+        if self._rows_taken % _ROWS_PER_LOOK == 0 or is_long:
             await self._give_way()
 
     async def _wait_for_space(self) -> None:

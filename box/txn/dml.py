@@ -25,6 +25,7 @@ from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
 from box.txn.short import SHORT_CHANGES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import HeldRun, RunWrite, change_all, change_rows
+from box.txn.staged import StagedTransaction
 from box.txn.transaction import Statement
 from box.wire.change import REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
@@ -276,6 +277,7 @@ class Dml:
         """End the writes whose triggers wait."""
         for waiting in list(self._waiting):
             await waiting.stop()
+        self.txns.work.stop()
 
     async def execute(self, ctx: Context, space: Space, request: Request) -> bytes | None:
         """As `write`, and wait for the end."""
@@ -330,6 +332,13 @@ class Dml:
                 break
             self.on_busy()
         return done
+
+    def stage(self, ctx: Context, rows: list[Row]) -> StagedTransaction | None:
+        """Begin to execute the rows of a large transaction of another instance in slices; see `box.txn.staged`. The
+        caller waits for `txns.work` before. None if they have to be executed in one go."""
+        if ctx.credentials.universal & _WRITE != _WRITE or self.txns.storage.allows_yield:
+            return None
+        return StagedTransaction(self._schema, self._planner, rows, self.counters)
 
     def run_nop(self, ctx: Context, row: Row) -> None:
         """A row without effect, which only moves the vclock. A transaction is open."""

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
+from box.slices import SlicedWork
 from box.txn.short import HeldChange
 from box.txn.transaction import (
     NO_LSN,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 
 WAIT_SYNC: Final = int(Flag.WAIT_SYNC)
 WAIT_SYNC_AND_ACK: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
+_MANY_STATEMENTS: Final = 4096
+"""From so many on those of a transaction that has ended are let go in slices."""
 _BYPASS_ENGINES = frozenset({"blackhole", "service", "sysview"})
 """Engines without transactions: they neither bind a transaction nor forbid it to yield."""
 
@@ -55,6 +58,8 @@ class TransactionManager:
         self.journal = journal
         self.storage = storage
         self.synchro = synchro
+        self.work = SlicedWork(loop)
+        """Left over of large transactions: changes to be merged, statements to be let go."""
         self._loop = loop
         self._next_id = 0
         self._last_psn = 0
@@ -95,7 +100,7 @@ class TransactionManager:
         """
         try:
             self._prepare(txn)
-            rows = _collect_rows(txn)
+            rows = txn.rows if txn.is_bulk else _collect_rows(txn)
             if rows:
                 self._enter_limbo(txn, rows, waits)
         except BoxError as error:
@@ -229,8 +234,8 @@ class TransactionManager:
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
         """Decide whether the commit has to wait for a quorum, and queue it if so."""
-        is_synchronous = False
-        for statement in txn.statements:
+        is_synchronous, txn.wait_ack = txn.wait_ack, False
+        for statement in () if txn.is_bulk else txn.statements:
             space = statement.space
             if space is not None and space.is_sync and _is_synchronous(statement):
                 is_synchronous = True
@@ -285,9 +290,10 @@ class TransactionManager:
     def _succeed(self, txn: Transaction) -> None:
         txn.state = TxnState.COMMITTED
         self.storage.commit(txn)
-        for statement in txn.statements:
-            for hook in statement.on_commit:
-                hook()
+        if not txn.is_bulk:
+            for statement in txn.statements:
+                for hook in statement.on_commit:
+                    hook()
         self._finish(txn, txn.on_commit)
 
     def _fail(self, txn: Transaction, error: BoxError | None) -> None:
@@ -301,6 +307,9 @@ class TransactionManager:
         """Run the triggers; those that wait are finished before anybody learns of the outcome."""
         if not hooks:
             txn.finish()
+            if len(txn.statements) >= _MANY_STATEMENTS:
+                self.work.let_go(txn.statements)
+                self.work.let_go(txn.rows)
             return
         waiting = [outcome for hook in hooks if (outcome := self._call(hook, txn)) is not None]
         if not waiting:

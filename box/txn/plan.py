@@ -5,6 +5,7 @@ A plan is kept with the space (`Space.write_plan`), which forgets it when anothe
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.codec import unpack
@@ -68,6 +69,13 @@ class WritePlan:
             self.key_of = index.key_of
             self.replace = index.replace
             self.put = index.put
+
+    def on(self, indexes: list[Any]) -> WritePlan:
+        """The same for other indexes with the same definitions, the primary one first."""
+        plan, primary = copy(self), indexes[0]
+        plan.find, plan.replace, plan.put = primary.find, primary.replace, primary.put
+        plan.secondary = indexes[1:]
+        return plan
 
     def check_size(self, raw: bytes) -> None:
         """MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""

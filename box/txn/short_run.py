@@ -9,7 +9,7 @@ place in the limbo each.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from box.errors import BoxError
 from box.txn.short import SHORT_CHANGES, HeldChange, undo
@@ -19,7 +19,7 @@ from box.wire.entry import JournalEntry, RunEntry
 if TYPE_CHECKING:
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.plan import Planner
+    from box.txn.plan import Planner, WritePlan
     from box.txn.synchro import LimboDriver
     from box.wire.change_run import ChangeRun
     from box.wire.row import Row
@@ -122,6 +122,20 @@ def take_back(changes: list[Change]) -> None:
         undo(space, old, new)
 
 
+class SpaceSource(Protocol):
+    """The schema, as far as it is asked."""
+
+    def space(self, space_id: int) -> Space:
+        """NO_SUCH_SPACE."""
+
+
+class PlanSource(Protocol):
+    """The planner, as far as it is asked."""
+
+    def plan(self, space: Space) -> WritePlan:
+        """The plan of the space's present layout."""
+
+
 def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, stop: int) -> list[Change]:
     """Execute changes of a run from number `start` on; those that are done. The others are as if never asked for.
 
@@ -131,13 +145,13 @@ def change_all(schema: Schema, planner: Planner, run: ChangeRun, start: int, sto
     return _change_all_or_none(schema, planner, kinds, run.bodies[start:stop], bool(run.flags))
 
 
-def change_rows(schema: Schema, planner: Planner, rows: list[Row]) -> list[Change]:
+def change_rows(schema: SpaceSource, planner: PlanSource, rows: list[Row]) -> list[Change]:
     """The same for rows of one transaction, whose spaces may be synchronous or not."""
     return _change_all_or_none(schema, planner, [row.type for row in rows], [row.body for row in rows], None)
 
 
 def _change_all_or_none(
-    schema: Schema, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None
+    schema: SpaceSource, planner: PlanSource, kinds: list[int], bodies: list[bytes], is_sync: bool | None
 ) -> list[Change]:
     """Nothing is changed if this fails in a way that the general way does not know."""
     changes: list[Change] = []
@@ -152,7 +166,12 @@ def _change_all_or_none(
 
 
 def _change_all(
-    schema: Schema, planner: Planner, kinds: list[int], bodies: list[bytes], is_sync: bool | None, changes: list[Change]
+    schema: SpaceSource,
+    planner: PlanSource,
+    kinds: list[int],
+    bodies: list[bytes],
+    is_sync: bool | None,
+    changes: list[Change],
 ) -> None:
     """`is_sync`: what the spaces have to be; None: either."""
     add = changes.append

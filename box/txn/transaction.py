@@ -187,6 +187,7 @@ class Transaction(Commit, LimboEntry):
         "engine",
         "force_async",
         "id",
+        "is_bulk",
         "lsn",
         "may_yield",
         "nesting",
@@ -225,6 +226,9 @@ class Transaction(Commit, LimboEntry):
         """The engine that the first statement or read chose."""
         self.may_yield = True
         self.aborted_by_yield = False
+        self.is_bulk = False
+        """Its rows and their size are known, its statements are plain ones, and `wait_ack` says whether it is
+        synchronous: nobody has to look at so many (`box.txn.staged`)."""
         self.psn = 0
         """Place in the order of prepared transactions, 0 before that."""
         self.read_view = 0

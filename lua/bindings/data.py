@@ -28,6 +28,7 @@ from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
 from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
+    from box.index import Index
     from box.instance.node import Instance
     from box.schema.space import Space
     from lua.runtime import Runtime
@@ -51,9 +52,7 @@ def _key_values(key: Any) -> list[Any]:
     return values
 
 
-def _look_up(
-    find: Callable[[Any], bytes | None], salt: Callable[[], bytes]
-) -> tuple[Callable[[Any], int | bytes | None], int]:
+def _look_up(index: Index, salt: Callable[[], bytes]) -> tuple[Callable[[Any], int | bytes | None], int]:
     """A look-up by key, and the address of its window of `_WINDOW_SIZE` bytes.
 
     The look-up leaves the tuple in the window, as `struct tuple` of `internal/tuple.lua` begins (its size, a word that
@@ -66,7 +65,7 @@ def _look_up(
     limit = len(data)
 
     def look_up(key: Any) -> int | bytes | None:
-        raw = find(key)
+        raw: bytes | None = index.find(key)
         if raw is None:
             return None
         size = len(raw)
@@ -150,9 +149,9 @@ class DataBinding(Binding):
         if len(parts) > 1 or part.is_nullable or not index.is_unique or "func" in index.definition.opts:
             return None
         if part.type in _NUMBERS:
-            return b"number", *_look_up(index.find, self._salt)
+            return b"number", *_look_up(index, self._salt)
         if part.type is FieldType.STRING and is_binary(part.collation_id):
-            return b"string", *_look_up(index.find, self._salt)
+            return b"string", *_look_up(index, self._salt)
         return None
 
     @exported("count_reads")

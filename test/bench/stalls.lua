@@ -24,6 +24,17 @@ function fill(count)
     return space:len()
 end
 
+-- One transaction.
+function fill_at_once(count)
+    local space = box.space.stalls
+    box.begin()
+    for id = 1, count do
+        space:replace{id, ('name %d'):format(id), id / 2}
+    end
+    box.commit()
+    return count
+end
+
 function read_all(count)
     local found = 0
     for _, tuple in box.space.stalls:pairs() do

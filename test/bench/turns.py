@@ -22,7 +22,11 @@ from typing import Any
 import uvloop
 
 from box import Node
+from box.data.codec import pack
 from box.embed import LuaInstance
+from box.txn.pending import completed
+from box.wire.change import Request
+from test.bench.__main__ import free_port
 from test.bench.stalls import Server
 
 _TICK = 0.0005
@@ -53,14 +57,18 @@ class Watch:
 
     def __init__(self) -> None:
         self.phases: list[Phase] = []
-        self._longest = 0.0
+        self._longest = self._since = 0.0
         self._task = asyncio.ensure_future(self._tick())
 
     async def _tick(self) -> None:
         while True:
             last = time.thread_time()
             await asyncio.sleep(_TICK)
-            self._longest = max(self._longest, time.thread_time() - last)
+            self._longest = max(self._longest, time.thread_time() - max(last, self._since))
+
+    def forget(self) -> None:
+        """Not the turn so far."""
+        self._longest, self._since = 0.0, time.thread_time()
 
     async def phase(self, name: str, work: Awaitable[Any]) -> None:
         """Do some work and remember what it cost."""
@@ -168,6 +176,92 @@ def _master(directory: Path, count: int) -> Server:
     return server
 
 
+async def measure_large(directory: Path, count: int) -> list[Phase]:
+    """One transaction of so many rows on the two sides of replication, each with a reader of its space beside it. The
+    other side is a process of its own. The statements of the master are not counted, its commit is."""
+    loop = asyncio.get_running_loop()
+    for name in ("large-replica", "large-master", "large-other-replica"):
+        (directory / name).mkdir()
+    server = await loop.run_in_executor(None, _master, directory / "large-other", 1000)
+    options: dict[str, Any] = {"log_level": 4, "memtx_memory": 2 << 30, "checkpoint_interval": 0}
+    replica, watch = LuaInstance(str(directory / "large-replica")), Watch()
+    try:
+        log, source = f"{directory}/large-replica.log", f"127.0.0.1:{server.port}"
+        await replica.configure(options | {"log": log, "replication": source, "replication_timeout": 60})
+        await watch.phase(f"a transaction of {count:,} rows, the replica", _replicate(replica, server, count))
+    finally:
+        await replica.stop()
+        await loop.run_in_executor(None, server.stop)
+    port = free_port()
+    master = LuaInstance(str(directory / "large-master"))
+    await master.configure(options | {"log": f"{directory}/large-master.log", "listen": port})
+    other = None
+    try:
+        await master.runtime.eval(_FOUND, pack([]), master.node.new_context())
+        other = await loop.run_in_executor(
+            None, Server, [sys.executable, "-m", "console"], directory / "large-other-replica", f"127.0.0.1:{port}"
+        )
+        await loop.run_in_executor(None, other.wait_running)
+        await watch.phase(f"a transaction of {count:,} rows, the master", _commit_large(master, watch, count))
+    finally:
+        watch.stop()
+        await master.stop()
+        if other is not None:
+            await loop.run_in_executor(None, other.stop)
+    return watch.phases
+
+
+_FOUND = b"""
+    box.schema.user.grant('guest', 'super')
+    local space = box.schema.space.create('stalls')
+    space:create_index('pk')
+    space:create_index('name', {parts = {{2, 'string'}}, unique = false})
+"""
+
+
+async def _read_along(instance: LuaInstance) -> None:
+    """What a reader of the space asks for, again and again."""
+    node, number = instance.node, 0
+    ctx = node.new_context()
+    while True:
+        number += 1
+        space = node.schema.space_by_name("stalls")
+        node.dml.reads.get(ctx, space, 0, [number % 1000])
+        node.dml.reads.select(ctx, space, 0, 5, 0, 10, [number % 1000])
+        await asyncio.sleep(0.001)
+
+
+async def _replicate(replica: LuaInstance, server: Server, count: int) -> None:
+    loop, reader = asyncio.get_running_loop(), asyncio.ensure_future(_read_along(replica))
+    await loop.run_in_executor(None, server.console.ask, f"return fill_at_once({count})")
+    node = replica.node
+    wanted = int(await loop.run_in_executor(None, lambda: server.console.ask("return box.info.lsn").split()[2]))
+    while node.state.vclock[1] < wanted:
+        await asyncio.sleep(0.005)
+    await node.txns.work.wait()
+    reader.cancel()
+
+
+async def _commit_large(master: LuaInstance, watch: Watch, count: int) -> None:
+    node, reader = master.node, asyncio.ensure_future(_read_along(master))
+    ctx, space = node.new_context(), node.schema.space_by_name("stalls")
+    node.txns.begin(ctx)
+    for number in range(1, count + 1):
+        await completed(node.dml.write(ctx, space, Request.replace(pack([number, f"name {number}", number / 2]))))
+    watch.forget()
+    commit = node.txns.commit(ctx)
+    await asyncio.sleep(0)
+    await completed(commit)
+    while not all(node.state.vclock[1] == relay.vclock[1] for relay in _relays(master)):
+        await asyncio.sleep(0.005)
+    reader.cancel()
+
+
+def _relays(instance: LuaInstance) -> list[Any]:
+    members = instance.node.replication.replicaset.by_uuid.values()
+    return [member.relay for member in members if member.relay is not None]
+
+
 async def _collect() -> None:
     gc.collect()
 
@@ -184,7 +278,8 @@ def table(phases: list[Phase]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m test.bench.turns", description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of 2,000,000 tuples")
-    parser.add_argument("--only", choices=("own", "join"), help="what one instance does alone, or a join")
+    parser.add_argument("--rows", type=float, default=1.0, help="share of 12,000 and 120,000 rows of a transaction")
+    parser.add_argument("--only", choices=("own", "join", "large"), help="one kind of work")
     args = parser.parse_args()
     # As `lunabox` does at its start.
     gc.freeze()
@@ -192,10 +287,14 @@ def main() -> None:
     count = int(2_000_000 * args.scale)
     phases: list[Phase] = []
     with tempfile.TemporaryDirectory(prefix="turns") as directory:
-        if args.only != "join":
+        if args.only in (None, "own"):
             phases += uvloop.run(measure(directory, count))
-        if args.only != "own":
+        if args.only in (None, "join"):
             phases += uvloop.run(measure_join(Path(directory), count))
+        if args.only in (None, "large"):
+            for rows in (12_000, 120_000):
+                (Path(directory) / str(rows)).mkdir()
+                phases += uvloop.run(measure_large(Path(directory) / str(rows), int(rows * args.rows)))
     print(table(phases))
 
 

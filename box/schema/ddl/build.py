@@ -126,6 +126,7 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     primary = space.primary
     assert isinstance(primary, OrderedIndex)
     cursor, value_of = ForwardCursor(primary, EVERYTHING), schema.value_of
+    cursor.reads_base = True  # what comes over it is told when it is merged
     errors: list[BoxError] = []
 
     def changed(key: SortKey, old: Entry | None, new: Entry | None) -> None:
@@ -154,6 +155,8 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
                     has_more = True
                 elif has_more:
                     await asyncio.sleep(0)
+                else:
+                    primary.settle()
                 if errors:
                     raise errors[0]
     except BaseException:

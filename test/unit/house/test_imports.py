@@ -27,7 +27,12 @@ FLOORS = (
     ("box.wire",),  # what travels and what is stored, as pure formats
     ("box.data",),  # values, tuples and keys
     ("box.errinj", "box.log"),  # asked by everything above
-    ("box.eager", "box.waiters", "box.long_work"),  # coroutines run at once, waits for a change, how far work has come
+    (
+        "box.eager",
+        "box.waiters",
+        "box.long_work",
+        "box.slices",
+    ),  # coroutines run at once, waits, long work and its slices
     ("box.errors",),
     ("box.error_codes",),
 )

@@ -85,8 +85,7 @@ class Replica:
     async def apply(self, *rows: Row) -> str | None:
         """One transaction; the error that an applier would stop with."""
         try:
-            if not self.sink.apply_now(self.world.ctx, list(rows)):
-                await self.sink.apply(self.world.ctx, list(rows))
+            await self.sink.apply(self.world.ctx, list(rows))
         except BoxError as error:
             return f"{code(error)} {error.message}"
         return None

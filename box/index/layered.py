@@ -1,0 +1,114 @@
+"""A container with changes over it that are on their way into it, slice by slice.
+
+```
+over    key -> entry, or GONE           newer: what a reader finds here counts
+base    key -> entry                    the container itself
+```
+
+So a large transaction is in an index at once, and the work comes later. Look-ups and scans in order read both; a write
+goes to the base and takes its key out of what is over it. Whoever wants anything else of the container has to wait for
+all of the merge: it is done in that call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from box.data.keydef import SortKey
+
+GONE: Final = object()
+"""In the place of an entry: the key has none any more."""
+
+
+class LayeredTree:
+    """Has the methods of a BTree that indexes use. `settle` ends the merge; the base is all there is then."""
+
+    __slots__ = ("_settle", "base", "over")
+
+    def __init__(self, base: Any, over: Any, settle: Callable[[], None]) -> None:
+        self.base = base
+        self.over = over
+        self._settle = settle
+
+    # -- at any time
+
+    def get(self, key: SortKey) -> Any:
+        """The entry of a key, None without one."""
+        entry = self.over.get(key)
+        if entry is None:
+            return self.base.get(key)
+        return None if entry is GONE else entry
+
+    def insert(self, key: SortKey, entry: Any) -> int:
+        """Add an entry; 0: its key has one."""
+        if self.get(key) is not None:
+            return 0
+        self[key] = entry
+        return 1
+
+    def __setitem__(self, key: SortKey, entry: Any) -> None:
+        self.over.pop(key, None)
+        self.base[key] = entry
+
+    def __delitem__(self, key: SortKey) -> None:
+        """KeyError if the key has no entry."""
+        if self.get(key) is None:
+            raise KeyError(key)
+        self.over.pop(key, None)
+        self.base.pop(key, None)
+
+    def items(self, *bounds: Any) -> Iterator[tuple[SortKey, Any]]:
+        """The pairs of a range in order, while nothing changes."""
+        over = iter(self.over.items(*bounds))
+        newer = next(over, None)
+        for pair in self.base.items(*bounds):
+            while newer is not None and newer[0] < pair[0]:
+                if newer[1] is not GONE:
+                    yield newer
+                newer = next(over, None)
+            if newer is not None and newer[0] == pair[0]:
+                if newer[1] is not GONE:
+                    yield newer
+                newer = next(over, None)
+            else:
+                yield pair
+        while newer is not None:
+            if newer[1] is not GONE:
+                yield newer
+            newer = next(over, None)
+
+    # -- when all is merged
+
+    def _whole(self) -> Any:
+        self._settle()
+        return self.base
+
+    def __getitem__(self, key: SortKey) -> Any:
+        return self._whole()[key]
+
+    def __len__(self) -> int:
+        return len(self._whole())
+
+    def __getstate__(self) -> Any:
+        return self._whole().__getstate__()
+
+    def keys(self, *bounds: Any) -> Any:
+        """The keys of a range."""
+        return self._whole().keys(*bounds)
+
+    def values(self, *bounds: Any) -> Any:
+        """The entries of a range."""
+        return self._whole().values(*bounds)
+
+    def minKey(self) -> SortKey:
+        """The least key."""
+        return self._whole().minKey()
+
+    def maxKey(self) -> SortKey:
+        """The greatest key."""
+        return self._whole().maxKey()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._whole().clear()

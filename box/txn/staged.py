@@ -1,0 +1,239 @@
+"""A large transaction of another instance, executed where nobody sees it, slice by slice; then it counts as a whole.
+
+```
+go_on, go_on, ...    each a turn of the loop: changes go to trees beside the indexes (`StagedIndex`), which the next
+                     ones look at first; a listener of each index notices when others change what was looked at
+publish              one turn: the trees are laid over the indexes (`OrderedIndex.lay_over`)
+afterwards           slices merge them into the indexes' own trees, while readers look at both
+```
+
+The transaction takes its place in history when it is published, so that nothing it has seen may have changed until
+then (`is_valid`). Whatever is not usual ends the attempt: the caller executes it in one go then, with the outcome, and
+the errors, of ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from box.index.layered import GONE
+from box.index.ordered import OrderedIndex
+from box.txn.short_run import change_rows
+from box.txn.transaction import Statement
+from box.wire.change import UPSERT
+from box.wire.constants import GROUP_DEFAULT
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.index.base import Entry
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.slices import SlicedWork
+    from box.txn.plan import Planner, WritePlan
+    from box.txn.transaction import Transaction
+    from box.wire.row import Row
+
+STAGED_ROWS: Final = 1024
+"""Rows of a transaction from which on it is worth this; fewer are executed in a few milliseconds."""
+_SLICE_ROWS: Final = 64
+"""Executed in a few tenths of a millisecond."""
+_MERGED_KEYS: Final = 256
+"""Merged in a few tenths of a millisecond."""
+
+
+class StagedIndex:
+    """An index as it will be. `changes` has what differs, and GONE for keys that were looked for in vain."""
+
+    __slots__ = ("changes", "definition", "growth", "index", "is_stale", "is_unique", "key_of", "name")
+
+    def __init__(self, index: OrderedIndex) -> None:
+        self.index = index
+        self.definition = index.definition
+        self.name = index.name
+        self.is_unique = index.is_unique
+        self.key_of = index.key_of
+        self.changes: Any = index.new_tree()
+        self.growth = 0
+        """Entries more than the index has."""
+        self.is_stale = False
+        """Somebody else has changed what was looked at."""
+        index.listeners.append(self._changed)
+
+    def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        if self.changes.get(key) is not None:
+            self.is_stale = True
+
+    def find(self, key: SortKey) -> Entry | None:
+        """As `Index.find`."""
+        found = self.changes.get(key)
+        if found is None:
+            found = self.index.find(key)
+            if found is None and key is not None:
+                self.changes[key] = GONE
+            return found
+        return None if found is GONE else found
+
+    def replace(self, key: SortKey, entry: Entry) -> Entry | None:
+        """As `Index.replace`."""
+        if key is None:
+            return None
+        old = self.changes.get(key)
+        if old is None:
+            old = self.index.find(key)
+        elif old is GONE:
+            old = None
+        if old is None:
+            self.growth += 1
+        self.changes[key] = entry
+        return old
+
+    def put(self, key: SortKey, entry: Entry) -> None:
+        """As `Index.put`."""
+        self.replace(key, entry)
+
+    def remove(self, key: SortKey) -> None:
+        """As `Index.remove`."""
+        if key is not None and self.find(key) is not None:
+            self.growth -= 1
+            self.changes[key] = GONE
+
+    def close(self) -> None:
+        """Listen no more."""
+        self.index.listeners.remove(self._changed)
+
+
+class _StagedSpace:
+    """A space as it will be, with what the short way asks of one."""
+
+    def __init__(self, space: Space, plan: WritePlan) -> None:
+        self.space = space
+        self.name = space.name
+        self.is_sync = space.is_sync
+        self.has_triggers = False
+        self.indexes: dict[int, StagedIndex] = {}
+        for iid, index in space.indexes.items():
+            assert isinstance(index, OrderedIndex)
+            self.indexes[iid] = StagedIndex(index)
+        self.plan = plan.on(list(self.indexes.values()))
+        self._plan_of_space = plan
+
+    def index(self, iid: int) -> StagedIndex:
+        return self.indexes[iid]
+
+    @property
+    def is_valid(self) -> bool:
+        """The space has the same layout, and what was looked at is unchanged."""
+        space = self.space
+        return (
+            space.write_plan is self._plan_of_space
+            and not space.has_triggers
+            and not any(index.is_stale for index in self.indexes.values())
+        )
+
+
+class _NotUsual(Exception):
+    """The short way does not serve this space."""
+
+
+class StagedTransaction:
+    """Rows of one transaction of another instance, which belong to this object from now on. Call `close` in the end."""
+
+    def __init__(self, schema: Schema, planner: Planner, rows: list[Row], counters: list[int]) -> None:
+        self.rows = rows
+        self.statements: list[Statement] = []
+        self.size = 0
+        """Bytes of the bodies."""
+        self._schema = schema
+        self._planner = planner
+        self._counters = counters
+        self._kinds: dict[int, int] = {}
+        self._spaces: dict[int, _StagedSpace] = {}
+        self._applied = 0
+        self._is_usual = True
+
+    # -- what the short way asks of the schema and the planner
+
+    def space(self, space_id: int) -> Any:
+        """The space as it will be. NO_SUCH_SPACE."""
+        staged = self._spaces.get(space_id)
+        if staged is None:
+            staged = self._spaces[space_id] = self._stage(self._schema.space(space_id))
+        return staged
+
+    def _stage(self, space: Space) -> _StagedSpace:
+        plan = self._planner.plan(space)
+        if not plan.is_usual or space.has_triggers:
+            raise _NotUsual
+        if any(not isinstance(index, OrderedIndex) or index.is_layered for index in space.indexes.values()):
+            raise _NotUsual
+        return _StagedSpace(space, plan)
+
+    def plan(self, staged: Any) -> WritePlan:
+        """The plan of a staged space."""
+        plan: WritePlan = staged.plan
+        return plan
+
+    # -- steps
+
+    def go_on(self) -> bool:
+        """Execute some rows; False when all are done, or the transaction is not usual."""
+        done = len(self.statements)
+        rows = self.rows[done : done + _SLICE_ROWS]
+        try:
+            changes = change_rows(self, self, rows)
+        except _NotUsual:
+            self._is_usual = False
+            return False
+        for row, (staged, old, new) in zip(rows, changes, strict=False):
+            row.group_id = GROUP_DEFAULT
+            row.is_commit = False
+            self.size += len(row.body)
+            self._kinds[row.type] = self._kinds.get(row.type, 0) + 1
+            statement = Statement(staged.space, row.type, old, new, row)  # type: ignore[attr-defined]
+            if old is not None or new is not None:
+                self._applied += 1
+                statement.applied = self._applied
+            elif row.type == UPSERT:
+                self._is_usual = False  # it depends on a tuple that nobody watches
+            self.statements.append(statement)
+        if len(changes) < len(rows) or not self.is_valid:
+            self._is_usual = False
+        return self._is_usual and len(self.statements) < len(self.rows)
+
+    @property
+    def is_valid(self) -> bool:
+        """True if all that was executed would still have the same outcome."""
+        return self._is_usual and all(staged.is_valid for staged in self._spaces.values())
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Some of its changes are of synchronous spaces."""
+        return any(staged.is_sync for staged in self._spaces.values())
+
+    def publish(self, txn: Transaction, work: SlicedWork) -> None:
+        """Make all changes at once, as those of `txn`; `work` merges them."""
+        txn.statements, txn.changes = self.statements, self._applied
+        txn.rows, txn.size = self.rows, self.size
+        self.rows[-1].is_commit = True
+        txn.is_bulk, txn.wait_ack = True, self.is_synchronous
+        for kind, count in self._kinds.items():
+            self._counters[kind] += count
+        spaces = list(self._spaces.values())
+        self.close()
+        for staged in spaces:
+            staged.space.write_plan = None  # it has the indexes' former ways to find a tuple
+            for index in staged.indexes.values():
+                index.index.lay_over(index.changes, index.growth)
+                work.add(_merging(index.index))
+
+    def close(self) -> None:
+        """Let go of the indexes. May be called again."""
+        spaces, self._spaces = self._spaces, {}
+        for staged in spaces.values():
+            for index in staged.indexes.values():
+                index.close()
+
+
+def _merging(index: OrderedIndex) -> Callable[[], bool]:
+    return lambda: index.merge(_MERGED_KEYS)
