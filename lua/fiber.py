@@ -23,6 +23,8 @@ Value = bytes | float | int | bool | None
 """Values that may cross the boundary."""
 
 WOKEN: Final = 3
+_STOP: Final = 5
+"""The cell that ends a tick behind the fiber that runs."""
 WOKEN_MAX: Final = 1024
 """The cell that counts the tokens that have ended without a value, and how many there is room for."""
 _RUNNING_FIBER: Final = 0
@@ -66,6 +68,10 @@ class Waits:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._finalizing = 0
         self._tick: asyncio.Handle | None = None
+        fiber_round.stop = self._stop
+
+    def _stop(self) -> None:
+        self._cells[_STOP] = 1
 
     def attach(self, lua: Scheduler) -> None:
         """Give the calls into Lua, once the Lua state is up."""
@@ -93,13 +99,13 @@ class Waits:
                 more = self._lua.run()
                 fiber_round.is_held = False
                 journal = fiber_round.journal
-                if more or journal is None:
+                if journal is None or (more and not fiber_round.is_interrupted):
                     break
                 fiber_round.journal = None
-                if not journal.flush() or self._monotonic() > end:
+                if not journal.flush() or more or self._monotonic() > end:
                     break
         finally:
-            self._is_running = fiber_round.is_held = False
+            self._is_running = fiber_round.is_held = fiber_round.is_interrupted = False
             if fiber_round.journal is not None:
                 fiber_round.journal.flush_later()
                 fiber_round.journal = None

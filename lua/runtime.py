@@ -32,7 +32,7 @@ __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
 _RUNNING_FIBER, _TICK_WANTED, _NEXT_ID, _CLOSED = 0, 1, 2, 4  # 3 is WOKEN of lua.fiber
-_CELLS = 5
+_CELLS = 6
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]

@@ -166,6 +166,7 @@ class Instance:
             check_writable=self.mode.check_writable,
             counters=self.stats.box.totals,
         )
+        self.dml.on_many_held = self.round.interrupt
         self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
         self.replication = Replication(
             self.loop,

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
 
 
+_CONFIRM_PAUSE: Final = 0.01
+"""Seconds until others are told of a written CONFIRM, if no transaction is written before: nobody waits for that."""
 _MANY_ROWS: Final = 16
 """Rows of a transaction from which on they are executed together."""
 
@@ -84,6 +86,7 @@ class RowSink:
         self.on_failure: Callable[[BoxError], None] = _ignore
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
         self._synchro_tasks: set[asyncio.Task[bool]] = set()
+        self._telling: asyncio.TimerHandle | None = None
         self._failures = 0
         self._large = asyncio.Lock()
         """Held while a large transaction is executed in slices."""
@@ -97,6 +100,9 @@ class RowSink:
 
     async def stop(self) -> None:
         """Give up what still waits for its turn or for the journal."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         tasks = list(self._synchro_tasks)
         for task in tasks:
             task.cancel()
@@ -152,7 +158,7 @@ class RowSink:
 
     def _run_ended(self, error: BoxError | None) -> None:
         if error is None:
-            self.on_written()
+            self._tell_written()
         else:
             self._fail(error)
 
@@ -314,7 +320,17 @@ class RowSink:
                 self.progress.wake()
 
     def _on_wal_write(self, txn: Transaction) -> None:
+        self._tell_written()
+
+    def _tell_written(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
         self.on_written()
+
+    def _tell_later(self) -> None:
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_CONFIRM_PAUSE, self._tell_written)
 
     def _on_done(self, txn: Transaction) -> None:
         """A rollback that the limbo has decided is no failure of the journal: the rows are written."""
@@ -361,5 +377,8 @@ class RowSink:
                     self._fail(error)
                 raise
             self._advance(row)
-            self.on_written()
+            if row.type == RequestType.CONFIRM:
+                self._tell_later()
+            else:
+                self._tell_written()
             return True

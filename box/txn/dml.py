@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
 _STATEMENTS_A_SIGN: Final = 4096
+_HELD_AT_ONCE: Final = 50
+"""Synchronous changes that are worth a journey to the other instances."""
 MAX_TUPLE_SIZE: Final = 1048576
 """The default of `memtx_max_tuple_size`."""
 
@@ -66,6 +68,9 @@ class Dml:
         """The mode of the instance; whether the limbo allows changes is another question."""
         self.on_busy: Callable[[], None] = lambda: None
         """Called now and then while a transaction grows large, perhaps in one turn of the loop."""
+        self.on_many_held: Callable[[], None] = lambda: None
+        """Called with every so many synchronous changes: others should have them while more are made."""
+        self._held = 0
         self._schema = schema
         self._loop = loop
         self._check_writable = check_writable
@@ -176,7 +181,8 @@ class Dml:
         write = HeldWrite(row, space, old, new, result, self._on_held_written)
         synchro = self.txns.synchro
         try:
-            synchro.append(row.replica_id, write)
+            if not self._limbo.push(row.replica_id, write):
+                synchro.append(row.replica_id, write)
             write.wait_sync = True
             row.flags |= WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
             self.txns.journal.submit(write)
@@ -185,6 +191,10 @@ class Dml:
                 synchro.abort(write)
             undo(space, old, new)
             raise
+        self._held += 1
+        if self._held == _HELD_AT_ONCE:
+            self._held = 0
+            self.on_many_held()
         if not write.done:
             return write
         if write.error is not None:

@@ -161,6 +161,13 @@ class Limbo:
         if self.entries and self.owner_id != (origin_id or self.instance_id):
             raise client_error(ErrorCode.UNCOMMITTED_FOREIGN_SYNC_TXNS, self.owner_id)
 
+    def push(self, origin_id: int, entry: LimboEntry) -> bool:
+        """Enter the queue behind others of the same owner while no decision is being written; False: use `append`."""
+        if not self.entries or self._writing is not None or self.owner_id != (origin_id or self.instance_id):
+            return False
+        self.entries.append(entry)
+        return True
+
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
         """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
         owner_id = origin_id or self.instance_id

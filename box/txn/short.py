@@ -173,8 +173,17 @@ class HeldWrite(ShortWrite, HeldChange):
         result: bytes | None,
         on_complete: Callable[[JournalEntry], None],
     ) -> None:
-        super().__init__(row, space, old, new, result)
+        # All attributes here: a call for half of them is a tenth of what this costs.
+        self.rows = [row]
+        self.error = None
+        self.size = 0
         self.on_complete = on_complete
+        self.done = False
+        self.result = result
+        self._callbacks = None
+        self.space = space
+        self.old = old
+        self.new = new
         self.lsn = NO_LSN
         self.since = None
         self.wait_ack = space.is_sync

@@ -3,8 +3,8 @@
 local shared = require('internal.shared')
 
 -- The id of the running fiber, whether a tick is wanted, the next fiber's id, how many tokens in `internal.woken` have
--- ended without a value, and 1 once there will be no other tick.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED = 0, 1, 2, 3, 4
+-- ended without a value, 1 once there will be no other tick, and 1 when the tick is to end behind the running fiber.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP = 0, 1, 2, 3, 4, 5
 local FIRST_ID = 101
 
 shared[NEXT_ID] = FIRST_ID
@@ -37,6 +37,16 @@ end
 
 function cells.forget_woken()
     shared[WOKEN] = 0
+end
+
+-- Whether the tick was to end; asked once.
+function cells.is_stopped()
+    local stop = shared[STOP]
+    if stop == 0 then
+        return false
+    end
+    shared[STOP] = 0
+    return true
 end
 
 function cells.is_closed()

@@ -23,6 +23,7 @@ local registry = require('internal.registry')
 local raw_create, raw_resume, raw_yield = coroutine.create, coroutine.resume, coroutine.yield
 local pcall, select, unpack, type = pcall, select, unpack, type
 local show_running, want_tick, count_woken, take_id = cells.show_running, cells.want_tick, cells.count_woken, cells.take_id
+local is_stopped = cells.is_stopped
 -- A clock of the caller's, which a simulation has; the system's costs a fifth of a crossing.
 local seconds = python.seconds or require('clock').monotonic
 
@@ -256,7 +257,7 @@ local function run_round(budget)
         if not strand.finished then
             switch(strand)
         end
-        budget = budget - 1
+        budget = is_stopped() and 0 or budget - 1
     end
     if queue_head == queue_tail then
         queue_head, queue_tail = 0, 0

@@ -231,7 +231,7 @@ class FakeLua:
 
 
 def waits_of(lua: FakeLua, fiber_round: Round) -> Waits:
-    cells, woken = memoryview(bytearray(16)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
+    cells, woken = memoryview(bytearray(24)).cast("i"), memoryview(bytearray(8 * WOKEN_MAX)).cast("d")
     waits = Waits(asyncio.get_running_loop(), cells, woken, fiber_round, time.perf_counter)
     waits.attach(lua)
     return waits
@@ -280,3 +280,39 @@ def test_rounds_of_one_tick_leave_the_loop_its_turns() -> None:
         waits.close()
 
     asyncio.run(test())
+
+
+def test_an_interrupted_round_goes_on_in_the_next_turn(run: Run) -> None:
+    """What its fibers have written is flushed first, and others have a turn; later rounds are whole again."""
+
+    async def test(lua: Lua) -> None:
+        events: list[Any] = []
+        fiber_round = lua.runtime.waits._round
+
+        class Journal:
+            def flush(self) -> bool:
+                events.append("flush")
+                return False
+
+            def flush_later(self) -> None:
+                events.append("later")
+
+        def work(number: int) -> None:
+            events.append(number)
+            fiber_round.journal = Journal()
+            if number == 3:
+                fiber_round.interrupt()
+                asyncio.get_running_loop().call_soon(events.append, "others")
+
+        lua.runtime.bind("work", work)
+        await lua.eval("""
+            local fiber, work = require('fiber'), require('internal.python').work
+            for number = 1, 6 do fiber.new(work, number) end
+        """)
+        await until(lambda: events[-1:] == ["flush"] and 6 in events)
+        assert events == [1, 2, 3, "flush", "others", 4, 5, 6, "flush"]
+        assert not fiber_round.is_interrupted
+        fiber_round.interrupt()  # no round lasts: nothing happens
+        assert not fiber_round.is_interrupted
+
+    run(test)

@@ -22,6 +22,7 @@ from box.wire.change_run import ChangeRun
 from box.wire.constants import RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
+from test.support import until
 from test.unit.txn._world import World, code
 
 PLAIN, INDEXED, TRIGGERED, SYNCHRONOUS, MISSING = 512, 513, 514, 515, 600
@@ -300,5 +301,35 @@ def test_usual_changes_take_the_short_way(flags: int) -> None:
         assert world.all(world.schema.space(PLAIN)) == []
         assert world.limbo.is_empty
         assert len(change_all(world.schema, world.dml._planner, run, 0, 5)) == 5
+
+    asyncio.run(body())
+
+
+def test_others_hear_of_a_confirm_with_the_next_transaction() -> None:
+    """Nobody waits for the acknowledgement of a CONFIRM: it is sent with that of the next transaction, or soon."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False)
+        world, told = replica.world, 0
+
+        def on_written() -> None:
+            nonlocal told
+            told += 1
+
+        replica.sink.on_written = on_written
+        world.journal.is_quick = True
+        for lsn in (1, 3):
+            change = (3, SYNCHRONOUS, (lsn, "a"), [], 0)
+            await replica.apply(Row(3, ORIGIN, lsn, tsn=lsn, flags=SYNCHRONOUS_FLAGS, body=_body(*change)))
+            assert told == lsn // 2 + 1
+            confirm = synchro_row(SynchroRequest(RequestType.CONFIRM, ORIGIN, lsn, 0, ORIGIN))
+            confirm.lsn = confirm.tsn = lsn + 1
+            await replica.apply(confirm)
+            assert world.limbo.is_empty
+            assert told == lsn // 2 + 1
+        await until(lambda: told == 3)
+        await asyncio.sleep(2 * row_sink._CONFIRM_PAUSE)
+        assert told == 3
+        await replica.sink.stop()
 
     asyncio.run(body())

@@ -422,3 +422,30 @@ def test_nops_and_snapshot_rows_do_not_wait() -> None:
         assert loaded.done
 
     asyncio.run(body())
+
+
+def test_many_synchronous_changes_are_told_of() -> None:
+    """So that others have the first of them while more are made; asynchronous ones do not count."""
+
+    async def body() -> None:
+        world, told = World(quorum=1), 0
+
+        def on_many_held() -> None:
+            nonlocal told
+            told += 1
+
+        world.dml.on_many_held = on_many_held
+        space, other = world.space(is_sync=True), world.space("other", space_id=513)
+        for number in range(120):
+            world.replace(other, number)
+        world.journal.write()
+        assert told == 0
+        for number in range(120):
+            world.replace(space, number)
+        assert told == 2
+        assert len(world.limbo) == 120
+        while world.journal.queue:  # also the decisions
+            world.journal.write()
+        assert world.limbo.is_empty
+
+    asyncio.run(body())
