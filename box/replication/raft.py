@@ -20,6 +20,16 @@ What a candidate may be (`is_candidate`) waits for: the leader's silence of `dea
 for a leader that it does not know yet after a start, or for the end of an election (`election_timeout` and up to a
 tenth more, by chance, so that not everybody asks at once).
 
+Where messages take as long as that tenth, those who ask at the same time ask at the same time again, and a candidate
+that others cannot vote for keeps the others from asking before it does. Hence two things that the peer does not do,
+which concern nothing but how long an instance waits:
+
+```
+election that nobody won      the next one ends after twice the chance, up to `election_timeout` itself
+a candidate lacks our rows    this instance asks again after half of the time: the other can vote for it
+a candidate has more rows     this instance gives it half of the time more
+```
+
 A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
 `unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and
 `take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
@@ -40,6 +50,7 @@ from box.wire.messages import RaftRequest
 from box.wire.vclock import VClock
 
 _SHARE_OF_CHANCE: Final = 0.1
+_SHARE_OF_HASTE: Final = 0.5
 _MILLISECONDS: Final = 1000
 
 
@@ -117,6 +128,11 @@ class Raft:
         self._election_timeout = 5.0
         self._death_timeout = 5.0
         self._voters: set[int] = set()
+        self._lost = 0
+        """Elections in a row that this instance has asked in, and nobody has won."""
+        self._haste = 0.0
+        """The share of `election_timeout` by which it waits less, because a candidate of this term lacks rows that are
+        here; below 0: more, because that one has more."""
         self.has_news = False
         """There is a message for everybody: see `take_news`."""
         self._waits = 0
@@ -301,6 +317,8 @@ class Raft:
             raise raft_error("Candidate should always vote for self and provide its vclock")
 
     def _see_vote(self, request: RaftRequest, source: int) -> None:
+        if request.state == Role.CANDIDATE and not self.leader_id:
+            self._compare(request)
         if self.role is Role.CANDIDATE:
             if request.vote != self.instance_id:
                 self._log("RAFT: vote request is skipped - competing candidate")
@@ -312,6 +330,16 @@ class Raft:
             self._log(f"RAFT: vote request is skipped - {reason}")
         else:
             self._vote_for(request.vote)
+
+    def _compare(self, request: RaftRequest) -> None:
+        """See who can win against whom: the one that has all rows of the other, and more."""
+        theirs, ours = request.vclock, self._own_vclock()
+        assert theirs is not None
+        has_all, lacks_none = theirs.covers(ours, ignore_zero=True), VClock(ours).covers(theirs, ignore_zero=True)
+        if has_all is not lacks_none:
+            haste = _SHARE_OF_HASTE if lacks_none else -_SHARE_OF_HASTE
+            self._change_wait(Waiting.ELECTION_END, (self._haste - haste) * self._election_timeout)
+            self._haste = haste
 
     def _reason_to_skip(self, request: RaftRequest) -> str:
         """The reason why a follower or a leader does not give its vote; empty if it does."""
@@ -348,6 +376,7 @@ class Raft:
         self._log(f"RAFT: leader is {source}, follow")
         self.role = Role.FOLLOWER
         self.leader_id = source
+        self._lost = 0
         if self.is_candidate and self._is_recorded:
             self._wait_for(Waiting.LEADER_DEAD, self._death_timeout)
         self._announce()
@@ -363,6 +392,7 @@ class Raft:
         self._log(f"RAFT: bump term to {term}, follow")
         self.term, self.vote, self.leader_id = term, 0, 0
         self.role = Role.FOLLOWER
+        self._haste = 0.0
         self.wait = None
         self._announce()
 
@@ -376,12 +406,14 @@ class Raft:
         self.role = Role.CANDIDATE
         self._voters = {self.instance_id}
         self._wait_for_election()
+        self._lost += 1
         self._announce()
 
     def _lead(self) -> None:
         self._log(f"RAFT: enter leader state with quorum {self.quorum}")
         self.role = Role.LEADER
         self.leader_id = self.instance_id
+        self._lost = 0
         self.wait = None
         self._announce()
 
@@ -405,9 +437,11 @@ class Raft:
             self._wait_for(Waiting.LEADER_DEAD if self.leader_id else Waiting.LEADER_FOUND, self._death_timeout)
 
     def _wait_for_election(self) -> None:
-        most = max(1, int(self._election_timeout * _SHARE_OF_CHANCE * _MILLISECONDS))
+        timeout = self._election_timeout
+        share = min(1.0, _SHARE_OF_CHANCE * 2**self._lost)
+        most = max(1, int(timeout * share * _MILLISECONDS))
         by_chance = self._random.randint(0, most) / _MILLISECONDS
-        self._wait_for(Waiting.ELECTION_END, self._election_timeout + by_chance)
+        self._wait_for(Waiting.ELECTION_END, timeout * (1 - self._haste) + by_chance)
 
     def _wait_for(self, reason: Waiting, seconds: float) -> None:
         self._waits += 1

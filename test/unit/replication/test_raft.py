@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
 from random import Random
 
 import pytest
@@ -36,9 +39,9 @@ def candidate(quorum: int = 2, **vclock: int) -> Raft:
     return raft
 
 
-def asking(quorum: int = 2) -> Raft:
+def asking(quorum: int = 2, **vclock: int) -> Raft:
     """An instance that asks for votes in term 2."""
-    raft = candidate(quorum)
+    raft = candidate(quorum, **vclock)
     raft.time_out()
     record(raft)
     return raft
@@ -422,3 +425,130 @@ class Forgetful(Raft):
 def test_a_second_vote_in_a_term_is_found_out() -> None:
     with pytest.raises(AssertionError, match="two leaders"):
         sum(run(seed, 3, Forgetful) for seed in range(200))
+
+
+class Timed:
+    """Two candidates whose messages and records take time: the seconds until one of them leads.
+
+    `latency` are the least and the greatest seconds of a message; a record takes up to 20 ms.
+    """
+
+    def __init__(self, seed: int, kinds: list[type[Raft]], lsns: list[int], latency: tuple[float, float]) -> None:
+        self.random = Random(seed)
+        self.latency = latency
+        self.now = 0.0
+        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.waits: dict[int, tuple[Wait, float]] = {}
+        self.recording: set[int] = set()
+        self.nodes = {number: self.start(number, *of) for number, of in enumerate(zip(kinds, lsns, strict=True), 1)}
+        self.follow_up()
+
+    def start(self, number: int, kind: type[Raft], lsn: int) -> Raft:
+        raft = kind(Random(self.random.random()), lambda: VClock.of([(1, lsn)]))
+        raft.instance_id = number
+        raft.set_quorum(2)
+        raft.set_election_timeout(1.0)
+        raft.set_death_timeout(4.0)
+        raft.configure_candidate(True)
+        raft.enable(True)
+        return raft
+
+    def at(self, seconds: float, event: Callable[[], None]) -> None:
+        heappush(self.events, (seconds, len(self.events) + self.random.randrange(1 << 30), event))
+
+    def follow_up(self) -> None:
+        """Do what the machines ask for."""
+        for number, raft in self.nodes.items():
+            self.wait(number, raft)
+            request = raft.unrecorded
+            if request is not None and number not in self.recording:
+                self.recording.add(number)
+                self.at(self.now + self.random.uniform(0, 0.02), partial(self.record, number, request))
+            elif request is None and (news := raft.take_news()) is not None:
+                for target in self.nodes.keys() - {number}:
+                    arrival = self.now + self.random.uniform(*self.latency)
+                    self.at(arrival, partial(self.nodes[target].receive, news, number))
+
+    def wait(self, number: int, raft: Raft) -> None:
+        wait, (known, since) = raft.wait, self.waits.get(number, (None, 0.0))
+        if wait is None or wait == known:
+            return
+        if known is None or known.number != wait.number:
+            since = self.now
+        self.waits[number] = wait, since
+        self.at(since + wait.seconds, lambda: raft.time_out() if raft.wait == wait else None)
+
+    def record(self, number: int, request: RaftRequest) -> None:
+        self.recording.discard(number)
+        self.nodes[number].recorded(request)
+
+    def elect(self, limit: float) -> float:
+        while self.now < limit:
+            self.now, _, event = heappop(self.events)
+            event()
+            self.follow_up()
+            if any(raft.role is Role.LEADER for raft in self.nodes.values()):
+                return self.now
+        return limit
+
+
+class Steady(Raft):
+    """Waits as the peer does."""
+
+    def _compare(self, request: RaftRequest) -> None:
+        pass
+
+    def _wait_for_election(self) -> None:
+        self._lost = 0
+        super()._wait_for_election()
+
+
+@pytest.mark.parametrize("latency", [(0.0, 0.01), (0.05, 0.15), (0.1, 0.3), (0.2, 0.5)])
+@pytest.mark.parametrize("lsns", [[5, 5], [5, 6], [6, 5]])
+@pytest.mark.parametrize("kinds", [[Raft, Raft], [Raft, Steady], [Steady, Raft]], ids=["ours", "first", "second"])
+def test_a_leader_is_found_while_messages_are_slow(
+    kinds: list[type[Raft]], lsns: list[int], latency: tuple[float, float]
+) -> None:
+    """The first seconds are the wait for a leader that may be there already."""
+    assert max(Timed(seed, kinds, lsns, latency).elect(60) for seed in range(40)) < 25
+
+
+def test_waits_of_the_peer_may_find_none() -> None:
+    """Or the test above would show nothing."""
+    found = [Timed(seed, [Steady, Steady], [5, 6], (0.1, 0.3)).elect(60) for seed in range(40)]
+    assert sum(seconds >= 60 for seconds in found) > 5
+
+
+def test_chance_grows_with_elections_that_nobody_wins() -> None:
+    """Until there is a leader."""
+    raft = asking()
+    longest = 0.0
+    for _ in range(8):
+        assert raft.wait is not None
+        assert 5.0 <= raft.wait.seconds <= 10.0
+        longest = max(longest, raft.wait.seconds)
+        raft.time_out()
+        record(raft)
+    assert longest > 6.0
+    raft.receive(RaftRequest(raft.term, OTHER, Role.LEADER), OTHER)
+    raft.time_out()
+    record(raft)
+    assert raft.wait is not None
+    assert raft.wait.seconds <= 5.5
+
+
+def test_a_candidate_with_more_rows_asks_sooner_and_one_with_less_later() -> None:
+    ahead, behind = asking(r1=6), asking(r1=4)
+    for raft in (ahead, behind):
+        assert raft.wait is not None
+        assert raft.wait.seconds >= 5.0
+        raft.receive(request_of(OTHER, r1=5), OTHER)
+        raft.receive(request_of(OTHER, r1=5), OTHER)  # once more: no other wait by that
+    assert ahead.wait is not None
+    assert behind.wait is not None
+    assert 2.5 <= ahead.wait.seconds <= 3.0
+    assert 7.5 <= behind.wait.seconds <= 8.0
+    neither = asking(r1=5)
+    neither.receive(request_of(OTHER, r1=4, r2=1), OTHER)
+    assert neither.wait is not None
+    assert neither.wait.seconds >= 5.0
