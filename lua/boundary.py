@@ -20,7 +20,12 @@ _TEXT_ERRORS = "surrogateescape"
 
 
 def encode_error(error: BoxError) -> bytes:
-    """The bytes that Lua's `internal.error` understands."""
+    """The bytes that Lua's `internal.error` understands.
+
+    What the error has passed on its way is let go: it stays as the last error of a context, and the frames know that
+    context, with the transaction and the tuples that they worked on.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
     packed: bytes = msgpack.packb(_to_list(error), unicode_errors=_TEXT_ERRORS, default=str)
     return packed
 

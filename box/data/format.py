@@ -54,40 +54,25 @@ class _Node:
         return self.action == "none"
 
 
-class TupleFormat:
-    """Checks tuples and knows their field names.
+class _FieldTree:
+    """The fields, with the places inside them that index parts name: what `TupleFormat` knows, and the slow check."""
 
-    Raises at construction FORMAT_MISMATCH_INDEX_PART, INDEX_PART_TYPE_MISMATCH, ACTION_MISMATCH.
-    """
-
-    def __init__(
-        self, fields: Sequence[FieldDef] = (), key_defs: Sequence[KeyDef] = (), exact_field_count: int = 0
-    ) -> None:
-        self.fields = tuple(fields)
+    def __init__(self, fields: tuple[FieldDef, ...], key_defs: Sequence[KeyDef], exact_field_count: int) -> None:
+        self.fields = fields
         self.exact_field_count = exact_field_count
-        self.names: dict[str, int] = {}
-        for number, definition in enumerate(self.fields):
-            if definition.name is not None:
-                self.names.setdefault(definition.name, number)
         self.index_field_count = max((part.fieldno + 1 for key in key_defs for part in key.parts), default=0)
-        self._nodes = [_Node((number,), item.type, item.action) for number, item in enumerate(self.fields)]
-        for number in range(len(self.fields), self.index_field_count):
-            self._nodes.append(_Node((number,)))
-        self._inner: list[_Node] = []
+        self.nodes = [_Node((number,), item.type, item.action) for number, item in enumerate(fields)]
+        for number in range(len(fields), self.index_field_count):
+            self.nodes.append(_Node((number,)))
+        self.inner: list[_Node] = []
         for key in key_defs:
             for part in key.parts:
                 self._use_part(part)
-        self.double_fields = frozenset(n for n, node in enumerate(self._nodes) if node.type is FieldType.DOUBLE)
-        """Numbers of the top-level fields of type double."""
-        self.validate: Callable[[bytes], list[Any]] = _compile_validate(self)
-
-    def __repr__(self) -> str:
-        return f"TupleFormat({', '.join(f'{self.field_text(n)} {node.type}' for n, node in enumerate(self._nodes))})"
 
     # --- building ---
 
     def _use_part(self, part: PartDef) -> None:
-        node = self._nodes[part.fieldno]
+        node = self.nodes[part.fieldno]
         for step in part.steps:
             node = self._child(node, step)
         if part.fieldno >= len(self.fields) and not node.is_key_part:
@@ -108,7 +93,7 @@ class TupleFormat:
         parent.is_key_part = True
         if step not in parent.children:
             parent.children[step] = _Node((*parent.path, step))
-            self._inner.append(parent.children[step])
+            self.inner.append(parent.children[step])
         return parent.children[step]
 
     def _merge_action(self, node: _Node, part: PartDef) -> None:
@@ -122,21 +107,7 @@ class TupleFormat:
         elif node.action != part.nullable_action:
             raise client_error(ErrorCode.ACTION_MISMATCH, self._node_text(node), node.action, part.nullable_action)
 
-    # --- names ---
-
-    @property
-    def field_count(self) -> int:
-        """Fields the format says something about."""
-        return len(self._nodes)
-
-    def field_no(self, name: str) -> int | None:
-        """The 0-based number of a named field."""
-        return self.names.get(name)
-
-    def field_type(self, path: Path) -> FieldType:
-        """The type at a place, a top-level field number first; ANY where the format says nothing."""
-        node = self._lookup(path)
-        return FieldType.ANY if node is None else node.type
+    # --- places ---
 
     def field_text(self, fieldno: int) -> str:
         """The name of a top-level field in messages: `2`, or `2 (name)`."""
@@ -147,31 +118,19 @@ class TupleFormat:
         first, *inner = node.path
         return self.field_text(first) if isinstance(first, int) and not inner else path_text(node.path)
 
-    def _lookup(self, path: Path) -> _Node | None:
+    def lookup(self, path: Path) -> _Node | None:
+        """The node at a place; None where nothing is said about it."""
         first = path[0]
-        if type(first) is not int or not 0 <= first < len(self._nodes):
+        if type(first) is not int or not 0 <= first < len(self.nodes):
             return None
-        node: _Node | None = self._nodes[first]
+        node: _Node | None = self.nodes[first]
         for step in path[1:]:
             node = node.children.get(step) if node is not None else None
         return node
 
-    def can_store(self, other: TupleFormat) -> bool:
-        """Tuples of `other` fit this format without a look at the data."""
-        if self.exact_field_count != other.exact_field_count:
-            return False
-        for node in self._all_nodes():
-            theirs = other._lookup(node.path)
-            if theirs is None:
-                if node.type is not FieldType.ANY or not node.is_nullable:
-                    return False
-            elif not node.type.contains(theirs.type) or (theirs.is_nullable and not node.is_nullable):
-                return False
-        return True
-
-    def _all_nodes(self) -> Iterator[_Node]:
-        yield from self._nodes
-        yield from self._inner
+    def all_nodes(self) -> Iterator[_Node]:
+        yield from self.nodes
+        yield from self.inner
 
     # --- checking ---
 
@@ -183,14 +142,14 @@ class TupleFormat:
         if self.exact_field_count and count != self.exact_field_count:
             raise client_error(ErrorCode.EXACT_FIELD_COUNT, count, self.exact_field_count)
         missing: list[_Node] = []
-        for number, node in enumerate(self._nodes):
+        for number, node in enumerate(self.nodes):
             if number < count:
                 self._check_value(node, fields[number], missing)
             else:
                 self._note_missing(node, missing)
         self._check_single_floats(raw, count)
         if missing:
-            order = list(self._all_nodes())
+            order = list(self.all_nodes())
             first = min(missing, key=order.index)
             raise client_error(ErrorCode.FIELD_MISSING, self._node_text(first))
         return fields
@@ -212,13 +171,76 @@ class TupleFormat:
 
     def _check_single_floats(self, raw: bytes, count: int) -> None:
         """`double` takes no single-precision float, a difference that decoding erases."""
-        doubles = [number for number, node in enumerate(self._nodes[:count]) if node.type is FieldType.DOUBLE]
+        doubles = [number for number, node in enumerate(self.nodes[:count]) if node.type is FieldType.DOUBLE]
         if not doubles or 0xCA not in raw:
             return
         elements = split_array(raw)
         for number in doubles:
             if elements[number][0] == 0xCA:
-                raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self._nodes[number]), "double", "float")
+                raise client_error(ErrorCode.FIELD_TYPE, self._node_text(self.nodes[number]), "double", "float")
+
+
+class TupleFormat:
+    """Checks tuples and knows their field names.
+
+    Raises at construction FORMAT_MISMATCH_INDEX_PART, INDEX_PART_TYPE_MISMATCH, ACTION_MISMATCH.
+
+    `validate` is compiled; it knows the tree of fields and not the format, which dies with its last user: a changed
+    schema leaves nothing to the garbage collector.
+    """
+
+    def __init__(
+        self, fields: Sequence[FieldDef] = (), key_defs: Sequence[KeyDef] = (), exact_field_count: int = 0
+    ) -> None:
+        self.fields = tuple(fields)
+        self.exact_field_count = exact_field_count
+        self.names: dict[str, int] = {}
+        for number, definition in enumerate(self.fields):
+            if definition.name is not None:
+                self.names.setdefault(definition.name, number)
+        tree = self._tree = _FieldTree(self.fields, key_defs, exact_field_count)
+        self.index_field_count = tree.index_field_count
+        self.double_fields = frozenset(n for n, node in enumerate(tree.nodes) if node.type is FieldType.DOUBLE)
+        """Numbers of the top-level fields of type double."""
+        self.validate: Callable[[bytes], list[Any]] = _compile_validate(tree, bool(self.double_fields))
+
+    def __repr__(self) -> str:
+        return f"TupleFormat({', '.join(f'{self.field_text(n)} {x.type}' for n, x in enumerate(self._tree.nodes))})"
+
+    @property
+    def field_count(self) -> int:
+        """Fields the format says something about."""
+        return len(self._tree.nodes)
+
+    def field_no(self, name: str) -> int | None:
+        """The 0-based number of a named field."""
+        return self.names.get(name)
+
+    def field_type(self, path: Path) -> FieldType:
+        """The type at a place, a top-level field number first; ANY where the format says nothing."""
+        node = self._tree.lookup(path)
+        return FieldType.ANY if node is None else node.type
+
+    def field_text(self, fieldno: int) -> str:
+        """The name of a top-level field in messages: `2`, or `2 (name)`."""
+        return self._tree.field_text(fieldno)
+
+    def can_store(self, other: TupleFormat) -> bool:
+        """Tuples of `other` fit this format without a look at the data."""
+        if self.exact_field_count != other.exact_field_count:
+            return False
+        for node in self._tree.all_nodes():
+            theirs = other._tree.lookup(node.path)
+            if theirs is None:
+                if node.type is not FieldType.ANY or not node.is_nullable:
+                    return False
+            elif not node.type.contains(theirs.type) or (theirs.is_nullable and not node.is_nullable):
+                return False
+        return True
+
+    def check(self, raw: bytes, fields: list[Any]) -> list[Any]:
+        """Every rule, one by one, with the error of the first that is broken; returns `fields`."""
+        return self._tree.check(raw, fields)
 
 
 def _has(container: Any, step: Step) -> bool:
@@ -227,26 +249,26 @@ def _has(container: Any, step: Step) -> bool:
     return type(container) is dict and step in container
 
 
-def _compile_validate(form: TupleFormat) -> Callable[[bytes], list[Any]]:
+def _compile_validate(tree: _FieldTree, has_doubles: bool) -> Callable[[bytes], list[Any]]:
     """`validate(raw) -> fields`: decodes once and answers with a few inline checks in the common case.
 
-    The common case is a tuple with all fields the checks name; whatever else goes to `TupleFormat.check`.
+    The common case is a tuple with all fields the checks name; whatever else goes to the tree's check.
     """
     checks = []
     needed = 0
-    for number, node in enumerate(form._nodes):
+    for number, node in enumerate(tree.nodes):
         expression = check_expression(node.type, node.is_nullable, f"f[{number}]")
         if expression is not None:
             checks.append(expression)
         if expression is not None or not node.is_nullable:
             needed = number + 1
-    if form.exact_field_count:
-        size = f"len(f) == {form.exact_field_count}" if form.exact_field_count >= needed else "False"
+    if tree.exact_field_count:
+        size = f"len(f) == {tree.exact_field_count}" if tree.exact_field_count >= needed else "False"
     else:
         size = f"len(f) >= {needed}"
-    if form._inner:
+    if tree.inner:
         checks.append("False")
-    elif form.double_fields:
+    elif has_doubles:
         checks.append("0xCA not in raw")
     source = f"""
 def validate(raw):
@@ -263,8 +285,8 @@ def validate(raw):
         "unpackb": unpackb,
         "unpack": unpack,
         "ext_hook": decode_ext,
-        "check": form.check,
+        "check": tree.check,
     }
     exec(compiled_source(source), names)
-    compiled: Callable[[bytes], list[Any]] = names["validate"]
+    compiled: Callable[[bytes], list[Any]] = names.pop("validate")  # which keeps the names: not each other
     return compiled

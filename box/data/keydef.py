@@ -186,42 +186,16 @@ def _is_plain(part: PartDef) -> bool:
     return part.type in _PLAIN and not part.is_nullable and not part.path
 
 
-class KeyDef:
-    """An ordered list of parts.
+class GeneralKey:
+    """Keys by way of each part's own functions: takes whatever the compiled functions of a `KeyDef` do not."""
 
-    `extract(fields)` gives the sort key of a decoded tuple that passed its format. `parse(values, exact)` checks
-    a key given by a user: KEY_PART_TYPE, KEY_PART_COUNT, EXACT_MATCH.
-    """
+    __slots__ = ("_checkers", "is_nullable", "part_keys", "parts")
 
-    __slots__ = ("__dict__", "is_nullable", "part_keys", "parts")
-
-    def __init__(self, parts: Sequence[PartDef]) -> None:
-        self.parts = tuple(parts)
-        for part in self.parts:
-            if ANY_INDEX in part.steps:
-                raise unsupported("memtx", "multikey indexes")
-        self.is_nullable = any(part.is_nullable for part in self.parts)
-        self.part_keys = tuple(map(_part_key, self.parts))
-        self._checkers = [checker(part.type) for part in self.parts]
-        self.extract: Callable[[list[Any]], SortKey] = _compile_extract(self)
-        self.parse: Callable[..., SortKey] = _compile_parse(self)
-
-    def __len__(self) -> int:
-        return len(self.parts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, KeyDef) and self.parts == other.parts
-
-    def __hash__(self) -> int:
-        return hash(self.parts)
-
-    def __repr__(self) -> str:
-        return f"KeyDef({', '.join(f'[{part.fieldno + 1}, {part.type}]' for part in self.parts)})"
-
-    def merge(self, tail: KeyDef) -> KeyDef:
-        """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
-        missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
-        return KeyDef(self.parts + tuple(missing))
+    def __init__(self, parts: tuple[PartDef, ...]) -> None:
+        self.parts = parts
+        self.is_nullable = any(part.is_nullable for part in parts)
+        self.part_keys = tuple(map(_part_key, parts))
+        self._checkers = [checker(part.type) for part in parts]
 
     def extract_values(self, fields: list[Any]) -> list[Any]:
         """The field values of the key, as a user would pass them (nil for missing fields)."""
@@ -247,12 +221,13 @@ class KeyDef:
         key = self.part_keys[number](value)
         return (True, key) if part.is_nullable else key
 
-    def _parse_any(self, values: list[Any], exact: bool = True) -> SortKey:
+    def parse(self, values: list[Any], exact: bool = True) -> SortKey:
+        """The sort key of a key given by a user."""
         key = self.parse_parts(values, exact=exact)
         return key[0] if len(self.parts) == 1 and key else key
 
-    def _extract_any(self, fields: list[Any]) -> SortKey:
-        """The sort key by way of the part functions; takes strings that are not UTF-8."""
+    def extract(self, fields: list[Any]) -> SortKey:
+        """The sort key of a tuple; takes strings that are not UTF-8."""
         key = []
         for part, value, part_key in zip(self.parts, self.extract_values(fields), self.part_keys, strict=True):
             if not part.is_nullable:
@@ -262,14 +237,57 @@ class KeyDef:
         return key[0] if len(key) == 1 else tuple(key)
 
 
-def _compile_extract(definition: KeyDef) -> Callable[[list[Any]], SortKey]:
-    parts = definition.parts
+class KeyDef:
+    """An ordered list of parts.
+
+    `extract(fields)` gives the sort key of a decoded tuple that passed its format. `parse(values, exact)` checks
+    a key given by a user: KEY_PART_TYPE, KEY_PART_COUNT, EXACT_MATCH.
+
+    The functions know the general way and not the definition, which dies with its last user: dropped indexes leave
+    nothing to the garbage collector.
+    """
+
+    __slots__ = ("__dict__", "general", "is_nullable", "part_keys", "parts")
+
+    def __init__(self, parts: Sequence[PartDef]) -> None:
+        self.parts = tuple(parts)
+        for part in self.parts:
+            if ANY_INDEX in part.steps:
+                raise unsupported("memtx", "multikey indexes")
+        general = self.general = GeneralKey(self.parts)
+        self.is_nullable = general.is_nullable
+        self.part_keys = general.part_keys
+        self.extract_values = general.extract_values
+        self.parse_parts = general.parse_parts
+        self.extract: Callable[[list[Any]], SortKey] = _compile_extract(general)
+        self.parse: Callable[..., SortKey] = _compile_parse(general)
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyDef) and self.parts == other.parts
+
+    def __hash__(self) -> int:
+        return hash(self.parts)
+
+    def __repr__(self) -> str:
+        return f"KeyDef({', '.join(f'[{part.fieldno + 1}, {part.type}]' for part in self.parts)})"
+
+    def merge(self, tail: KeyDef) -> KeyDef:
+        """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
+        missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
+        return KeyDef(self.parts + tuple(missing))
+
+
+def _compile_extract(general: GeneralKey) -> Callable[[list[Any]], SortKey]:
+    parts = general.parts
     if parts and all(map(_is_plain, parts)):
         return itemgetter(*(part.fieldno for part in parts))
     sources = [_part_source(part, number) for number, part in enumerate(parts)]
-    names: dict[str, Any] = {"NIL": NIL_PART, "NAN": NAN, "follow": follow, "slow": definition._extract_any}
+    names: dict[str, Any] = {"NIL": NIL_PART, "NAN": NAN, "follow": follow, "slow": general.extract}
     for number, part in enumerate(parts):
-        names |= {f"k{number}": definition.part_keys[number], f"p{number}": part.steps}
+        names |= {f"k{number}": general.part_keys[number], f"p{number}": part.steps}
     body = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
     source = f"""
 def extract(f):
@@ -279,19 +297,19 @@ def extract(f):
         return slow(f)
 """
     exec(compiled_source(source), names)
-    compiled: Callable[[list[Any]], SortKey] = names["extract"]
+    compiled: Callable[[list[Any]], SortKey] = names.pop("extract")  # which keeps the names: not each other
     return compiled
 
 
-def _compile_parse(definition: KeyDef) -> Callable[..., SortKey]:
+def _compile_parse(general: GeneralKey) -> Callable[..., SortKey]:
     """`parse(values, exact=True)` with a quick way through for full keys of parts that are never nil."""
-    parts = definition.parts
-    if not parts or definition.is_nullable:
-        return definition._parse_any
-    names: dict[str, Any] = {**TYPE_SETS, "NAN": NAN, "slow": definition._parse_any}
+    parts = general.parts
+    if not parts or general.is_nullable:
+        return general.parse
+    names: dict[str, Any] = {**TYPE_SETS, "NAN": NAN, "slow": general.parse}
     variables, checks, keys = [], [], []
     for number, part in enumerate(parts):
-        names[f"k{number}"] = definition.part_keys[number]
+        names[f"k{number}"] = general.part_keys[number]
         variables.append(f"v{number}")
         checks.append(check_expression(part.type, False, f"v{number}") or "True")
         keys.append(_key_source(part, number, f"v{number}"))
@@ -306,5 +324,5 @@ def parse(values, exact=True):
     return slow(values, exact)
 """
     exec(compiled_source(source), names)
-    compiled: Callable[..., SortKey] = names["parse"]
+    compiled: Callable[..., SortKey] = names.pop("parse")
     return compiled

@@ -85,5 +85,5 @@ def pack(f):
         return pack_parts(extract(f))
 """
     exec(compiled_source(source), names)
-    compiled: Callable[[list[Any]], bytes] = names["pack"]
+    compiled: Callable[[list[Any]], bytes] = names.pop("pack")  # which keeps the names: not each other
     return compiled

@@ -19,6 +19,7 @@ from box.iproto.calling import CallingHalf
 from box.iproto.headers import HEADER_SHAPES
 from box.iproto.output import FLUSH_SIZE
 from box.iproto.pace import SECONDS, TURNS, Pace, Pause
+from box.iproto.sending import push_to_nobody
 from box.iproto.stats import Net
 from box.iproto.stop import Stop
 from box.net.peer_connection import DetachedSocket
@@ -130,6 +131,7 @@ class ServerConnection(CallingHalf):
         self._wake_pushers()
         if self._output.larges:
             self._queue()
+        self.session.push, self.session.until_read = push_to_nobody, None  # not each other: nothing is left to collect
         self._server.forget(self)
         self._server.spawn(self._close_session())
 

@@ -55,6 +55,11 @@ class ReplyServer(Protocol):
         """A request in flight has finished."""
 
 
+def push_to_nobody(value: bytes, sync: int) -> None:
+    """`SendingHalf.push` of a client that has gone. SESSION_CLOSED."""
+    raise client_error(ErrorCode.SESSION_CLOSED)
+
+
 class SendingHalf(asyncio.BufferedProtocol):
     """The half of `ServerConnection` that sends; see the module's text."""
 

@@ -173,18 +173,18 @@ def refresh(grantee: User) -> None:
 def _members_first_last(start: User) -> list[User]:
     """The user and its transitive members, every role before those who have it."""
     order: list[User] = []
-    seen: set[User] = set()
-
-    def visit(user: User) -> None:
-        seen.add(user)
-        for member in user.members:
-            if member not in seen:
-                visit(member)
-        order.append(user)
-
-    visit(start)
+    _visit(start, set(), order)
     order.reverse()
     return order
+
+
+def _visit(user: User, seen: set[User], order: list[User]) -> None:
+    """Append the members, then the user."""
+    seen.add(user)
+    for member in user.members:
+        if member not in seen:
+            _visit(member, seen, order)
+    order.append(user)
 
 
 def check_role_loop(grantee: User, role: User) -> None:

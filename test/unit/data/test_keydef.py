@@ -145,5 +145,5 @@ def test_extraction_agrees_with_the_plain_way() -> None:
         fields = [
             None if part.is_nullable and rnd.random() < 0.5 else rnd.choice(ASCENDING[part.type]) for part in parts
         ]
-        assert key.extract(fields) == key._extract_any(fields)
-        assert key.extract(fields) == key._parse_any(key.extract_values(fields), False)
+        assert key.extract(fields) == key.general.extract(fields)
+        assert key.extract(fields) == key.general.parse(key.extract_values(fields), False)
