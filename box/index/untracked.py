@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from BTrees.OOBTree import OOBTree, OOBucket
@@ -38,6 +38,13 @@ def untrack_index(index: OrderedIndex) -> Iterator[None]:
         _untrack(node)
         if number % 1024 == 0:
             yield
+
+
+def untrack(objects: Iterable[Any]) -> None:
+    """Take objects that are no part of a cycle out of the collector's lists: rows and statements by the hundred
+    thousand, which it would look at again and again while they live."""
+    for found in objects:
+        _untrack(found)
 
 
 def untracked_list() -> list[Any]:

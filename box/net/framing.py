@@ -32,6 +32,10 @@ _TUPLES_A_RUN: Final = 2048
 """Of a snapshot: they are taken in about a millisecond."""
 _LARGE_RUN: Final = 32768
 """Bytes."""
+_JOINED: Final = 256 * 1024
+"""Bytes of chunks that are worth a copy: runs do not go on behind a chunk."""
+_LENGTH_SIZE: Final = 9
+"""Bytes of a packet's length at most."""
 _LSN_MARK_AT: Final = 11
 _STAMP: Final = 0x04CB
 _TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
@@ -88,35 +92,55 @@ class RowBuffer:
 
     def _take(self, items: deque[Any], most: int, take_run: TakeRun | None) -> None:
         """Append what is complete: runs that `take_run` finds, and every other row."""
-        if not self.may_have_rows:
-            return
-        if len(self._chunks) > 1:
-            self._keep(self._rest(), 0)
-        data, pos = self._chunks[0], self._at
-        end, need = len(data), 0
+        left = most
         try:
-            for _ in range(most):
-                if take_run is not None:
-                    before, pos = pos, take_run(data, pos, end, items)
-                    if pos - before > _LARGE_RUN:
-                        break
-                    if before < pos < end:
-                        continue
-                if pos == end:
-                    break
-                start, stop = packet_bounds(data, pos)
-                if stop > end:
-                    need = stop - pos
-                    break
-                items.append(decode_row(data[start:stop]))
-                pos = stop
+            while left and self.may_have_rows:
+                left = self._take_of_first(items, left, take_run)
         except BaseException:
             self._keep(b"", 0)
             raise
-        if pos == end or need:
-            self._keep(data[pos:], need)
-        else:
-            self._at, self._have, self._need = pos, end - pos, 0
+
+    def _take_of_first(self, items: deque[Any], most: int, take_run: TakeRun | None) -> int:
+        """The same of the first chunk, which gets what it lacks of a packet.
+
+        How many more may be taken; 0 after a large run."""
+        self._complete_first()
+        data, pos, left, need = self._chunks[0], self._at, most, 0
+        end = len(data)
+        while left:
+            left -= 1
+            if take_run is not None:
+                before, pos = pos, take_run(data, pos, end, items)
+                if pos - before > _LARGE_RUN:
+                    left = 0
+                    break
+                if before < pos < end:
+                    continue
+            if pos == end:
+                break
+            start, stop = packet_bounds(data, pos)
+            if stop > end:
+                need = stop - pos
+                break
+            items.append(decode_row(data[start:stop]))
+            pos = stop
+        self._have -= pos - self._at
+        self._at, self._need = pos, need
+        if pos == end:
+            del self._chunks[0]
+            self._at = 0
+        return left
+
+    def _complete_first(self) -> None:
+        """Join as many chunks as the next packet needs, and small ones: of megabytes only a part is copied."""
+        chunks, size, count = self._chunks, len(self._chunks[0]) - self._at, 1
+        needed = max(self._need, _LENGTH_SIZE)
+        while count < len(chunks) and (size < needed or size + len(chunks[count]) <= _JOINED):
+            size += len(chunks[count])
+            count += 1
+        if count > 1:
+            chunks[:count] = [b"".join((chunks[0][self._at :], *chunks[1:count]))]
+            self._at = 0
 
     def _rest(self) -> bytes:
         """Everything that is here and was not taken."""

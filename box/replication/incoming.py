@@ -15,12 +15,15 @@ from typing import Final
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
+from box.index.untracked import untrack
 from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, TYPE_ERROR, RequestType
 from box.wire.error import raise_if_error
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX
 
 _CHANGES: Final = DML_TYPES | SYNCHRO_TYPES
+_MANY: Final = 256
+"""Rows of one transaction from which on the garbage collector does not look at them."""
 _SIGNALS: Final = frozenset({RequestType.OK, RequestType.RAFT})
 
 
@@ -56,6 +59,8 @@ class IncomingTransaction:
         if row.is_commit and not rows:
             return [row]
         rows.append(row)
+        if len(rows) % _MANY == 0:
+            untrack(rows[-_MANY:])
         if not row.is_commit:
             return None
         self._rows = []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.untracked import untrack
 from box.schema.access import Privilege
 from box.txn.general import GeneralWrite
 from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
@@ -26,7 +27,7 @@ from box.txn.reads import Reader
 from box.txn.short import SHORT_CHANGES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import HeldRun, RunWrite, change_all, change_rows
 from box.txn.staged import StagedTransaction
-from box.txn.transaction import Statement
+from box.txn.transaction import OpenStatement, Statement
 from box.wire.change import REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
@@ -233,8 +234,15 @@ class Dml:
         statements = txn.statements
         statements.append(statement)
         if not len(statements) % _STATEMENTS_A_SIGN:
-            self.on_busy()
+            self._grows(statements)
         return None if kind == UPSERT else old if new is None else new
+
+    def _grows(self, statements: list[Statement]) -> None:
+        """A transaction has become large, or larger."""
+        newest = statements[-_STATEMENTS_A_SIGN:]
+        untrack([statement for statement in newest if not isinstance(statement, OpenStatement)])
+        untrack([statement.row for statement in newest if statement.row is not None])
+        self.on_busy()
 
     def write_run(
         self, ctx: Context, run: ChangeRun, start: int, stop: int, on_end: Callable[[BoxError | None], None]

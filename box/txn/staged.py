@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
+from box.index.untracked import untrack
 from box.txn.short_run import change_rows
 from box.txn.transaction import Statement
 from box.wire.change import UPSERT
@@ -197,6 +198,7 @@ class StagedTransaction:
             elif row.type == UPSERT:
                 self._is_usual = False  # it depends on a tuple that nobody watches
             self.statements.append(statement)
+        untrack(self.statements[done:])
         if len(changes) < len(rows) or not self.is_valid:
             self._is_usual = False
         return self._is_usual and len(self.statements) < len(self.rows)

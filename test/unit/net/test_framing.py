@@ -156,3 +156,34 @@ def test_a_snapshot_comes_as_runs(rows: list[Row]) -> None:
 
 def _is_usual(row: Row) -> bool:
     return row.type == RequestType.INSERT and not row.lsn and row.body.startswith(b"\x82\x10")
+
+
+@pytest.mark.parametrize("chunk", [1, 50, 700, 300_000])
+@pytest.mark.parametrize("most", [1, 7, 256])
+def test_rows_of_many_chunks(chunk: int, most: int) -> None:
+    """All come, in order, however many chunks are here when they are taken; the size is that of the rest."""
+    rows = [row(lsn, msgpack.packb({33: b"x" * (lsn * 977 % 3000)})) for lsn in range(1, 300)]
+    data = b"".join(map(encode_packet, rows))
+    buffer, taken = RowBuffer(), deque[Row]()
+    for start in range(0, len(data), chunk):
+        buffer.add(data[start : start + chunk])
+    while buffer.may_have_rows:
+        before = len(taken)
+        buffer.take_rows(taken, most)
+        assert before < len(taken) <= before + most
+        assert buffer.size == sum(len(encode_packet(each)) for each in rows[len(taken) :])
+    assert [each.lsn for each in taken] == [each.lsn for each in rows]
+
+
+def test_megabytes_are_not_copied_for_a_few_rows() -> None:
+    """Whoever reads slowly does not pay for all that is here, again and again."""
+    data = b"".join(map(encode_packet, [row(lsn, msgpack.packb({33: b"x" * 100})) for lsn in range(1, 20_000)]))
+    buffer, taken = RowBuffer(), deque[Row]()
+    copied = 0
+    for start in range(0, len(data), 16384):
+        buffer.add(data[start : start + 16384])
+        if start > len(data) // 2:
+            known = list(buffer._chunks)
+            buffer.take_rows(taken, 20)
+            copied += sum(len(chunk) for chunk in buffer._chunks if not any(chunk is each for each in known))
+    assert copied < 4 * len(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 from uuid import UUID
 
@@ -66,3 +67,13 @@ def test_answers() -> None:
     expect_ok(Row(RequestType.OK))
     with pytest.raises(BoxError, match="Unknown request type 2"):
         expect_ok(row(1, kind=RequestType.INSERT))
+
+
+def test_the_collector_does_not_look_at_rows_of_a_large_transaction() -> None:
+    """They live until its end, and each collection of a generation would go through all of them."""
+    transaction = incoming()
+    for lsn in range(1, 1000):
+        transaction.add(row(lsn, tsn=1, is_commit=False))
+    rows = transaction.add(row(1000, tsn=1))
+    assert rows is not None
+    assert sum(map(gc.is_tracked, rows)) < 256
