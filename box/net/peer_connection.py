@@ -115,8 +115,9 @@ class PeerConnection(asyncio.Protocol):
             self._greeting.exception()  # whoever awaits it is told; nobody has to
         _wake(self._reader)
         _wake(self._drained)
-        if self.on_close is not None:
-            self.on_close(error)
+        on_close, self.on_close = self.on_close, None  # whom it tells mostly knows this connection, too
+        if on_close is not None:
+            on_close(error)
 
     # -- a socket of the binary server ------------------------------------------------------------------------
 

@@ -74,6 +74,23 @@ def test_work_leaves_no_cycles(run: Run, chunk: str) -> None:
     run(body)
 
 
+def test_connections_to_others_leave_no_cycles(run: Run, tmp_path: Path) -> None:
+    visit = "local c = require('net.box').connect(box.cfg.listen) assert(c:ping()) c:close()"
+
+    async def body(box: Box) -> None:
+        await box("box.cfg{listen = ...}", f"unix/:{tmp_path}/s")
+        server = box.instance.node.iproto
+        await box(visit)
+        await until(lambda: not server.connections)
+        with garbage() as found:
+            for _ in range(3):
+                await box(visit)
+            await until(lambda: not server.connections)
+        assert found == []
+
+    run(body)
+
+
 def test_clients_that_go_leave_no_cycles(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "s"
 
