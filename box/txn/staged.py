@@ -15,6 +15,7 @@ the errors, of ever.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.index.layered import GONE
@@ -224,10 +225,11 @@ class StagedTransaction:
         spaces = list(self._spaces.values())
         self.close()
         for staged in spaces:
-            staged.space.write_plan = None  # it has the indexes' former ways to find a tuple
+            _forget_plan(staged.space)
             for index in staged.indexes.values():
                 index.index.lay_over(index.changes, index.growth)
                 work.add(_merging(index.index))
+            work.add(partial(_forget_plan, staged.space))
 
     def close(self) -> None:
         """Let go of the indexes. May be called again."""
@@ -235,6 +237,12 @@ class StagedTransaction:
         for staged in spaces.values():
             for index in staged.indexes.values():
                 index.close()
+
+
+def _forget_plan(space: Space) -> bool:
+    """The plan has the indexes' former ways to find a tuple."""
+    space.write_plan = None
+    return False
 
 
 def _merging(index: OrderedIndex) -> Callable[[], bool]:

@@ -383,3 +383,26 @@ def test_work_on_its_space_beside_it(work: str, turns: int, tmp_path: Path) -> N
                 assert [list(row) for row in await again.space["goods"].select(limit=10000)] == found
 
     asyncio.run(main())
+
+
+def test_writes_find_tuples_the_short_way_again_when_all_is_merged(tmp_path: Path) -> None:
+    """A plan that was made while changes lay over the index looks at both of its trees."""
+
+    async def main() -> None:
+        async with Node(tmp_path, log=f"{tmp_path}/log") as node:
+            goods = await node.schema.create_space("goods")
+            await goods.create_index("pk")
+            rows, instance = _replaces(3000, _space(node).id), node.instance.node
+            task = asyncio.ensure_future(instance.replication.sink.apply(instance.new_context(), rows))
+            index = _space(node).index(0)
+            async with asyncio.timeout(DEADLINE):
+                while not index.is_layered:
+                    await asyncio.sleep(0)
+                assert instance.dml._planner.plan(_space(node)).find == index.find
+                await task
+                await instance.txns.work.wait()
+                await goods.replace((2, "new", 2))
+            assert not index.is_layered
+            assert _space(node).write_plan.find == index.find
+
+    asyncio.run(main())
