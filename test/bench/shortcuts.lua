@@ -2,6 +2,7 @@
 -- Usage: EXECUTABLE shortcuts.lua DIRECTORY WAL_MODE COUNT FIGURE
 local directory, wal_mode, count, figure = arg[1], arg[2], tonumber(arg[3]), arg[4]
 local clock = require('clock')
+local fiber = require('fiber')
 
 box.cfg{work_dir = directory, log = 'bench.log', log_level = 4, checkpoint_interval = 0, wal_mode = wal_mode}
 local space = box.schema.space.create('bench', {format = {
@@ -10,7 +11,27 @@ local space = box.schema.space.create('bench', {format = {
 space:create_index('pk')
 for id = 1, count do space:replace{id, 'name', 1.5} end
 
+-- Of 100 fibers, so that the log's part is that of a batch.
+local function of_fibers(work)
+    local done, waiting = 0, fiber.cond()
+    for number = 1, 100 do
+        fiber.create(function()
+            for id = number, count, 100 do work(id) end
+            done = done + 1
+            waiting:signal()
+        end)
+    end
+    while done < 100 do waiting:wait() end
+end
+
 local figures = {
+    synchronous = function()
+        if box.space.synchronous == nil then
+            box.schema.space.create('synchronous', {is_sync = true}):create_index('pk')
+        end
+        local synchronous = box.space.synchronous
+        of_fibers(function(id) synchronous:replace{id, 'name', 1.5} end)
+    end,
     get = function() for id = 1, count do space:get(id) end end,
     get_in_transaction = function()
         box.begin()

@@ -7,7 +7,6 @@ the table shows medians of all rounds and of the ratios of neighbouring runs. AR
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import statistics
 import subprocess
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from test.bench.__main__ import compiled_modules, connect, free_port
+from test.bench.replicated import FIGURES as REPLICATED
+from test.bench.replicated import TOGETHER, apply_together, processor_seconds
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parents[1]
@@ -28,7 +29,8 @@ _CLIENT_FIRST = 1000
 
 
 class Shortcut(NamedTuple):
-    """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`."""
+    """`figures`: of shortcuts.lua as `wal_mode figure`, of the pipelined client as `iproto request`, of two nodes as
+    `replicated figure`."""
 
     figures: tuple[str, ...]
     take_away: Callable[[], None]
@@ -41,7 +43,7 @@ def _without_short_writes() -> None:
 
     def general(self: Planner, space: Any) -> Any:
         made = plan(self, space)
-        made.is_short = False
+        made.is_short = made.is_usual = False
         return made
 
     Planner.plan = general  # type: ignore[method-assign]
@@ -104,7 +106,43 @@ def _without_short_updates() -> None:
     update._apply_short = lambda *_: None
 
 
+def _without_runs() -> None:
+    from box.net import framing, peer_connection
+
+    framing.take_changes = peer_connection.take_changes = lambda data, pos, end, items: pos
+
+
+def _without_rows_together() -> None:
+    from box.replication import row_sink
+
+    row_sink._MANY_ROWS = row_sink.STAGED_ROWS = 1 << 60  # type: ignore[misc]
+
+
+def _without_tuple_runs() -> None:
+    from box.net import peer_connection
+
+    peer_connection.take_tuples = lambda data, pos, end, items: pos
+
+
+def _without_sorted_builds() -> None:
+    from box.instance.space_load import SpaceLoad
+
+    SpaceLoad._append = lambda *_: False  # type: ignore[method-assign]
+
+
+def _without_packets() -> None:
+    from box.replication.relay import RowFilter
+    from box.wire.packet_run import rows_of
+    from box.wire.row import encode_packet
+
+    def packets(self: RowFilter, runs: Any) -> bytes:
+        return b"".join(map(encode_packet, self.select(rows_of(runs))))
+
+    RowFilter.packets = packets  # type: ignore[method-assign]
+
+
 _WRITES = ("none replace", "write replace", "none update", "none upsert", "none delete_insert", "none transaction")
+_WRITES += ("write synchronous",)
 SHORTCUTS = {
     "short_writes": Shortcut((*_WRITES, "iproto replace"), _without_short_writes),
     "void_journal": Shortcut(("none replace",), _without_void_journal),
@@ -115,6 +153,11 @@ SHORTCUTS = {
     "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
     "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
+    "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
+    "rows_together": Shortcut(("replicated together",), _without_rows_together),
+    "tuple_runs": Shortcut(("replicated join",), _without_tuple_runs),
+    "sorted_builds": Shortcut(("replicated join",), _without_sorted_builds),
+    "packets": Shortcut(("replicated send",), _without_packets),
 }
 
 
@@ -128,6 +171,8 @@ def measure(figure: str, way: str, count: int) -> float:
     with tempfile.TemporaryDirectory(prefix="bench") as directory:
         if kind == "iproto":
             return _served(name, way, count, Path(directory))
+        if kind == "replicated":
+            return REPLICATED[name](tuple(_program(way)), Path(directory), count) * 1e6
         command = _program(way, _HERE / "shortcuts.lua", directory, kind, count, name)
         done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -140,19 +185,14 @@ def _served(name: str, way: str, count: int, directory: Path) -> float:
     server = subprocess.Popen(_program(way, _HERE / "server.lua", directory, uri, "none", path), cwd=_ROOT)
     console = connect(str(path), server)
     console.ask("for id = 0, 999 do box.space.bench:replace{id, 'name', 1.5} end")
-    before = _processor_seconds(server.pid)
+    before = processor_seconds(server.pid)
     client = [sys.executable, "-m", "test.bench.pipelined", uri, str(count), name]
     subprocess.run(client, cwd=_ROOT, stdout=subprocess.DEVNULL, check=True)
-    used = _processor_seconds(server.pid) - before
+    used = processor_seconds(server.pid) - before
     console.close()
     server.send_signal(signal.SIGTERM)
     server.wait()
     return used / (count * _CLIENT_ROUNDS + _CLIENT_FIRST) * 1e6
-
-
-def _processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def compare(name: str, figure: str, rounds: int, count: int) -> tuple[float, float, float]:
@@ -171,6 +211,9 @@ def main() -> None:
         way, name = sys.argv[2].split(":")
         if way == "without":
             SHORTCUTS[name].take_away()
+        if sys.argv[3] == TOGETHER:
+            apply_together(int(sys.argv[4]))
+            return
         from console.cli import main as run
 
         run(sys.argv[3:])
