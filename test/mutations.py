@@ -110,13 +110,14 @@ JOURNAL: Final = (
         "async",
         "write,sync,kill",
     ),
+    # A transaction is one block of the file: half of it shows where the log has rolled back what it takes for the rest.
     Mutation(
         "recovery that takes half a transaction",
         "box/journal/recovery.py",
         "        if row.is_commit:\n            yield transaction\n            transaction = []\n",
         "        yield transaction\n        transaction = []\n",
         "bank",
-        "kill,restart",
+        "doubt",
     ),
     Mutation(
         "recovery that stops at the last file but one",
@@ -357,9 +358,9 @@ ELECTIONS: Final = (
         "ReadOnlyReason.ELECTION, self.elections.is_read_only",
         "ReadOnlyReason.ELECTION, self.elections.raft.is_read_only",
         "register",
-        "depose,flush",
+        "stumble",
         elections="candidate",
-        seconds=30,
+        seconds=12,
         corpus="a-leader-before-its-promote",
     ),
     Mutation(

@@ -11,7 +11,8 @@ disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a 
 clock     jump, drift
 files     snapshot
 leader    depose (whoever leads, or owns the queue, is killed, is cut off, or reaches one other only), heir (who alone
-          has what waits comes to lead), doubt (a snapshot of what waits, and a start from it)
+          has what waits comes to lead), doubt (a snapshot of what waits, and a start from it), stumble (who comes to
+          lead cannot write for a moment)
 people    sources (replication is configured anew), promote (with manual elections)
 ```
 """
@@ -28,7 +29,7 @@ GROUPS: Final = {
     "disk": ("write", "sync", "short", "full", "read", "latency", "flush", "stuck", "rot"),
     "clock": ("jump", "drift"),
     "files": ("snapshot",),
-    "leader": ("depose", "heir", "doubt"),
+    "leader": ("depose", "heir", "doubt", "stumble"),
     "people": ("sources", "promote"),
 }
 KINDS: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)

@@ -344,6 +344,9 @@ class Injector:
     async def _doubt(self, fault: Fault, node: SimulatedNode) -> None:
         await self._leaders.doubt(fault, self._leaders.leader() or node)
 
+    async def _stumble(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._leaders.stumble(fault, self._leaders.leader() or node)
+
     # -- people
 
     async def _sources(self, fault: Fault, node: SimulatedNode) -> None:

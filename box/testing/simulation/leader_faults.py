@@ -5,6 +5,8 @@ heir     the leader reaches one other node only; when something of it waits ther
          others hear of nobody but that one, until it leads: it alone has what waits, and gives it to a quorum first
 doubt    the leader is cut off; when something waits there, it is asked for a snapshot; when that has been decided
          about, the node is killed and started again: what was rolled back must not be in the snapshot
+stumble  the leader is cut off; when something waits there, whoever is elected next cannot write until clients have come
+         to it: it leads long before its PROMOTE is in the log
 ```
 
 Without elections the leader is the owner of the queue. Where nothing waits in time, or
@@ -14,12 +16,14 @@ one of these faults is at work already, nothing happens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 
 from box.errors import BoxError
-from box.replication.raft import Role
+from box.replication.raft import Raft, Role
+from box.testing.simulation.disk import WRITE_FAILS
 from box.testing.simulation.faults import Fault
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
@@ -33,6 +37,8 @@ _WRITES: Final = 1.0
 """Seconds in which clients write something that has to wait."""
 _ELECTION: Final = 8.0
 """Seconds in which a node that can win a vote has won one."""
+_STUMBLE: Final = 4.5
+"""Seconds from the cut on in which the next leader cannot write: longer than clients wait for the former one."""
 _DECISION: Final = 10.0
 """Seconds after a reunion in which the queue is decided about."""
 
@@ -51,6 +57,10 @@ class LeaderFaults:
     async def doubt(self, fault: Fault, leader: SimulatedNode) -> None:
         """See the module's table."""
         await self._alone(self._let_doubt, fault, leader)
+
+    async def stumble(self, fault: Fault, leader: SimulatedNode) -> None:
+        """See the module's table."""
+        await self._alone(self._let_stumble, fault, leader)
 
     async def _alone(self, story: Story, fault: Fault, leader: SimulatedNode) -> None:
         if self._is_at_work:
@@ -101,6 +111,42 @@ class LeaderFaults:
         await self._simulation.sleep(fault.seconds)
         if not leader.is_up:
             await leader.start()
+
+    async def _let_stumble(self, fault: Fault, leader: SimulatedNode) -> None:
+        others = [node for node in self._simulation.nodes.values() if node is not leader]
+        if not _leads(leader):
+            return
+        end = self._simulation.loop.time() + _STUMBLE
+        with self._cut(way for other in others for way in ((leader, other), (other, leader))):
+            if not await self._until(lambda: _last_waiting(leader) is not None, _WRITES):
+                return
+            with self._failing_when_elected(others):
+                await self._until(lambda: any(map(_leads, others)), _ELECTION)
+                await self._simulation.sleep(max(0.0, end - self._simulation.loop.time()))
+            await self._simulation.sleep(fault.seconds)
+
+    @contextmanager
+    def _failing_when_elected(self, nodes: Sequence[SimulatedNode]) -> Iterator[None]:
+        """From the moment at which one of the nodes comes to lead its disk takes no writes."""
+
+        def look(node: SimulatedNode, raft: Raft) -> None:
+            if raft.role is Role.LEADER:
+                node.disk.faults.add(WRITE_FAILS)
+
+        hooks = []
+        for node in nodes:
+            if node.is_running:
+                raft = node.instance.elections.raft
+                hooks.append((raft.on_change, partial(look, node, raft)))
+        for hooked, hook in hooks:
+            hooked.append(hook)
+        try:
+            yield
+        finally:
+            for hooked, hook in hooks:
+                hooked.remove(hook)
+            for node in nodes:
+                node.disk.faults.discard(WRITE_FAILS)
 
     async def _make_snapshot(self, node: SimulatedNode) -> None:
         with suppress(BoxError, NodeDied):

@@ -177,8 +177,8 @@ class Workload(ABC):
         """The node that a client calls; see the module's table."""
         return self._guesses.get(client, self.owner) if self.has_elections else self.owner
 
-    def _guess_again(self, client: str, node: ClusterNode) -> None:
-        leader = node.leader_id if node.is_running else 0
+    def _guess_again(self, client: str, node: ClusterNode, *, has_answered: bool = False) -> None:
+        leader = node.leader_id if has_answered and node.is_running else 0
         named = [one for one in self.nodes if leader and one.is_running and one.instance_id == leader]
         self._guesses[client] = named[0] if named else self.random.choice(self.nodes)
 
@@ -198,7 +198,7 @@ class Workload(ABC):
             ending = Ending.FAILED if error.code in NO_EFFECT else Ending.UNKNOWN
             history.end(call, ending, loop.time(), error.code)
             self.surroundings.note(node.name, "refused", f"{call.name} {call.key} {error.code}")
-            self._guess_again(call.client, node)
+            self._guess_again(call.client, node, has_answered=True)
         except (NodeDied, TimeoutError):
             history.end(call, Ending.UNKNOWN, loop.time())
             self._guess_again(call.client, node)

@@ -9,6 +9,7 @@ import pytest
 
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.journal import Journal
+from box.replication.elections import Elections
 from box.replication.raft import Raft, Role
 from box.replication.white_list import WhiteList
 from box.testing.simulation import run
@@ -189,13 +190,19 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             (Raft, "remote_state", tell_before_recorded),
             "by the votes of",
         ),
+        (
+            Scenario(1, workload="register", seconds=12, kinds=("stumble",), elections="candidate"),
+            (Elections, "_has_taken_over", True),
+            "differs between",
+        ),
     ],
-    ids=["snapshot", "promotion", "vote"],
+    ids=["snapshot", "promotion", "vote", "leader"],
 )
 def test_faults_that_look_for_their_moment_find_what_chance_does_not(
     monkeypatch: pytest.MonkeyPatch, scenario: Scenario, broken: tuple[type, str, Any], text: str
 ) -> None:
-    """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded."""
+    """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded, a
+    leader that takes changes before its PROMOTE."""
     assert not play(scenario, deadline=60).violations
     monkeypatch.setattr(*broken)
     assert any(text in violation for violation in play(scenario, deadline=60).violations)
