@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from msgpack import unpackb
@@ -202,7 +203,12 @@ class TupleFormat:
         self.index_field_count = tree.index_field_count
         self.double_fields = frozenset(n for n, node in enumerate(tree.nodes) if node.type is FieldType.DOUBLE)
         """Numbers of the top-level fields of type double."""
-        self.validate: Callable[[bytes], list[Any]] = _compile_validate(tree, bool(self.double_fields))
+
+    @cached_property
+    def validate(self) -> Callable[[bytes], list[Any]]:
+        """Decode a tuple and check it. Compiled when it is first asked for: while a space gets its indexes one by one,
+        it has many formats that see no tuple."""
+        return _compile_validate(self._tree, bool(self.double_fields))
 
     def __repr__(self) -> str:
         return f"TupleFormat({', '.join(f'{self.field_text(n)} {x.type}' for n, x in enumerate(self._tree.nodes))})"

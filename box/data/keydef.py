@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
@@ -259,8 +260,16 @@ class KeyDef:
         self.part_keys = general.part_keys
         self.extract_values = general.extract_values
         self.parse_parts = general.parse_parts
-        self.extract: Callable[[list[Any]], SortKey] = _compile_extract(general)
-        self.parse: Callable[..., SortKey] = _compile_parse(general)
+
+    # Compiled when they are first asked for: many definitions are only compared, or make a format.
+
+    @cached_property
+    def extract(self) -> Callable[[list[Any]], SortKey]:
+        return _compile_extract(self.general)
+
+    @cached_property
+    def parse(self) -> Callable[..., SortKey]:
+        return _compile_parse(self.general)
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -90,7 +90,7 @@ class ChangeStream:
         self._truncations = self._schema.spaces[SpaceId.TRUNCATE]
         for watched in (space, self._truncations):
             watched.on_replace.append(self)
-        self._schema.on_alter_space.append(self._altered)
+        self._schema.on_alter_spaces.append(self._altered)
         embedding.watchers.add(self)
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
@@ -135,12 +135,13 @@ class ChangeStream:
         for watched in (self._space, self._truncations):
             if self in watched.on_replace:
                 watched.on_replace.remove(self)
-        self._schema.on_alter_space.remove(self._altered)
+        self._schema.on_alter_spaces.remove(self._altered)
         self._embedding.watchers.discard(self)
         self._wake()
 
-    def _altered(self, space: Space) -> None:
-        if space is self._space and not self._schema.has_space(space.id):
+    def _altered(self, spaces: list[Space]) -> None:
+        space = self._space
+        if space in spaces and not self._schema.has_space(space.id):
             self._finish(client_error(ErrorCode.NO_SUCH_SPACE, space.name))
 
     def close(self) -> None:

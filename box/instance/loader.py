@@ -1,8 +1,8 @@
 """Taking in rows that are on disk somewhere: of a snapshot, be it a file's or another instance's, and of the log.
 
-Rows of system spaces go through their triggers one by one, because they define what comes after them. Tuples of the
-other spaces go straight into the primary index (`box.instance.space_load`): a snapshot is in its order. Secondary
-indexes are built when the snapshot has been read, a slice in every turn of the loop.
+Rows of system spaces go through their triggers (`box.txn.dictionary_load`), because they define what comes after them.
+Tuples of the other spaces go straight into the primary index (`box.instance.space_load`): a snapshot is in its order.
+Secondary indexes are built when the snapshot has been read, a slice in every turn of the loop.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ class SnapshotLoader:
         """Tuples of one space. NO_SUCH_SPACE, and what the space's format or its trigger raises."""
         space = self._schema.space(space_id)
         if is_system_id(space_id):
-            for raw in tuples:
-                self._insert(space, raw)
+            self._dml.load_dictionary(self._ctx, space, tuples)
         elif space.is_plain:
             load = self._loads.get(space_id)
             if load is None:

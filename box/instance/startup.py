@@ -26,7 +26,7 @@ from box.journal.directory import LogFile
 from box.long_work import LongWork
 from box.replication.applier import Applier
 from box.replication.setup import Replication
-from box.schema.bootstrap import bootstrap_rows
+from box.schema.bootstrap import bootstrap_runs
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
@@ -187,8 +187,8 @@ class Startup:
         self._log.info("initializing an empty data directory")
         wanted = self._config["replicaset_uuid"]
         replicaset_uuid = self._resources.random_uuid() if wanted is None else UUID(wanted)
-        for space_id, raw in bootstrap_rows(self._state.instance_uuid, replicaset_uuid):
-            self._loader.add(space_id, [raw])
+        for space_id, tuples in bootstrap_runs(self._state.instance_uuid, replicaset_uuid):
+            self._loader.add(space_id, tuples)
         await self._loader.finish()
         self._log.info(f"cluster uuid {self._state.replicaset_uuid}")
         self._finish(is_new=True)

@@ -5,7 +5,7 @@ instance, applied to its system spaces complete it.
 """
 
 from box.schema.access import Credentials, Privilege, User, check_session, check_universe, password_hash
-from box.schema.bootstrap import bootstrap_rows
+from box.schema.bootstrap import bootstrap_rows, bootstrap_runs
 from box.schema.function import Function
 from box.schema.ids import SpaceId, UserId
 from box.schema.schema import Schema
@@ -28,6 +28,7 @@ __all__ = [
     "User",
     "UserId",
     "bootstrap_rows",
+    "bootstrap_runs",
     "check_session",
     "check_universe",
     "fill_sequence",

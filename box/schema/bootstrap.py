@@ -27,6 +27,13 @@ _SESSION_AND_USAGE = 24
 
 def bootstrap_rows(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> Iterator[tuple[int, bytes]]:
     """Yield (space id, tuple) of every row. The instance gets id 1."""
+    for space_id, tuples in bootstrap_runs(instance_uuid, replicaset_uuid):
+        for raw in tuples:
+            yield space_id, raw
+
+
+def bootstrap_runs(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> Iterator[tuple[int, list[bytes]]]:
+    """The same, with all tuples of a space at once."""
     groups: tuple[tuple[int, list[list[Any]]], ...] = (
         (SpaceId.SCHEMA, _schema_rows(str(replicaset_uuid))),
         (SpaceId.COLLATION, _collation_rows()),
@@ -38,8 +45,7 @@ def bootstrap_rows(instance_uuid: UUID | str, replicaset_uuid: UUID | str) -> It
         (SpaceId.CLUSTER, [[1, str(instance_uuid)]]),
     )
     for space_id, rows in groups:
-        for row in rows:
-            yield int(space_id), codec.pack(row)
+        yield int(space_id), list(map(codec.pack, rows))
 
 
 def sql_function_names() -> frozenset[str]:

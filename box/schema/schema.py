@@ -6,7 +6,8 @@ changes them: the dictionary shows an uncommitted change at once, and the statem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -87,8 +88,10 @@ class Schema:
         self.replicas: dict[int, UUID] = {}
         """Committed records of `_cluster`."""
 
-        self.on_alter_space: list[Callable[[Space], None]] = []
-        """A space was created, altered, truncated or dropped; see `has_space`."""
+        self.on_alter_spaces: list[Callable[[list[Space]], None]] = []
+        """Spaces were created, altered, truncated or dropped; see `has_space`. Several only when a load ends."""
+        self._changed: dict[int, Space] | None = None
+        """By id, what listeners will hear of when a load ends."""
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
@@ -157,9 +160,31 @@ class Schema:
             self._spaces_by_name[space.name] = space
 
     def space_changed(self, space: Space) -> None:
-        """Tell the listeners."""
-        for hook in self.on_alter_space:
-            hook(space)
+        """Tell the listeners, during a load at its end."""
+        if self._changed is None:
+            self._tell_of([space])
+        else:
+            self._changed[space.id] = space
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """While rows of a system space come in a run, of which none runs code of users: several of them may be of one
+        space, of which listeners hear once."""
+        if self._changed is not None:
+            yield
+            return
+        changed: dict[int, Space] = {}
+        self._changed = changed
+        try:
+            yield
+        finally:
+            self._changed = None
+            if changed:
+                self._tell_of(list(changed.values()))
+
+    def _tell_of(self, spaces: list[Space]) -> None:
+        for hook in self.on_alter_spaces:
+            hook(spaces)
 
     # Users
 

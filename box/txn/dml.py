@@ -19,6 +19,7 @@ from box.eager import Suspended, run_through
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.untracked import untrack
 from box.schema.access import Privilege
+from box.txn.dictionary_load import DictionaryLoad
 from box.txn.general import GeneralWrite
 from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
 from box.txn.pending import Outcome, WaitingWrite, completed
@@ -28,7 +29,7 @@ from box.txn.short import SHORT_CHANGES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import HeldRun, RunWrite, change_all, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
-from box.wire.change import REPLACE, UPSERT, Request, decode_row
+from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
 from box.wire.entry import JournalEntry
@@ -78,10 +79,11 @@ class Dml:
         self._limbo = txns.synchro.limbo
         self._planner = Planner(MAX_TUPLE_SIZE, short_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns, self._planner)
+        self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: set[WaitingWrite] = set()
         schema.read_tuples = txns.storage.read_view
         schema.value_of = txns.storage.value_of
-        schema.on_alter_space.append(self._space_altered)
+        schema.on_alter_spaces.append(self._spaces_altered)
         self._on_held_written = self._held_written
         self._forget_plans()
 
@@ -106,9 +108,10 @@ class Dml:
         for space in self._schema.spaces.values():
             space.write_plan = None
 
-    def _space_altered(self, space: Space) -> None:
-        space.write_plan = None
-        self.txns.storage.space_altered(space)
+    def _spaces_altered(self, spaces: list[Space]) -> None:
+        for space in spaces:
+            space.write_plan = None
+            self.txns.storage.space_altered(space)
 
     # -- changes
 
@@ -315,6 +318,18 @@ class Dml:
             run_through(self._general.run(ctx, space, request))
         except Suspended:
             raise client_error(ErrorCode.TRANSACTION_YIELD) from None
+
+    def load_dictionary(self, ctx: Context, space: Space, tuples: list[bytes]) -> None:
+        """`write_at_once` for inserts into a system space that come from a snapshot. Raises what the first that cannot
+        be taken raises."""
+        if self._dictionary.takes(space):
+            self.counters[INSERT] += len(tuples)
+            self._dictionary.add(ctx.credentials, space, tuples)
+            return
+        for raw in tuples:
+            # As the row that the snapshot has of it: the instance may be read-only.
+            row = Row(RequestType.INSERT, body=space.tuple_prefix + raw)
+            self.write_at_once(ctx, space, Request(INSERT, raw, row=row))
 
     def write_row(self, ctx: Context, row: Row) -> Outcome:
         """Execute a row of the log or of another instance inside the transaction that is open; its origin, lsn and

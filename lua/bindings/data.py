@@ -315,16 +315,17 @@ class DataBinding(Binding):
     @guarded("tuple_formats_attach")
     def attach(self) -> None:
         """Keep the formats of the spaces that are dropped from now on."""
-        hooks = self.node.schema.on_alter_space
-        if self._space_changed not in hooks:
-            hooks.append(self._space_changed)
+        hooks = self.node.schema.on_alter_spaces
+        if self._spaces_changed not in hooks:
+            hooks.append(self._spaces_changed)
 
-    def _space_changed(self, space: Space) -> None:
-        self._dropped.pop(space.id, None)
-        if not self.node.schema.has_space(space.id):
-            self._dropped[space.id] = space.format
-            if len(self._dropped) > _DROPPED_LIMIT:
-                del self._dropped[next(iter(self._dropped))]
+    def _spaces_changed(self, spaces: list[Space]) -> None:
+        for space in spaces:
+            self._dropped.pop(space.id, None)
+            if not self.node.schema.has_space(space.id):
+                self._dropped[space.id] = space.format
+                if len(self._dropped) > _DROPPED_LIMIT:
+                    del self._dropped[next(iter(self._dropped))]
 
     @guarded("tuple_update")
     def tuple_update(self, raw: bytes, ops: bytes, space_id: int) -> Outcome:

@@ -129,7 +129,7 @@ class SchemaBinding(Binding):
         schema = self.node.schema
         if schema is not self._schema:
             self._schema = schema
-            schema.on_alter_space.append(self._space_changed)
+            schema.on_alter_spaces.append(self._spaces_changed)
             schema.on_alter_sequence.append(self._sequence_changed)
             schema.on_alter_function.append(self._function_changed)
             schema.load_function = self._functions.load
@@ -147,9 +147,9 @@ class SchemaBinding(Binding):
     def _apply(self, changes: list[Change]) -> None:
         self.runtime.invoke_now(self.runtime.handle_of("box.apply_schema"), codec.pack(changes))
 
-    def _space_changed(self, space: Space) -> None:
-        exists = self.node.schema.has_space(space.id)
-        self._apply([("space", space.id, self._space(space) if exists else None)])
+    def _spaces_changed(self, spaces: list[Space]) -> None:
+        exists = self.node.schema.has_space
+        self._apply([("space", space.id, self._space(space) if exists(space.id) else None) for space in spaces])
 
     def _sequence_changed(self, sequence: Sequence) -> None:
         exists = sequence.id in self.node.schema.sequences

@@ -17,7 +17,7 @@ def test_create_alter_drop(dictionary: Dictionary) -> None:
     """A space is known by id and name as soon as its row is in, and gone as soon as the row is."""
     schema = dictionary.schema
     seen: list[Space] = []
-    schema.on_alter_space.append(seen.append)
+    schema.on_alter_spaces.append(seen.extend)
     version = schema.version
     space = dictionary.create_space(512, "test", is_sync=True)
     assert schema.space_by_name("test") is space

@@ -1,0 +1,68 @@
+"""The short way of rows of system spaces while an instance starts: runs of a snapshot, its own or another instance's.
+
+Such a row is on disk, and nobody undoes it: a start that fails makes the dictionary anew. So there is no transaction,
+and what a rollback would need is dropped. What is left of the general way: the checks of the tuple, the indexes, the
+system trigger, and what that wants to have done at the commit. Spaces with triggers of users, and tuples with versions,
+take the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from box.eager import run_through
+from box.txn.storage import Mode, exchange
+from box.txn.transaction import OpenStatement
+from box.wire.change import INSERT
+
+if TYPE_CHECKING:
+    from box.schema.access import Credentials
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.txn.plan import Planner
+    from box.txn.storage import TupleStorage
+
+
+class _Alone:
+    """The transaction of one statement, as far as system triggers ask for it."""
+
+    def check_single_statement(self, what: str) -> None:
+        """It is."""
+
+
+class DictionaryLoad:
+    """See the module's text. `credentials` are admin's."""
+
+    def __init__(self, schema: Schema, storage: TupleStorage, planner: Planner) -> None:
+        self._schema = schema
+        self._storage = storage
+        self._planner = planner
+        self._alone = _Alone()
+
+    def takes(self, space: Space) -> bool:
+        """Whether rows of the space can go this way, now."""
+        return not (space.has_triggers or self._storage.allows_yield)
+
+    def add(self, credentials: Credentials, space: Space, tuples: Iterable[bytes]) -> None:
+        """Insert tuples; what the format, an index or the trigger raises ends the run there."""
+        with self._schema.loading():
+            for raw in tuples:
+                self._insert(credentials, space, raw)
+
+    def _insert(self, credentials: Credentials, space: Space, raw: bytes) -> None:
+        plan = self._planner.plan(space)  # a row of `_index` may just have changed `_index` itself
+        fields = plan.validate(raw)
+        plan.check_size(raw)
+        _, keys = self._storage.check(None, space, raw, fields, Mode.INSERT)
+        exchange(space, None, raw, keys)
+        trigger = space.system_trigger
+        if trigger is None:
+            return
+        statement = OpenStatement(space, INSERT)
+        statement.new = raw
+        work = trigger(credentials, self._alone, statement)
+        if work is not None:
+            run_through(work)()
+        for hook in statement.on_commit:
+            hook()
