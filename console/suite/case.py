@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
 from console.suite.suite_ini import Params, Suite, SuiteError, load_suite
 from console.suite.warm import WarmStarter
 
@@ -14,8 +14,6 @@ SUFFIX = ".test.lua"
 PYTHON_SUFFIX = ".test.py"
 LUATEST_SUFFIX = "_test.lua"
 SUFFIXES = (SUFFIX, PYTHON_SUFFIX, LUATEST_SUFFIX)
-OWN_EXECUTABLE = (sys.executable, "-m", "console")
-DEFAULT_TIMEOUT = 240.0  # seconds without output from a command
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,7 @@ class Settings:
     """Of a whole run. `debug` executables have error injections; `luatest` is where that framework is."""
 
     executable: tuple[str, ...] = OWN_EXECUTABLE
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: float = TIMEOUT
     debug: bool = True
     long: bool = False
     keep: bool = False

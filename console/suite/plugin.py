@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from console.suite.runner import SUFFIXES, RunOutcome, Settings, TestCase, discover, is_debug, make_warm, run_case
+from console.suite.runner import SUFFIXES, RunOutcome, Settings, TestCase, discover, is_debug, run_case
 from console.suite.suite_ini import SuiteError
+from console.suite.warm import make_warm
 
 
 class SuiteFailure(Exception):

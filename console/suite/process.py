@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-_LIBC = ctypes.CDLL(None)
+from console.suite.bound_child import bind_to_parent
 
 
 async def spawn(
@@ -29,14 +26,3 @@ async def spawn(
         start_new_session=True,
         preexec_fn=bind_to_parent(os.getpid()) if sys.platform == "linux" else None,
     )
-
-
-def bind_to_parent(runner: int) -> Callable[[], None]:
-    """A function that prepares the child before it becomes the command. The setting stays through exec."""
-
-    def bind() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        if os.getppid() != runner:  # it has died in between
-            os._exit(1)
-
-    return bind

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-import os
 import shutil
 import tempfile
 import time
@@ -15,9 +14,7 @@ from pathlib import Path
 import lua
 from console.suite.app import check_output, run_app
 from console.suite.case import (
-    DEFAULT_TIMEOUT,
     LUATEST_SUFFIX,
-    OWN_EXECUTABLE,
     PYTHON_SUFFIX,
     SUFFIX,
     SUFFIXES,
@@ -26,6 +23,7 @@ from console.suite.case import (
     discover,
     skip_reason,
 )
+from console.suite.defaults import OWN_EXECUTABLE
 from console.suite.dump import dump
 from console.suite.inspector import Inspector
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
@@ -35,11 +33,9 @@ from console.suite.report import Report, RunOutcome
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
 from console.suite.suite_ini import Fragile, Suite, SuiteError
-from console.suite.warm import WarmStarter
 from console.suite.wire import WireError
 
 __all__ = [
-    "DEFAULT_TIMEOUT",
     "LUATEST_SUFFIX",
     "PYTHON_SUFFIX",
     "SUFFIX",
@@ -50,7 +46,6 @@ __all__ = [
     "TestCase",
     "discover",
     "is_debug",
-    "make_warm",
     "run_case",
 ]
 
@@ -279,13 +274,6 @@ def _write(path: Path, output: str) -> None:
         path.write_text(output, errors="surrogateescape")
     except OSError as error:
         raise SuiteError(f"cannot write {path}: {error.strerror}") from error
-
-
-def make_warm(executable: tuple[str, ...]) -> WarmStarter | None:
-    """A process that forks nodes, for this package's own executable on Linux."""
-    if executable != OWN_EXECUTABLE or not hasattr(os, "pidfd_open"):
-        return None
-    return WarmStarter()
 
 
 async def is_debug(executable: tuple[str, ...]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from console.suite.cli import INTERRUPTED
+from console.suite.suite_run import INTERRUPTED
 from test.support import wait_until
 
 DEADLINE = 30.0

@@ -1,0 +1,22 @@
+"""Child processes that do not outlive their parent, however that ends (Linux)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+
+_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+_LIBC = ctypes.CDLL(None)
+
+
+def bind_to_parent(parent: int) -> Callable[[], None]:
+    """A function that prepares the child, also before it becomes another program. The setting stays through exec."""
+
+    def bind() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+        if os.getppid() != parent:  # it has died in between
+            os._exit(1)
+
+    return bind

@@ -1,0 +1,10 @@
+"""What holds where the command line of the runner says nothing else."""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+OWN_EXECUTABLE: Final = (sys.executable, "-m", "console")
+TIMEOUT: Final = 240.0
+"""Seconds without output from a command."""

@@ -1,0 +1,134 @@
+"""One run of all chosen tests, and its report."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from console import streams
+from console.suite.case import Settings, TestCase, discover
+from console.suite.junit import write_junit
+from console.suite.report import Report, RunOutcome
+from console.suite.runner import is_debug, run_case
+from console.suite.suite_ini import SuiteError
+from console.suite.warm import WarmStarter
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+_SLOW = 1.0  # seconds from which a test counts as slow
+
+
+def run(options: argparse.Namespace, executable: tuple[str, ...], warm: WarmStarter | None) -> int:
+    """The exit code, see `console.suite.cli.main`."""
+    try:
+        cases = _chosen(options)
+    except (SuiteError, OSError) as error:
+        print(f"lunabox-test: {error}", file=sys.stderr)
+        return 2
+    if not cases:
+        print("lunabox-test: no tests", file=sys.stderr)
+        return 2
+    settings = Settings(
+        executable=executable,
+        timeout=options.timeout,
+        long=options.long,
+        keep=options.keep,
+        update=options.update,
+        luatest=options.luatest,
+        warm=warm,
+    )
+    try:
+        return asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        print("lunabox-test: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except OSError as error:  # a report that nobody reads any more, or that has no space
+        streams.complain(f"lunabox-test: {error.strerror}")
+        return streams.finish(2)
+
+
+def _chosen(options: argparse.Namespace) -> list[TestCase]:
+    """Each once. Raises SuiteError, OSError."""
+    found = [case for path in options.paths for case in discover(path)]
+    cases = {(case.path, case.configuration): case for case in found}.values()
+    return [
+        case for case in cases if options.filter in case.name and not any(text in case.name for text in options.exclude)
+    ]
+
+
+class SuiteRun:
+    """One run of all chosen tests, and its report."""
+
+    def __init__(self, cases: list[TestCase], settings: Settings, options: argparse.Namespace) -> None:
+        self._cases = cases
+        self._settings = settings
+        self._jobs: int = options.jobs
+        self._repeat: int = options.repeat
+        self._slowest: int = options.slowest
+        self._junit: Path | None = options.junit
+        self._results: list[tuple[TestCase, Report]] = []
+
+    async def run_until_signal(self) -> int:
+        """SIGTERM and SIGHUP end a run as Ctrl-C does: the nodes of the running tests are stopped first."""
+        task = asyncio.current_task()
+        assert task is not None
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        return await self._run_all()
+
+    async def _run_all(self) -> int:
+        executable = self._settings.executable
+        try:
+            self._settings = replace(self._settings, debug=await is_debug(executable))
+        except OSError as error:
+            print(f"lunabox-test: cannot run {executable[0]}: {error.strerror}", file=sys.stderr)
+            return 2
+        started = time.monotonic()
+        parallel = [case for case in self._cases if self._jobs > 1 and case.suite.is_parallel and not case.is_python]
+        slots = asyncio.Semaphore(self._jobs)
+        for case in self._cases:
+            if case not in parallel:
+                await self._run(case, slots)
+        await asyncio.gather(*(self._run(case, slots) for case in parallel))
+        self._print_end(time.monotonic() - started)
+        if self._junit is not None:
+            write_junit(self._junit, self._results)
+        return 1 if any(report.outcome is RunOutcome.FAILED for _, report in self._results) else 0
+
+    async def _run(self, case: TestCase, slots: asyncio.Semaphore) -> None:
+        """All repetitions, one after the other: they would write the same files."""
+        for number in range(1, self._repeat + 1):
+            async with slots:
+                report = await run_case(case, self._settings)
+            self._results.append((case, report))
+            _print_report(case.name if self._repeat == 1 else f"{case.name} {number}/{self._repeat}", report)
+
+    def _print_end(self, seconds: float) -> None:
+        slow = sorted(self._results, key=lambda result: result[1].seconds, reverse=True)[: self._slowest]
+        slow = [(case, report) for case, report in slow if report.seconds >= _SLOW]
+        if slow:
+            print("slowest:")
+        for case, report in slow:
+            print(f"  {report.seconds:6.2f} s  {case.name}")
+        print(_summary((report.outcome for _, report in self._results), seconds))
+
+
+def _print_report(name: str, report: Report) -> None:
+    explained = (RunOutcome.SKIPPED, RunOutcome.NEW, RunOutcome.UPDATED)
+    texts = [text for text in (report.text if report.outcome in explained else "", report.note) if text]
+    text = f": {'; '.join(texts)}" if texts else ""
+    print(f"{name}  {report.outcome.value}{text}  ({report.seconds:.2f} s)", flush=True)
+    if report.outcome is RunOutcome.FAILED:
+        print(report.text, flush=True)
+
+
+def _summary(outcomes: Iterable[RunOutcome], seconds: float) -> str:
+    counts = Counter(outcomes)
+    parts = [f"{counts[outcome]} {outcome.value}" for outcome in RunOutcome if counts[outcome]]
+    return f"{', '.join(parts)} in {seconds:.1f} s"

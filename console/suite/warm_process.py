@@ -1,0 +1,129 @@
+"""The process that nodes of suites are forked from: the imports are done, there is no instance, no loop and no Lua yet.
+
+What a fork takes over is what the imports have made. All else that a process of its own has, it gets anew: directory,
+environment, standard streams, session, time zone, command line, random numbers; no other descriptor is left. What it
+has not seen: it is imported and started once (`_rehearse`) before the fifth node, so that what Python compiles from
+text, such as patterns and formats, is at hand. That costs as much as about ten starts save.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import random
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from console.suite.bound_child import bind_to_parent
+from console.suite.warm import LARGEST
+
+_NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
+_REHEARSED_AFTER: Final = 4
+"""Nodes."""
+
+
+def serve(descriptor: int, runner: int) -> None:
+    """Fork nodes until the runner, a process with this id, is gone."""
+    bind_to_parent(runner)()
+    _import_all()
+    forked = 0
+    with socket.socket(fileno=descriptor) as connection:
+        while True:
+            data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, 2)
+            if not data:
+                return
+            request = json.loads(data)
+            if "wait" in request:
+                reply = {"status": os.waitpid(request["wait"], 0)[1]}
+            else:
+                reply = {"pid": _fork(connection, request, descriptors)}
+                forked += 1
+            for number in descriptors:
+                os.close(number)
+            connection.send(json.dumps(reply).encode())
+            if forked == _REHEARSED_AFTER and "run" in request:
+                _rehearse()
+
+
+def _import_all() -> None:
+    """All that a node imports until it is ready."""
+    from console import quick_start
+    from console.stored_imports import StoredImports
+
+    with StoredImports("warm"):
+        quick_start.prepare()
+        for name in ("console.cli", "console.bindings", "box.embed.lua_instance", "encodings.idna", "tempfile"):
+            importlib.import_module(name)
+        from lua.runtime import default_flavour
+
+        importlib.import_module(f"lupa.{default_flavour()}")
+    gc.freeze()
+
+
+def _rehearse() -> None:
+    """Start an instance in memory and end it. Nothing of it is left but what Python has compiled."""
+    import uvloop
+
+    from box.embed import LuaInstance
+    from console.bindings import Consoles
+
+    async def run() -> None:
+        instance = LuaInstance()
+        Consoles(instance)
+        await instance.configure({"log": os.devnull})
+        await instance.stop()
+
+    uvloop.run(run())
+    gc.collect()
+    gc.freeze()
+
+
+def _fork(connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
+    parent = os.getpid()
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    code = 1
+    try:
+        code = _ended(lambda: _become_node(parent, connection, request, descriptors))
+    finally:
+        os._exit(code)
+
+
+def _become_node(parent: int, connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
+    connection.detach()
+    os.setsid()
+    bind_to_parent(parent)()
+    for number, descriptor in enumerate(descriptors, 1):
+        os.dup2(descriptor, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update(request["env"])
+    time.tzset()
+    random.seed()
+    sys.argv = [_NODE, *request["run"]]
+    from console import cli
+
+    return cli.main()
+
+
+def _ended(program: Callable[[], int]) -> int:
+    """The exit code that the interpreter would give the process, and what it would say."""
+    try:
+        return program()
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        print(end.code, file=sys.stderr, flush=True)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    return 1
