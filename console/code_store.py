@@ -15,6 +15,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from collections.abc import Iterable
 from importlib.util import cache_from_source
 from typing import Any, NamedTuple
 
@@ -65,18 +66,22 @@ def read_store(path: str) -> dict[str, StoredEntry]:
 
 def write_store(path: str, entries: dict[str, StoredEntry]) -> None:
     """Replace the file, whole or not at all. Nothing happens where that is not allowed or Python keeps no `.pyc`."""
-    if sys.dont_write_bytecode:
-        return
     index, at = {}, 0
     for key, entry in entries.items():
         index[key] = (*entry[:-1], at, len(entry.code))
         at += len(entry.code)
     head = marshal.dumps((_LAYOUT, at, index))
+    replace_file(path, [len(head).to_bytes(_HEAD, "little"), head, *(entry.code for entry in entries.values())])
+
+
+def replace_file(path: str, parts: Iterable[bytes | memoryview]) -> None:
+    """Replace a file in `__pycache__`, whole or not at all."""
+    if sys.dont_write_bytecode:
+        return
     unfinished = f"{path}.{os.getpid()}"
     try:
         with open(unfinished, "wb") as file:
-            file.write(len(head).to_bytes(_HEAD, "little") + head)
-            file.writelines(entry.code for entry in entries.values())
+            file.writelines(parts)
         os.replace(unfinished, path)
     except OSError:
         _remove(unfinished)

@@ -2,7 +2,9 @@
 
 For each of some hundred modules the interpreter lists directories, makes paths, opens a file and reads it: a fifth of a
 start. Here it looks at each source's time and size, as for a `.pyc`, and has the code. A module that has changed is
-found in the usual way. The note of an entry is (path of the `.pyc`, whether it is a package).
+found in the usual way. What the imports compile from text is stored too (`console.stored_texts`).
+
+The note of an entry is (path of the `.pyc`, whether it is a package).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from contextlib import ExitStack
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from types import CodeType, ModuleType, TracebackType
@@ -22,17 +25,23 @@ class StoredImports:
     """`with StoredImports("node"):` around imports. What they have found elsewhere is in the file the next time."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._path = store_path(__file__, name)
         self._entries: dict[str, StoredEntry] = {}
         self._before: frozenset[str] = frozenset()
+        self._rest = ExitStack()
 
     def __enter__(self) -> Self:
         self._entries = read_store(self._path)
         self._before = frozenset(sys.modules)
         sys.meta_path.insert(0, self)
+        from console.stored_texts import StoredTexts
+
+        self._rest.enter_context(StoredTexts(self._name))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._rest.__exit__(kind, error, trace)
         sys.meta_path.remove(self)
         if kind is None and not sys.dont_write_bytecode:
             self._keep()

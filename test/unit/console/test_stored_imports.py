@@ -24,10 +24,10 @@ print(json.dumps({
 """
 
 
-def run(folder: Path, **environment: str) -> dict[str, object]:
+def run(folder: Path, program: str = PROGRAM, **environment: str) -> dict[str, object]:
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(folder)],
+        [sys.executable, "-c", program, str(folder)],
         env={**inherited, "PYTHONPYCACHEPREFIX": str(folder / "cache"), **environment},
         capture_output=True,
         text=True,
@@ -110,10 +110,70 @@ def test_command_takes_its_modules_from_stores(tmp_path: Path) -> None:
         )
         outputs.add((done.returncode, done.stdout))
     assert outputs == {(3, "true\nrunning\n")}
-    assert sorted(path.name.partition(".")[0] for path in tmp_path.rglob("*.store")) == ["command", "node"]
+    assert sorted(path.name.partition(".")[0] for path in tmp_path.rglob("*.store")) == [
+        "command",
+        "command-texts",
+        "node",
+        "node-texts",
+    ]
 
 
 def _folder(parent: Path) -> Path:
     folder = parent / f"run{len(list(parent.glob('run*')))}"
     folder.mkdir()
     return folder
+
+
+CLASSES = """
+import builtins, json, sys
+from console.stored_imports import StoredImports
+compiled = []
+def count(*arguments, **options):
+    compiled.append(arguments[0])
+    return real(*arguments, **options)
+real, builtins.compile = compile, count
+with StoredImports("test"):
+    import dataclasses, collections
+    seen = len(compiled)
+    @dataclasses.dataclass(frozen=True, slots=True, order=True)
+    class Record:
+        number: int
+        text: str = "none"
+    Pair = collections.namedtuple("Pair", "one other", defaults=[5])
+made = len(compiled) - seen
+@dataclasses.dataclass
+class Later:
+    number: int = 3
+record = Record(1)
+code = Record.__init__.__code__
+print(json.dumps({
+    "made": made,
+    "values": [repr(record), record < Record(2), hash(record) == hash(Record(1)), repr(Pair(1)), Later().number],
+    "code": [code.co_filename, code.co_name, list(code.co_varnames), Record.__init__.__qualname__],
+    "names": ["exec" in vars(dataclasses), "eval" in vars(collections)],
+}))
+"""
+
+
+def test_methods_of_records_are_compiled_once(tmp_path: Path) -> None:
+    """Methods that are compiled from text are like those of any other class; the second process finds their code."""
+    first, second = run(tmp_path, CLASSES), run(tmp_path, CLASSES)
+    made, found = first.pop("made"), second.pop("made")
+    assert isinstance(made, int)
+    assert made > 5
+    assert found == 0
+    assert first == second
+    assert first["values"] == ["Record(number=1, text='none')", True, True, "Pair(one=1, other=5)", 3]
+    assert first["code"] == ["<string>", "__init__", ["self", "number", "text"], "Record.__init__"]
+    assert first["names"] == [False, False]
+
+
+def test_torn_file_of_texts_is_no_file(tmp_path: Path) -> None:
+    run(tmp_path, CLASSES)
+    (file,) = (tmp_path / "cache").rglob("test-texts.*.store")
+    file.write_bytes(file.read_bytes()[:-20])
+    again = run(tmp_path, CLASSES)
+    made = again["made"]
+    assert isinstance(made, int)
+    assert made > 5
+    assert run(tmp_path, CLASSES)["made"] == 0
