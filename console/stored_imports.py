@@ -40,7 +40,9 @@ class StoredImports:
         self._rest.enter_context(StoredTexts(self._name))
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._rest.__exit__(kind, error, trace)
         sys.meta_path.remove(self)
         if kind is None and not sys.dont_write_bytecode:

@@ -129,30 +129,26 @@ class InstanceProcess:
             log.write(f"Starting instance {self.instance}...\n".encode())
             log.flush()
             self._log_start = log.tell()
-            self._process = await self._spawn([str(STARTER), str(self.script), *options.arguments], log)
+            self._process = await self._spawn([str(STARTER), str(self.script), *options.arguments], log, log)
         if options.wait:
             await self._wait_ready(options)
 
-    async def _spawn(self, arguments: list[str], log: IO[bytes]) -> asyncio.subprocess.Process | WarmProcess:
+    async def _spawn(
+        self, arguments: list[str], stdout: IO[bytes], stderr: IO[bytes]
+    ) -> asyncio.subprocess.Process | WarmProcess:
         around, environment = self._around, self._environment()
         if around.warm is not None:
-            process = around.warm.spawn(arguments, cwd=self.directory, env=environment, stdout=log, stderr=log)
+            process = around.warm.spawn(arguments, cwd=self.directory, env=environment, stdout=stdout, stderr=stderr)
             if process is not None:
                 return process
         command = (*around.executable, *arguments)
-        return await spawn(command, cwd=self.directory, env=environment, stdout=log, stderr=log)
+        return await spawn(command, cwd=self.directory, env=environment, stdout=stdout, stderr=stderr)
 
     async def run_to_end(self, timeout: float) -> tuple[int | None, str, str]:
         """Run the script as a program: exit code (None once the time is over), standard output, standard error."""
         output, errors = self.directory / f"{self.instance}.out", self.directory / f"{self.instance}.err"
         with output.open("wb") as stdout, errors.open("wb") as stderr:
-            process = await spawn(
-                (*self._around.executable, str(self.script)),
-                cwd=self.directory,
-                env=self._environment(),
-                stdout=stdout,
-                stderr=stderr,
-            )
+            process = await self._spawn([str(self.script)], stdout, stderr)
         code: int | None = None
         try:
             async with asyncio.timeout(timeout):

@@ -98,12 +98,13 @@ def _fork(connection: socket.socket, request: dict[str, Any], descriptors: list[
 
 
 def _become_node(parent: int, connection: socket.socket, request: dict[str, Any], descriptors: list[int]) -> int:
-    connection.detach()
+    connection.close()
     os.setsid()
     bind_to_parent(parent)()
     for number, descriptor in enumerate(descriptors, 1):
         os.dup2(descriptor, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.close(descriptor)
+    # There are no others but the event loop's library has, which makes them anew in each fork and goes on using them.
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

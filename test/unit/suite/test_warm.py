@@ -8,11 +8,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from console.suite.process import spawn
 from console.suite.warm import WarmProcess, WarmStarter
+from console.suite.warm_process import _REHEARSED_AFTER, _ended
 from test.support import wait_until
 
 LOOK = """
@@ -61,6 +63,128 @@ def test_a_forked_node_finds_what_a_process_of_its_own_finds(warm: WarmStarter, 
         assert (mine / "err").read_text() == (other / "err").read_text()
 
     asyncio.run(both())
+
+
+# What must be a process's own. Each line is compared with that of the other process, or has to differ.
+OWN = """
+local ffi = require('ffi')
+ffi.cdef('int getpid(void); int getsid(int);')
+local function lines(path, pattern)
+    local found = {}
+    for line in io.lines(path) do
+        if line:match(pattern) then table.insert(found, line) end
+    end
+    return table.concat(found, ' ')
+end
+local function count(path)
+    return #require('fio').listdir(path)
+end
+local same = {
+    lines('/proc/self/status', '^Sig[BIC]') .. lines('/proc/self/status', '^Umask'),
+    count('/proc/self/task'),
+    'session ' .. tostring(ffi.C.getsid(0) == ffi.C.getpid()),
+    require('tarantool').pid() == ffi.C.getpid(),
+    require('fiber').id(),
+    os.date('%H:%M', 0),
+    io.read('*a'),
+    math.random(2^30), -- LuaJIT begins with the same seed in each state
+}
+local own = {
+    require('uuid').str(), require('digest').urandom(8):hex(), require('fiber').time() > 1.7e9,
+    require('tarantool').uptime() < 60,
+}
+for i, value in ipairs(same) do print('same', tostring(value)) end
+for i, value in ipairs(own) do print('own', tostring(value)) end
+box.cfg{log = 'log'}
+print('own', box.info.uuid)
+print('own', box.info.cluster.uuid)
+print('same', count('/proc/self/task'), box.info.pid == ffi.C.getpid(), box.info.lsn)
+os.exit(0)
+"""
+
+
+def test_a_fork_shares_nothing_that_is_a_processes_own(warm: WarmStarter, tmp_path: Path) -> None:
+    """Random numbers, threads, signal handlers, ids, the session, the time zone, standard input."""
+
+    async def outputs() -> list[list[str]]:
+        env = {"LANG": "C.UTF-8", "TZ": "Asia/Tokyo"}
+        found = []
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            process = start(warm, tmp_path / name, OWN, **env)
+            assert await process.wait() == 0, (tmp_path / name / "err").read_text()
+            found.append((tmp_path / name / "out").read_text().splitlines())
+        (fresh := tmp_path / "fresh").mkdir()
+        (fresh / "s.lua").write_text(OWN)
+        with (fresh / "out").open("wb") as out, (fresh / "err").open("wb") as err:
+            command = (sys.executable, "-m", "console", "s.lua", "one")
+            spawned = await spawn(command, cwd=fresh, env=env | {"PYTHONPATH": os.getcwd()}, stdout=out, stderr=err)
+        assert await spawned.wait() == 0, (fresh / "err").read_text()
+        return [*found, (fresh / "out").read_text().splitlines()]
+
+    one, two, fresh = asyncio.run(outputs())
+    assert len(one) > 10
+    assert [line for line in one if line.startswith("same")] == [line for line in fresh if line.startswith("same")]
+    for mine, other in zip(one, two, strict=True):
+        if mine.startswith("own") and mine != "own\ttrue":
+            assert mine != other
+    assert "same\t09:00" in one
+
+
+def test_locks_are_a_nodes_own(warm: WarmStarter, tmp_path: Path) -> None:
+    """A directory is locked by the node that uses it: another one cannot, until that has ended."""
+    stays = "box.cfg{log = 'log'} print('up') io.flush()"
+    first = start(warm, tmp_path, stays)
+    wait_until(lambda: "up" in (tmp_path / "out").read_text())
+
+    async def end(process: WarmProcess) -> int:
+        return await process.wait()
+
+    second = start(warm, tmp_path, "print(pcall(box.cfg, {})) os.exit(7)")
+    assert asyncio.run(end(second)) == 7
+    assert "Failed to lock WAL directory" in (tmp_path / "out").read_text()
+    first.kill()
+    assert asyncio.run(end(first)) == -signal.SIGKILL
+    third = start(warm, tmp_path, "print(pcall(box.cfg, {log = 'log2'})) os.exit(8)")
+    assert asyncio.run(end(third)) == 8
+    assert (tmp_path / "out").read_text().startswith("true")
+
+
+def test_nodes_are_alike_before_and_after_the_rehearsal(tmp_path: Path) -> None:
+    """The warm process starts an instance itself before the fifth node, of which nothing is left to see."""
+    starter = WarmStarter()
+    look = "print(#require('fio').listdir('/proc/self/task'), #require('fio').listdir('/proc/self/fd')) os.exit(0)"
+
+    async def outputs() -> set[str]:
+        found = set()
+        for _ in range(_REHEARSED_AFTER + 3):
+            assert await start(starter, tmp_path, look).wait() == 0
+            found.add((tmp_path / "out").read_text())
+        return found
+
+    try:
+        assert len(asyncio.run(outputs())) == 1
+    finally:
+        starter.close()
+
+
+ENDS = {
+    "raise SystemExit(3)": (3, ""),
+    "raise SystemExit('said')": (1, "said\n"),
+    "raise SystemExit": (0, ""),
+    "return 4": (4, ""),
+    "raise ValueError('wrong')": (1, "ValueError: wrong\n"),
+}
+
+
+@pytest.mark.parametrize("program", ENDS)
+def test_a_fork_ends_as_the_interpreter_would(program: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The exit code, and what is said on standard error."""
+    code, text = ENDS[program]
+    names: dict[str, Any] = {}
+    exec(f"def run():\n    {program}", names)
+    assert _ended(names["run"]) == code
+    assert capfd.readouterr().err.endswith(text)
 
 
 def test_a_forked_node_ends_by_signals(warm: WarmStarter, tmp_path: Path) -> None:
