@@ -35,7 +35,7 @@ _LONG_TICK: Final = 0.01
 
 
 class Scheduler(Protocol):
-    """The calls into Lua that this module needs; see `lua/modules/internal/scheduler.lua`."""
+    """The calls into Lua that this module needs; see `lua/modules/internal/scheduler.lua` and `parking.lua`."""
 
     def run(self) -> bool: ...
     def deliver(self, token: int, *values: Value) -> None: ...

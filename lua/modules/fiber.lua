@@ -59,7 +59,7 @@ local function is_cancellation(problem)
     return lua_error.is(problem) and problem.type == 'FiberIsCancelled'
 end
 
-scheduler.on_end = function(record, ok, ...)
+require('internal.strand').on_end = function(record, ok, ...)
     if record.joinable then
         record.ok, record.count, record.results = ok, select('#', ...), {...}
     elseif not ok and not record.started_by_python and not is_cancellation((...)) then

@@ -10,6 +10,7 @@ local getinfo, traceback = debug.getinfo, debug.traceback
 -- Frames of a stack below a statement: how the console called it.
 local BELOW = {
     'console', 'internal/console_terminal', 'internal/interruption', 'internal/protected_call', 'internal/scheduler',
+    'internal/parking', 'internal/strand',
 }
 local is_below = {}
 for _, name in ipairs(BELOW) do

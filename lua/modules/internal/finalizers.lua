@@ -19,7 +19,10 @@ local current_coroutine = scheduler.current_coroutine
 
 -- Who must not be interrupted by anything that makes, wakes or cancels fibers.
 local DELICATE = {}
-for _, name in ipairs({'cells', 'fiber_channel', 'fiber_cond', 'scheduler', 'wait_queue'}) do
+local NAMES = {
+    'cells', 'fiber_channel', 'fiber_cond', 'finalization', 'parking', 'scheduler', 'strand', 'wait_queue',
+}
+for _, name in ipairs(NAMES) do
     DELICATE['@builtin/internal/' .. name .. '.lua'] = true
 end
 -- Levels of the stack: the function that asks is 1, the finalizer 2.

@@ -19,7 +19,11 @@ local CAUGHT, CLOSE = 3, 5      -- after so many errors that the statement caugh
 local INTERRUPTED = 2           -- levels of the stack: the hook is 1
 -- Modules that must not be left in the middle at all.
 local DELICATE = {}
-for _, name in ipairs({'scheduler', 'fiber_channel', 'fiber_cond', 'wait_queue', 'coroutine', 'registry', 'interruption'}) do
+local NAMES = {
+    'scheduler', 'strand', 'parking', 'finalization', 'fiber_channel', 'fiber_cond', 'wait_queue', 'coroutine', 'registry',
+    'interruption',
+}
+for _, name in ipairs(NAMES) do
     DELICATE['@builtin/internal/' .. name .. '.lua'] = true
 end
 

@@ -1,0 +1,176 @@
+-- How a strand waits: it parks its coroutine until a token has ended, a timer has expired, or somebody wakes it.
+--
+-- `require('internal.parking')(running, make_ready)`, once, by internal.scheduler: `running.strand` is the one that runs,
+-- `make_ready(strand)` has it run in the next round.
+local python = require('internal.python')
+local cells, woken = require('internal.cells'), require('internal.woken')
+
+local raw_yield = coroutine.yield
+local pcall, select, unpack = pcall, select, unpack
+local count_woken = cells.count_woken
+
+-- What a coroutine yields when its strand waits.
+local PARK = {}
+-- Waits of this many seconds and more have no deadline.
+local FOREVER = 3e9
+-- In `waiting`: nobody wants to know how this token ends.
+local NOBODY = {}
+-- The outcome of tokens that have ended without a value.
+local NOTHING = {ok = true, n = 0}
+local MUST_NOT_WAIT = 'a finalizer must not wait'
+
+return function(running, make_ready)
+    local timers, last_timer = {}, 0
+    local waiting, early = {}, {}
+    local parking = {PARK = PARK, FOREVER = FOREVER}
+
+    local function complete(token, outcome)
+        local strand = waiting[token]
+        if strand == nil then
+            early[token] = outcome
+            return
+        end
+        waiting[token] = nil
+        if strand.token == token then
+            strand.token, strand.outcome = nil, outcome
+            make_ready(strand)
+        end
+    end
+
+    -- Tokens that have ended without a value; before anything else becomes ready, so that the order stays.
+    local function take_woken()
+        local count = count_woken()
+        if count > 0 then
+            for i = 0, count - 1 do
+                complete(woken[i], NOTHING)
+            end
+            cells.forget_woken()
+        end
+    end
+    parking.take_woken = take_woken
+
+    -- The strand that is running, which is about to wait.
+    local function waiting_strand()
+        local strand = running.strand
+        if strand == nil then
+            error('a wait outside of a fiber', 0)
+        elseif strand.in_finalizer then
+            error(MUST_NOT_WAIT, 0)
+        end
+        return strand
+    end
+    parking.waiting_strand = waiting_strand
+
+    -- The strand cannot wait where it is: in a hook, or in a function that C code has called. Nothing wakes it for that.
+    local function stay(strand, problem)
+        local timer, token = strand.timer, strand.token
+        strand.yielding, strand.timer, strand.token = false, nil, nil
+        if timer then
+            timers[timer] = nil
+            python.timer_stop(timer)
+        end
+        if token then
+            waiting[token] = NOBODY
+            python.cancel_wait(token)
+        end
+        error(problem, 0)
+    end
+
+    local function park_strand(strand)
+        local hook = strand.fiber.on_yield
+        if hook then
+            hook()
+        end
+        local ok, problem = pcall(raw_yield, PARK)
+        if not ok then
+            stay(strand, problem)
+        end
+    end
+    parking.park_strand = park_strand
+
+    local function park()
+        park_strand(waiting_strand())
+    end
+    parking.park = park
+
+    -- Park until something makes the strand ready; true if that was the deadline, `timeout` seconds from now.
+    function parking.suspend(timeout)
+        if timeout == nil or timeout >= FOREVER then
+            park()
+            return false
+        end
+        if timeout ~= timeout then
+            timeout = 0
+        end
+        local strand, timer = waiting_strand(), last_timer + 1
+        last_timer = timer
+        timers[timer] = strand
+        strand.timer = timer
+        python.timer_start(timer, timeout)
+        park_strand(strand)
+        if strand.timer ~= timer then
+            return true
+        end
+        strand.timer, timers[timer] = nil, nil
+        python.timer_stop(timer)
+        return false
+    end
+
+    -- From Python: a timer has expired.
+    function parking.fire(timer)
+        take_woken()
+        local strand = timers[timer]
+        if strand == nil then
+            return
+        end
+        timers[timer] = nil
+        if strand.timer == timer then
+            strand.timer = nil
+            make_ready(strand)
+        end
+    end
+
+    -- From Python: what a token stands for has come, as values or as the bytes of an error.
+    function parking.deliver(token, ...)
+        take_woken()
+        complete(token, {ok = true, n = select('#', ...), ...})
+    end
+
+    function parking.deliver_error(token, bytes)
+        take_woken()
+        complete(token, {ok = false, bytes})
+    end
+
+    -- Wait for a token. Only its delivery ends the wait; a cancellation asks Python, which knows whether the
+    -- operation can be given up and then delivers an error.
+    function parking.wait(token)
+        local outcome = early[token]
+        if outcome then
+            early[token] = nil
+        else
+            local strand = running.strand
+            if strand == nil or strand.in_finalizer then
+                waiting[token] = NOBODY
+                python.cancel_wait(token)
+            end
+            strand = waiting_strand()
+            waiting[token] = strand
+            strand.token = token
+            if strand.fiber.cancelled then
+                python.cancel_wait(token)
+            end
+            while strand.token == token do
+                park()
+            end
+            outcome, strand.outcome = strand.outcome, nil
+        end
+        if outcome == NOTHING then
+            return
+        elseif outcome.ok then
+            return unpack(outcome, 1, outcome.n)
+        end
+        require('internal.error').raise(outcome[1])
+    end
+
+    return parking
+end
