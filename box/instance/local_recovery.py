@@ -28,7 +28,7 @@ _STANDBY_PAUSE: Final = 0.01
 """Seconds between two looks at the log of another instance."""
 _LOCK_PAUSE: Final = 0.1
 """Seconds between two attempts to take over, as the peer has them."""
-_SYSTEM_ROWS_A_TURN: Final = 8
+_SYSTEM_ROWS_A_TURN: Final = 16
 """Tuples of a snapshot that are taken in without giving way."""
 
 
@@ -165,6 +165,7 @@ class LocalRecovery:
                 for run in runs:
                     for part in _parts(run):
                         loader.add_run(part, force=force)
+                        work.rows += len(part.tuples)
                         await self._give_way()
                 reader.skip_broken(force and bool(runs) and not is_system_id(runs[-1].space_id))
                 for row in others:
@@ -172,9 +173,8 @@ class LocalRecovery:
                         await self._log_loader.add([row], self._give_way)
                     else:
                         resources.log.verbose(f"skipping a row of type {row.type}")
-                before, count = count, count + sum(len(run.tuples) for run in runs)
+                before, count = count, work.rows
                 self._tell_progress(before, count)
-                work.rows = count
             work.share = None
             for _ in loader.finishing():
                 await self._give_way()

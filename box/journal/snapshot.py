@@ -84,6 +84,8 @@ class SnapshotWriter:
         self._encoder = BlockEncoder()
         self._stamp = _STAMP(4, 0xCB, storage.now())
         self._row_count = 0
+        """Rows that have an lsn; the last blocks of them may not be written yet."""
+        self._written_rows = 0
         self._unsynced = 0
         self._is_aborted = False
         self._is_touched = False
@@ -116,7 +118,7 @@ class SnapshotWriter:
     @property
     def row_count(self) -> int:
         """The number of rows written so far. For any thread."""
-        return self._row_count
+        return self._written_rows
 
     def _is_there(self) -> bool:
         """Whether the snapshot exists whole; it is touched then."""
@@ -166,6 +168,7 @@ class SnapshotWriter:
             end = max(start + 1, bisect_left(ends, written + BLOCK_SIZE, start) + 1)
             headers = self._headers(range(lsn + start, lsn + min(end, len(tuples))), body, group_id)
             yield b"".join(chain.from_iterable(zip(headers, tuples[start:end], strict=True)))
+            self._written_rows = lsn + min(end, len(tuples))
             start, written = end, ends[min(end, len(tuples)) - 1]
 
     def _headers(self, lsns: range, body: bytes, group_id: int) -> list[bytes]:

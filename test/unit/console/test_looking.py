@@ -14,6 +14,17 @@ from test.unit.console.emulator import ENTER, PROMPT, Emulator, dense
 Open = Callable[..., Emulator]
 SIZES = [(80, 24), (200, 50)]
 SPACE = "box.cfg{log = 'n.log'} s = box.schema.space.create('goods', {format = {'id', 'name'}}) s:create_index('pk')"
+SLOW_START = """
+local clock = require('clock')
+box.ctl.on_schema_init(function()
+    box.space._index:before_replace(function(_, new)
+        local begun = clock.monotonic()
+        repeat until clock.monotonic() - begun > 0.06
+        return new
+    end)
+end)
+"""
+"""A start that takes seconds: each definition of an index does."""
 
 
 @pytest.fixture
@@ -204,6 +215,59 @@ def test_progress_of_long_work(open_terminal: Open, size: tuple[int, int]) -> No
             continue
     terminal.wait(lambda text: "index build" not in text.rpartition("interrupted")[2])
     assert dense(PROMPT) in dense(terminal.text)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_progress_of_a_snapshot(open_terminal: Open, size: tuple[int, int]) -> None:
+    """Rows of all rows and percent, which grow; nothing is left of the line when the snapshot is there."""
+    terminal = open_terminal(*size)
+    terminal.enter(SPACE)
+    terminal.enter("for i = 1, 3000 do s:insert{i, require('digest').urandom(1000)} end")
+    terminal.enter("box.cfg{snap_io_rate_limit = 1}")
+    terminal.type("box.snapshot()" + ENTER)
+    found = terminal.wait_for(r"snapshot: ([\d,]+) of 3,5\d\d rows, ([1-9]\d?) %")
+    assert 0 < int(found[1].replace(",", "")) < 3513
+    percent = int(found[2])
+    terminal.wait_for(r"snapshot: [\d,]+ of 3,5\d\d rows, (?!" + f"{percent} " + r")\d+ %")
+    terminal.wait("- ok")
+    terminal.wait_prompt()
+    assert "rows" not in terminal.text.rpartition("- ok")[2]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_progress_of_a_recovery(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Rows, and the share of the snapshot's bytes."""
+    terminal = open_terminal(*size)
+    terminal.enter(SPACE)
+    terminal.enter("for i = 1, 5000 do s:insert{i, require('digest').urandom(100)} end box.snapshot()")
+    terminal.type("os.exit(0)" + ENTER)
+    terminal.end()
+    (tmp_path / "slow.lua").write_text(SLOW_START)
+    again = open_terminal(*size)
+    again.enter("dofile('slow.lua')")
+    again.type("box.cfg{log = 'n.log'}" + ENTER)
+    found = again.wait_for(r"recovery: ([1-9][\d,]*) rows, (\d+) %, [1-9] s")
+    assert int(found[2]) < 100
+    again.wait_prompt()
+    assert "recovery:" not in again.text
+    assert "5000" in again.answer("box.space.goods:count()")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_progress_of_a_join(open_terminal: Open, tmp_path: Path, size: tuple[int, int]) -> None:
+    """Rows so far: the master does not tell how many there will be."""
+    master = open_terminal(*size)
+    master.enter(SPACE.replace("box.cfg{", "box.cfg{listen = require('fio').cwd() .. '/m.sock', "))
+    master.enter("box.schema.user.grant('guest', 'replication')")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "slow.lua").write_text(SLOW_START)
+    replica = open_terminal(*size)
+    replica.enter("dofile('slow.lua')")
+    replica.type("box.cfg{log = 'r.log', work_dir = 'r', replication = require('fio').cwd() .. '/m.sock'}" + ENTER)
+    replica.wait_for(r"bootstrap: [1-9]\d* rows, [1-9] s")
+    replica.wait_prompt()
+    assert "bootstrap:" not in replica.text
+    assert "goods" in replica.answer("box.space.goods.name")
 
 
 def test_a_closed_output_ends_nothing_badly(tmp_path: Path) -> None:
