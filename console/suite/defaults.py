@@ -1,4 +1,4 @@
-"""What holds where the command line of the runner says nothing else."""
+"""Defaults of the runner: what holds where its command line says nothing else."""
 
 from __future__ import annotations
 
