@@ -368,7 +368,7 @@ async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
     return [list(row) for row in found]
 
 
-@pytest.mark.parametrize("turns", [3, 40, 60, 90])
+@pytest.mark.parametrize("turns", [3, 45])
 @pytest.mark.parametrize("work", ["create_index", "truncate", "snapshot", "format", "select"])
 def test_work_on_its_space_beside_it(work: str, turns: int, tmp_path: Path) -> None:
     """An index build, a truncation, a checkpoint, a check of a format and a long selection, begun while it is executed
