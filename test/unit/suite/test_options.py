@@ -61,6 +61,24 @@ def test_tests_are_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "3 passed" in out
 
 
+PARENT = """
+local ffi = require('ffi')
+ffi.cdef('int getppid(void);')
+local command = io.open('/proc/' .. ffi.C.getppid() .. '/cmdline'):read('*a')
+print('TAP version 13') print('1..1')
+print((command:find('warm_process', 1, true) and 'ok' or 'not ok') .. ' 1 - is forked')
+os.exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nodes are forked on Linux alone")
+def test_nodes_are_programs_of_their_own_if_that_is_wanted(tmp_path: Path) -> None:
+    """By default they are forked from a process that has everything imported."""
+    path = app_suite(tmp_path, a=PARENT)
+    assert main([str(path)]) == 0
+    assert main([str(path), "--no-fork"]) == 1
+
+
 def test_tap_is_another_name_of_app(tmp_path: Path) -> None:
     assert main([str(app_suite(tmp_path, "tap", a=TAP))]) == 0
 
