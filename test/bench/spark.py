@@ -198,6 +198,7 @@ def session(master: str = "local[2]") -> Any:
     builder = SparkSession.builder.master(master).config("spark.ui.enabled", "false")
     builder = builder.config("spark.log.level", "ERROR").config("spark.driver.memory", "3g")
     builder = builder.config("spark.sql.python.filterPushdown.enabled", "true")
+    builder = builder.config("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")  # as lunabox-export has it
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.dataSource.register(BoxDataSource)
     return spark

@@ -42,8 +42,8 @@ async def read(socket: str) -> int:
     connection = asynctnt.Connection(host="unix/", port=socket, reconnect_timeout=0)
     await connection.connect()
     try:
-        found, after = 0, -1
-        while page := await connection.select("goods", [after], iterator="GT", limit=_PAGE):
+        found, after = 0, 0
+        while page := await connection.select("goods", [after] if found else [], iterator="GT", limit=_PAGE):
             found, after = found + len(page), page[-1][0]
         return found
     finally:
