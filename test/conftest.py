@@ -1,25 +1,31 @@
-"""Reports of failures that no garbage of a test can spoil.
+"""A whole `ast.parse` without a collection of garbage, so that no garbage of a test can end pytest.
 
 Python 3.11 counts the depth of what `ast.parse` makes in one place for all calls. A collection in the middle of one
 may run a finalizer that formats a traceback (a task whose exception nobody has taken), which calls `ast.parse`, too;
-pytest then dies with `AST constructor recursion depth mismatch`, and the failure is not told.
+the outer one then raises `SystemError: AST constructor recursion depth mismatch`. Pytest calls it wherever it formats
+a failure and wherever it imports a module whose assertions it rewrites, the plugins' own ones included, up to the
+summary at the end; either way it dies with an internal error, and the failures are not told.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import gc
-from collections.abc import Generator
+from typing import Any
 
-import pytest
+PARSE: Any = ast.parse
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Format failures without a collection of garbage meanwhile."""
+@functools.wraps(PARSE)
+def _parse(*args: Any, **kwargs: Any) -> Any:
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return (yield)
+        return PARSE(*args, **kwargs)
     finally:
         if was_enabled:
             gc.enable()
+
+
+ast.parse = _parse

@@ -11,12 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 FAILING = """
-import gc, traceback
+import gc, sys, traceback
 
 class Noisy:
     "Formats a traceback when it is collected, as a task does whose exception nobody has taken; another one follows."
-
-    reported = False
 
     def __init__(self):
         self.me = self
@@ -26,7 +24,7 @@ class Noisy:
             (1).real.x + len([3])
         except AttributeError:
             traceback.format_exc()
-        if not Noisy.reported:
+        if not sys.is_finalizing():
             Noisy()
 
 def test_fails():
@@ -37,19 +35,26 @@ def test_fails():
     ]
     assert text == []
 """
-QUIET_ONCE_REPORTED = """
-import sys
+MODULE = "\n".join(f"def check_{number}(value):\n    assert value == [{number}], value" for number in range(100))
+IMPORTING = """
+import importlib
+import pytest
 
-def pytest_runtest_logreport(report):
-    if report.when == "call":
-        sys.modules["test_noisy"].Noisy.reported = True
+pytest.register_assert_rewrite(*{late})
+
+def pytest_terminal_summary():
+    for name in {late}:
+        importlib.import_module(name)
 """
 
 
 def test_a_failure_is_told_amid_garbage(tmp_path: Path) -> None:
     test = tmp_path / "test_noisy.py"
     test.write_text(FAILING.format(lines="\n".join(f"        str({number})," for number in range(300))))
-    (tmp_path / "conftest.py").write_text(QUIET_ONCE_REPORTED)
+    late = [f"late_{number}" for number in range(8)]
+    (tmp_path / "conftest.py").write_text(IMPORTING.format(late=late))
+    for name in late:
+        (tmp_path / f"{name}.py").write_text(MODULE)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "test.conftest", "-c", "/dev/null"]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     done = subprocess.run(
