@@ -10,6 +10,7 @@ import pytest
 from box.journal.snapshot import SnapshotWriter
 from box.journal.wal import WalWriter
 from test.soak import damage, disk_faults, kills, mixed
+from test.soak.shares import Sweep
 
 
 @pytest.fixture
@@ -30,12 +31,12 @@ def test_mixed_clients(seed: int) -> None:
 
 def test_disk_faults(seed: int) -> None:
     """What was refused leaves nothing, and the instance lives or ends in order."""
-    assert disk_faults.run_campaign(seed, 40)
+    assert disk_faults.run_campaign(seed, Sweep(40))
 
 
 def test_damage(seed: int) -> None:
     """A changed byte is an error or skips rows; it never makes other rows."""
-    assert damage.run_campaign(seed, 60)
+    assert damage.run_campaign(seed, Sweep(60))
 
 
 FSYNC = {"wal_mode": "fsync"}

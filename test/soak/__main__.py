@@ -1,7 +1,7 @@
 """`make soak`: campaigns with random seeds, which are printed, so that each can be run again.
 
-Usage: python -m test.soak [--long | --size N] [--seed N] [CAMPAIGN ...]; all campaigns without a name. Exits with 1 if
-one of them has found something, after all have been run.
+Usage: python -m test.soak [--long | --size N] [--seed N] [--part K/N] [CAMPAIGN ...]; all campaigns
+without a name. Exits with 1 if one of them has found something, after all have been run.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from test.soak import arguments, cluster, damage, disk_faults, kills, mixed, reality, repeats, rounds, streams
+from test.soak.shares import PROCESSES, WHOLE, Sweep
 
 
 class Campaign(NamedTuple):
-    """`run(seed, size)` prints what it finds and a summary, and tells whether it has found nothing."""
+    """`run(seed, sweep)` prints what it finds and a summary, and tells whether it has found nothing."""
 
-    run: Callable[[int, int], bool]
+    run: Callable[[int, Sweep], bool]
     unit: str
     short: int
     """The size that `make soak` takes."""
@@ -36,21 +37,39 @@ def _packets(seed: int, size: int) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
+def _part(text: str) -> tuple[int, int]:
+    number, of = map(int, text.split("/"))
+    if not 0 < number <= of:
+        raise argparse.ArgumentTypeError(text)
+    return number, of
+
+
+def _by_size(run: Callable[[int, int], bool]) -> Callable[[int, Sweep], bool]:
+    """A campaign that has no places, and runs by itself."""
+    return lambda seed, sweep: run(seed, sweep.size)
+
+
 CAMPAIGNS = {
-    "kills": Campaign(kills.run_campaign, "kills in each mode", 50, 2000),
+    "kills": Campaign(_by_size(kills.run_campaign), "kills in each mode", 50, 2000),
     "disk-faults": Campaign(disk_faults.run_campaign, "runs with one or two faults", 1000, 8000),
     "damage": Campaign(damage.run_campaign, "bytes changed or cut off", 2000, 10**6),
-    "mixed": Campaign(mixed.run_campaign, "seconds of fifty clients", 60, 600),
-    "arguments": Campaign(arguments.run_campaign, "calls of each public function by chance", 5, 100),
-    "replication": Campaign(_replication, "seeds of three instances", 200, 2000),
-    "packets": Campaign(_packets, "conversations of hostile packets", 5000, 100_000),
-    "streams": Campaign(streams.run_campaign, "kills of a node, and of a Spark query that follows it", 50, 500),
-    "reality": Campaign(reality.run_campaign, "seeds of each workload, simulated and with real sockets", 3, 30),
-    "cluster": Campaign(
-        cluster.run_campaign, "exports on a Spark cluster, half of them while a worker is killed", 4, 20
+    "mixed": Campaign(_by_size(mixed.run_campaign), "seconds of fifty clients", 60, 600),
+    "arguments": Campaign(_by_size(arguments.run_campaign), "calls of each public function by chance", 5, 100),
+    "replication": Campaign(_by_size(_replication), "seeds of three instances", 200, 2000),
+    "packets": Campaign(_by_size(_packets), "conversations of hostile packets", 5000, 100_000),
+    "streams": Campaign(
+        _by_size(streams.run_campaign), "kills of a node, and of a Spark query that follows it", 50, 500
     ),
-    "rounds": Campaign(rounds.run_campaign, "rounds of our own suite, alone and with busy processors", 20, 100),
-    "repeats": Campaign(repeats.run_campaign, "runs of each file of tests beside busy processors", 1, 20),
+    "reality": Campaign(
+        _by_size(reality.run_campaign), "seeds of each workload, simulated and with real sockets", 3, 30
+    ),
+    "cluster": Campaign(
+        _by_size(cluster.run_campaign), "exports on a Spark cluster, half of them while a worker is killed", 4, 20
+    ),
+    "rounds": Campaign(
+        _by_size(rounds.run_campaign), "rounds of our own suite, alone and with busy processors", 20, 100
+    ),
+    "repeats": Campaign(_by_size(repeats.run_campaign), "runs of each file of tests beside busy processors", 1, 20),
 }
 
 
@@ -66,6 +85,9 @@ def main() -> int:
     parser.add_argument("--long", action="store_true", help="the sizes for a night")
     parser.add_argument("--size", type=int, help="this size for every campaign")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
+    parser.add_argument(
+        "--part", type=_part, default=WHOLE, metavar="K/N", help="the K-th of N parts: disk-faults and damage"
+    )
     parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="all of them without a name")
     args = parser.parse_args()
     unknown = set(args.campaigns) - CAMPAIGNS.keys()
@@ -76,7 +98,7 @@ def main() -> int:
         campaign = CAMPAIGNS[name]
         size = args.size or (campaign.long if args.long else campaign.short)
         print(f"{name}: {size} {campaign.unit}, seed {args.seed}", flush=True)
-        good = campaign.run(args.seed, size) and good
+        good = campaign.run(args.seed, Sweep(size, args.part, PROCESSES)) and good
     return 0 if good else 1
 
 

@@ -16,6 +16,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from box.data.codec import unpack
@@ -24,6 +25,7 @@ from box.instance.node import Instance
 from box.journal.storage import MemoryStorage, write_all
 from box.schema.ids import SpaceId
 from test.crash.instance import SPACE, make_space, put
+from test.soak.shares import Sweep
 
 PATIENCE: Final = 120.0
 _BEFORE, _AFTER = range(1, 6), range(6, 13)
@@ -39,6 +41,12 @@ class Damage(NamedTuple):
     offset: int
     change: int
     force_recovery: bool
+
+    @property
+    def described(self) -> str:
+        """The kind of file and of damage, and how the instance starts."""
+        change = "a byte changed" if self.change else "cut off"
+        return f"{self.path[-5:]}, {change}{', force_recovery' if self.force_recovery else ''}"
 
     def apply(self, content: bytes) -> bytes:
         if not self.change:
@@ -175,21 +183,34 @@ def _judge(original: Original, damage: Damage, rows: Rows, system: dict[int, lis
     return "skipped"
 
 
-def run_campaign(seed: int, size: int) -> bool:
+class Outcome(NamedTuple):
+    """What became of one damage: the decision, or what was wrong."""
+
+    damage: Damage
+    decision: str
+    failure: str
+
+
+def run_damage(original: Original, damage: Damage) -> Outcome:
+    try:
+        return Outcome(damage, asyncio.run(decide(original, damage)), "")
+    except Exception as error:
+        return Outcome(damage, "failures", f"{type(error).__name__}: {error}")
+
+
+def run_campaign(seed: int, sweep: Sweep) -> bool:
     """Prints a line for each failure and a summary. True if there was no failure."""
-    original, chooser = Original(), random.Random(seed)
-    counts: Counter[str] = Counter()
+    original = Original()
+    counts: Counter[tuple[str, str]] = Counter()
     places: set[tuple[str, int]] = set()
-    for damage in original.damages(chooser, size):
+    damages = list(original.damages(random.Random(seed), sweep.size))
+    for damage, decision, failure in sweep.outcomes(partial(run_damage, original), damages):
         places.add((damage.path, damage.offset))
-        try:
-            counts[asyncio.run(decide(original, damage))] += 1
-        except Exception as error:
-            counts["failures"] += 1
-            print(f"damage, seed {seed}, {damage}: {type(error).__name__}: {error}", flush=True)
+        counts[damage.described, decision] += 1
+        if failure:
+            print(f"damage, seed {seed}, {damage}: {failure}", flush=True)
     sizes = ", ".join(f"{len(original.files[path])} bytes of {path[-5:]}" for path in original.damaged_paths)
-    described = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
-    print(
-        f"damage, seed {seed}: {sum(counts.values())} times at {len(places)} places of {sizes}: {described}", flush=True
-    )
-    return not counts["failures"]
+    print(f"damage, seed {seed}: {sum(counts.values())} times at {len(places)} places of {sizes}")
+    for (described, decision), count in sorted(counts.items()):
+        print(f"  {described}: {count} {decision}", flush=True)
+    return not any(decision == "failures" for _, decision in counts)

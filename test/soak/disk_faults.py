@@ -28,7 +28,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
@@ -37,6 +37,7 @@ from box.journal.storage import AppendFile, DirectoryLock, MemoryStorage, ReadFi
 from box.schema.ids import SpaceId
 from box.txn.pending import completed
 from box.wire.change import Request
+from test.soak.shares import Sweep
 
 KINDS: Final = ("fail", "late", "short", "delay")
 PATIENCE: Final = 120.0
@@ -404,29 +405,58 @@ def plans(calls: int, chooser: random.Random, size: int) -> Iterator[tuple[Fault
 MODES: Final = ({"wal_mode": "write"}, {"wal_mode": "fsync"})
 
 
-def run_campaign(seed: int, size: int) -> bool:
-    """Prints a line for each failure and a summary. True if there was no failure."""
+class Place(NamedTuple):
+    """One run: its options and faults, and where they are."""
+
+    options: dict[str, Any]
+    faults: tuple[Fault, ...]
+    described: str
+
+
+class Outcome(NamedTuple):
+    """What became of a place; `failure` is empty where nothing was wrong."""
+
+    place: Place
+    failure: str
+    has_panicked: bool
+
+
+def places(seed: int, size: int) -> list[Place]:
+    """All places of a campaign: one half for each mode."""
     chooser = random.Random(seed)
-    calls = {options["wal_mode"]: count_calls(options) for options in MODES}
+    found = []
+    for options in MODES:
+        names = count_calls(options)
+        for faults in plans(len(names), chooser, (size + 1) // len(MODES)):
+            described = ", ".join(f"{kind} of {names[number - 1]}" for number, kind in faults if number <= len(names))
+            found.append(Place(options, faults, described))
+    return found
+
+
+def run_place(place: Place) -> Outcome:
+    run = Run(FaultPlan(*place.faults), place.options)
+    failure = ""
+    try:
+        asyncio.run(run.run())
+    except Exception as error:
+        failure = f"{type(error).__name__}: {error}"
+    return Outcome(place, failure, run.has_panicked)
+
+
+def run_campaign(seed: int, sweep: Sweep) -> bool:
+    """Prints a line for each failure and a summary. True if there was no failure."""
     counts: Counter[str] = Counter()
     seen: list[set[tuple[str, Fault]]] = [set(), set()]
     """First faults that came alone, and with a second one."""
-    for options in MODES:
-        names = calls[options["wal_mode"]]
-        for faults in plans(len(names), chooser, (size + 1) // len(MODES)):
-            run = Run(FaultPlan(*faults), options)
-            try:
-                asyncio.run(run.run())
-            except Exception as error:
-                counts["failures"] += 1
-                where = ", ".join(f"{kind} of {names[number - 1]}" for number, kind in faults if number <= len(names))
-                print(f"disk faults, {options}, {faults} ({where}): {type(error).__name__}: {error}", flush=True)
-            counts["runs"] += 1
-            seen[len(faults) - 1].add((options["wal_mode"], faults[0]))
-            counts["two faults"] += len(faults) > 1
-            counts["panics"] += run.has_panicked
+    for place, failure, has_panicked in sweep.outcomes(run_place, places(seed, sweep.size)):
+        if failure:
+            counts["failures"] += 1
+            print(f"disk faults, {place.options}, {place.faults} ({place.described}): {failure}", flush=True)
+        counts["runs"] += 1
+        seen[len(place.faults) - 1].add((place.options["wal_mode"], place.faults[0]))
+        counts["two faults"] += len(place.faults) > 1
+        counts["panics"] += has_panicked
     described = ", ".join(f"{count} {name}" for name, count in counts.items())
-    everything = len(KINDS) * sum(map(len, calls.values()))
-    print(f"disk faults, seed {seed}: {described}; {', '.join(f'{len(n)} calls with {m}' for m, n in calls.items())}")
-    print(f"  of {everything} faults {len(seen[0])} came alone, {len(seen[1])} with a second one")
+    print(f"disk faults, seed {seed}: {described}")
+    print(f"  {len(seen[0])} faults came alone, {len(seen[1])} with a second one")
     return not counts["failures"]
