@@ -1,97 +1,52 @@
 """`lunabox-test PATH...`: run suites and print what came of them.
 
-The process that nodes are forked from (`console.suite.warm`) starts before the runner is imported, beside which it
-makes itself ready.
+The process that nodes are forked from (`console.suite.warm`) leaves the runner before that imports anything else, and
+makes itself ready beside it.
 """
 
 from __future__ import annotations
 
-import argparse
-import math
-import shlex
 import sys
-from pathlib import Path
+from typing import NoReturn
 
-from console.stored_imports import StoredImports
-from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
-from console.suite.warm import make_warm
+from console.suite.early_fork import EarlyFork, fork_early
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted."""
-    options = _parser().parse_args(arguments)
-    executable = tuple(shlex.split(options.executable)) if options.executable else OWN_EXECUTABLE
-    warm = make_warm(executable) if options.fork else None
+    """Exit code: 0 all passed, 1 a test failed, 2 nothing could be run, 130 interrupted.
+
+    Without `arguments` those of the process, which ends here.
+    """
+    return _run(arguments, None) if arguments is not None else _run_and_leave(sys.argv[1:])
+
+
+def _run_and_leave(arguments: list[str]) -> NoReturn:
+    early = fork_early(arguments)
+    try:
+        code = _run(arguments, early)
+    finally:
+        if early is not None:
+            early.end()
+    from console.leave import leave
+
+    leave(code)
+
+
+def _run(arguments: list[str], early: EarlyFork | None) -> int:
+    from console.stored_imports import StoredImports
+    from console.suite.runner_options import parse_options
+    from console.suite.warm import make_warm
+
+    options = parse_options(arguments)
+    warm = make_warm(options.executable, early) if options.fork else None
     try:
         with StoredImports("suite"):
             from console.suite import suite_run
 
-        return suite_run.run(options, executable, warm)
+        return suite_run.run(options, warm)
     finally:
         if warm is not None:
             warm.close()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="lunabox-test",
-        description="Run suites of .test.lua and .test.py scripts, and of luatest's _test.lua files.",
-    )
-    add = parser.add_argument
-    add("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
-    add("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
-    add("--exclude", action="append", default=[], metavar="TEXT", help="no tests whose name contains TEXT (several)")
-    add("-j", dest="jobs", type=_count, default=1, metavar="N", help="so many parallel tests at a time")
-    add("--repeat", type=_count, default=1, metavar="N", help="run each test N times")
-    add("--executable", metavar="COMMAND", help="run this instead of lunabox")
-    add("--luatest", type=Path, metavar="PATH", help="a rocks tree or sources of luatest (default: .rocks, $LUATEST)")
-    add("--no-fork", dest="fork", action="store_false", help="start each node as a program of its own")
-    add(
-        "--timeout",
-        type=_seconds,
-        default=TIMEOUT,
-        metavar="SECONDS",
-        help="for one command, or one file of luatest",
-    )
-    add("--long", action="store_true", help="run the tests that a suite marks as long too")
-    add("--keep", action="store_true", help="keep the directories of the nodes")
-    add("--update", action="store_true", help="write result files anew where the output is another one")
-    add("--junit", type=Path, metavar="FILE", help="write a report as JUnit XML")
-    add("--slowest", type=_number, default=5, metavar="N", help="name the N slowest at the end, from a second on (5)")
-    add("--version", action=_Version, nargs=0, help="print the version and exit")
-    return parser
-
-
-class _Version(argparse.Action):
-    """Prints the version."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from box.instance.version import VERSION
-
-        print(f"lunabox-test {VERSION}")
-        parser.exit()
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"not a number: {text}")
-    return int(text)
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
-    return seconds
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Defaults of the runner: what holds where its command line says nothing else."""
+"""Constants of the runner: what holds where its command line says nothing else."""
 
 from __future__ import annotations
 
@@ -8,3 +8,5 @@ from typing import Final
 OWN_EXECUTABLE: Final = (sys.executable, "-m", "console")
 TIMEOUT: Final = 240.0
 """Seconds without output from a command."""
+LARGEST: Final = 1 << 17
+"""Bytes of a request to the process that forks nodes, or of its reply."""

@@ -12,9 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, Any
-
-import yaml
+from typing import IO
 
 import lua
 from console.suite.process import spawn
@@ -27,6 +25,7 @@ READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
 POLL = 0.005  # seconds between two looks at a log or a status
+_SINGLE = re.compile(r"---\n- (\w+)\n\.\.\.\n")
 STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
 
@@ -259,14 +258,13 @@ class InstanceProcess:
 
     async def _wait_status(self) -> None:
         while True:
-            status = _single_value(await self.evaluate("box.info.status"))
-            if status in READY_STATUSES:
+            if _single_value(await self.evaluate("box.info.status")) in READY_STATUSES:
                 return
             self._require_alive()
             await asyncio.sleep(POLL)
 
     async def _wait_console(self) -> None:
-        while _single_value(await self.evaluate("2 + 2")) != 4:
+        while _single_value(await self.evaluate("2 + 2")) != "4":
             self._require_alive()
             await asyncio.sleep(POLL)
 
@@ -348,10 +346,7 @@ def _free_port() -> int:
         return port
 
 
-def _single_value(reply: str) -> Any:
-    """The value of a reply with one value; None for anything else."""
-    try:
-        values = yaml.safe_load(reply)
-    except yaml.YAMLError:
-        return None
-    return values[0] if isinstance(values, list) and len(values) == 1 else None
+def _single_value(reply: str) -> str | None:
+    """The text of the value of a reply with one plain value; None for anything else."""
+    found = _SINGLE.fullmatch(reply)
+    return found[1] if found else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import hashlib
 import shutil
 import tempfile
@@ -12,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import lua
-from console.suite.app import check_output, run_app
 from console.suite.case import (
     LUATEST_SUFFIX,
     PYTHON_SUFFIX,
@@ -27,8 +25,6 @@ from console.suite.defaults import OWN_EXECUTABLE
 from console.suite.dump import dump
 from console.suite.inspector import Inspector
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, Surroundings
-from console.suite.luatest import run_luatest
-from console.suite.python_test import run_python_test
 from console.suite.report import Report, RunOutcome
 from console.suite.script import Run, ScriptReader, result_version
 from console.suite.session import DEFAULT, TestSession
@@ -90,6 +86,8 @@ async def _run_once(case: TestCase, settings: Settings) -> Report:
             return Report(RunOutcome.SKIPPED, reason)
         _install_libraries(case.suite, directory)
         if case.suite.core == "luatest":
+            from console.suite.luatest import run_luatest
+
             return await run_luatest(case, settings, directory)
         if case.suite.core in ("app", "tap"):
             return await _run_app(case, settings, directory)
@@ -115,6 +113,8 @@ def _install_libraries(suite: Suite, directory: Path) -> None:
 
 async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Report:
     """The script is no server that commands could go to, but it may create servers."""
+    from console.suite.app import check_output, run_app
+
     inspector = Inspector()
     await inspector.start()
     start_timeout = min(START_TIMEOUT, settings.timeout)
@@ -141,6 +141,8 @@ async def _run_app(case: TestCase, settings: Settings, directory: Path) -> Repor
 
 
 async def _run_python(case: TestCase, settings: Settings, directory: Path) -> Report:
+    from console.suite.python_test import run_python_test
+
     if case.suite.script is None:
         return Report(RunOutcome.FAILED, f"{case.suite.path}/suite.ini names no script")
     start_timeout = min(START_TIMEOUT, settings.timeout)
@@ -257,6 +259,8 @@ def _compare(
         _write(case.reject, output)
     except SuiteError as error:
         notes.append(str(error))
+    import difflib
+
     difference = "".join(
         difflib.unified_diff(
             (expected or "").splitlines(keepends=True),

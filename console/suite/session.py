@@ -6,12 +6,11 @@ the runner asks the session where the next command of the script goes.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
-
-import yaml
 
 from console.suite.filters import Filters
 from console.suite.instance import InstanceProcess, ServerError, StartOptions, State, Surroundings
@@ -351,11 +350,10 @@ def _lua_string(text: str) -> str:
 
 
 def reply_text(value: Any) -> str:
-    """An inspector reply as one YAML document: a value, or the raw reply of a node (a list of values)."""
+    """An inspector reply as one YAML document: a value (as JSON), or the raw reply of a node (a list of values)."""
     if isinstance(value, RawReply):
         return str(value)
-    text: str = yaml.safe_dump(value, explicit_start=True, explicit_end=True, default_flow_style=False, width=1 << 20)
-    return text
+    return f"--- {json.dumps(value, ensure_ascii=False)}\n...\n"
 
 
 EXPECTED_ERRORS = (CommandError, SuiteError, ServerError, WireError, ValueError, OSError)

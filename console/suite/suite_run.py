@@ -14,7 +14,6 @@ from pathlib import Path
 
 from console import streams
 from console.suite.case import Settings, TestCase, discover
-from console.suite.junit import write_junit
 from console.suite.report import Report, RunOutcome
 from console.suite.runner import is_debug, run_case
 from console.suite.suite_ini import SuiteError
@@ -24,7 +23,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 _SLOW = 1.0  # seconds from which a test counts as slow
 
 
-def run(options: argparse.Namespace, executable: tuple[str, ...], warm: WarmStarter | None) -> int:
+def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
     """The exit code, see `console.suite.cli.main`."""
     try:
         cases = _chosen(options)
@@ -35,7 +34,7 @@ def run(options: argparse.Namespace, executable: tuple[str, ...], warm: WarmStar
         print("lunabox-test: no tests", file=sys.stderr)
         return 2
     settings = Settings(
-        executable=executable,
+        executable=options.executable,
         timeout=options.timeout,
         long=options.long,
         keep=options.keep,
@@ -44,7 +43,9 @@ def run(options: argparse.Namespace, executable: tuple[str, ...], warm: WarmStar
         warm=warm,
     )
     try:
-        return asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
+        code = asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
+        sys.stdout.flush()
+        return code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("lunabox-test: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -98,6 +99,8 @@ class SuiteRun:
         await asyncio.gather(*(self._run(case, slots) for case in parallel))
         self._print_end(time.monotonic() - started)
         if self._junit is not None:
+            from console.suite.junit import write_junit
+
             write_junit(self._junit, self._results)
         return 1 if any(report.outcome is RunOutcome.FAILED for _, report in self._results) else 0
 

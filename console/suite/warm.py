@@ -10,8 +10,8 @@ Requests and replies are JSON over a socket that keeps their boundaries, one at 
     {"run": [arguments], "cwd":, "env":}   with the descriptors of standard output and error     {"pid":}
     {"wait": pid}                          of a process that has ended                           {"status":}
 
-A node sees nothing of it: `console.suite.warm_process` is the other side. Only for this package's own executable. This
-module imports little, because the command starts the warm process before anything else.
+A node sees nothing of it: `console.suite.warm_process` is the other side. Only for this package's own executable. The
+command forks the warm process before it imports this module (`console.suite.early_fork`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from console.suite.defaults import OWN_EXECUTABLE
+from console.suite.defaults import LARGEST, OWN_EXECUTABLE
+from console.suite.early_fork import EarlyFork
 
-LARGEST: Final = 1 << 17
-"""Bytes of a request or a reply."""
 _PROGRAM: Final = """\
 import sys
 sys.path[:] = {path!r}
@@ -93,19 +92,11 @@ class WarmProcess:
 class WarmStarter:
     """The warm process of a run. It ends with the runner, and its nodes with it."""
 
-    def __init__(self) -> None:
-        self._socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (self._socket, other):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
-        with other:
-            program = _PROGRAM.format(path=sys.path, end=other.fileno(), runner=os.getpid())
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=(other.fileno(),),
-                start_new_session=True,
-            )
+    def __init__(self, early: EarlyFork | None = None) -> None:
+        """With the fork that the runner has become already, else as a program of its own."""
+        self._process = early or _WarmProgram()
+        self._socket = self._process.connection
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
 
     def spawn(
         self, arguments: list[str], *, cwd: Path, env: Mapping[str, str], stdout: IO[bytes], stderr: IO[bytes]
@@ -131,13 +122,32 @@ class WarmStarter:
 
     def close(self) -> None:
         """End the warm process, and nodes that are left."""
-        self._socket.close()
+        self._process.end()
+
+
+class _WarmProgram:
+    """The warm process as a program of its own, for runners that are not to be forked: they may have threads."""
+
+    def __init__(self) -> None:
+        self.connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with other:
+            program = _PROGRAM.format(path=sys.path, end=other.fileno(), runner=os.getpid())
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(other.fileno(),),
+                start_new_session=True,
+            )
+
+    def end(self) -> None:
+        self.connection.close()
         self._process.kill()
         self._process.wait()
 
 
-def make_warm(executable: tuple[str, ...]) -> WarmStarter | None:
+def make_warm(executable: tuple[str, ...], early: EarlyFork | None = None) -> WarmStarter | None:
     """A process that forks nodes, for this package's own executable on Linux."""
     if executable != OWN_EXECUTABLE or not hasattr(os, "pidfd_open"):
         return None
-    return WarmStarter()
+    return WarmStarter(early)

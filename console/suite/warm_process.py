@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from console.suite.bound_child import bind_to_parent
-from console.suite.warm import LARGEST
+from console.suite.defaults import LARGEST
 
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
@@ -35,6 +35,7 @@ def serve(descriptor: int, runner: int) -> None:
     _import_all()
     forked = 0
     with socket.socket(fileno=descriptor) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
         while True:
             data, descriptors, _, _ = socket.recv_fds(connection, LARGEST, 2)
             if not data:

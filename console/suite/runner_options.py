@@ -1,0 +1,79 @@
+"""The command line of the runner."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+from pathlib import Path
+
+from console.suite.defaults import OWN_EXECUTABLE, TIMEOUT
+
+
+def parse_options(arguments: list[str]) -> argparse.Namespace:
+    """Ends the program where they are wrong, or ask for help or the version. `executable` is a tuple of words."""
+    options = _parser().parse_args(arguments)
+    options.executable = tuple(shlex.split(options.executable)) if options.executable else OWN_EXECUTABLE
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lunabox-test",
+        description="Run suites of .test.lua and .test.py scripts, and of luatest's _test.lua files.",
+    )
+    add = parser.add_argument
+    add("paths", nargs="+", type=Path, metavar="PATH", help="a script, a suite, or suites below")
+    add("-k", dest="filter", default="", metavar="TEXT", help="only tests whose name contains TEXT")
+    add("--exclude", action="append", default=[], metavar="TEXT", help="no tests whose name contains TEXT (several)")
+    add("-j", dest="jobs", type=_count, default=1, metavar="N", help="so many parallel tests at a time")
+    add("--repeat", type=_count, default=1, metavar="N", help="run each test N times")
+    add("--executable", metavar="COMMAND", help="run this instead of lunabox")
+    add("--luatest", type=Path, metavar="PATH", help="a rocks tree or sources of luatest (default: .rocks, $LUATEST)")
+    add("--no-fork", dest="fork", action="store_false", help="start each node as a program of its own")
+    add(
+        "--timeout",
+        type=_seconds,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help="for one command, or one file of luatest",
+    )
+    add("--long", action="store_true", help="run the tests that a suite marks as long too")
+    add("--keep", action="store_true", help="keep the directories of the nodes")
+    add("--update", action="store_true", help="write result files anew where the output is another one")
+    add("--junit", type=Path, metavar="FILE", help="write a report as JUnit XML")
+    add("--slowest", type=_number, default=5, metavar="N", help="name the N slowest at the end, from a second on (5)")
+    add("--version", action=_Version, nargs=0, help="print the version and exit")
+    return parser
+
+
+class _Version(argparse.Action):
+    """Prints the version."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from box.instance.version import VERSION
+
+        print(f"lunabox-test {VERSION}")
+        parser.exit()
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"not a number: {text}")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"not a positive number: {text}")
+    return seconds

@@ -1,0 +1,51 @@
+"""The fork that the runner makes before it imports anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from console.suite.early_fork import fork_early
+
+# A process of its own: the fork keeps what its parent has imported. It says which modules were there at the fork.
+FORK = """
+import os, sys
+from console.suite.early_fork import fork_early
+early = fork_early(['suite'])
+print(sorted({'asyncio', 'argparse', 'logging', 'box'} & {*sys.modules}), flush=True)
+from pathlib import Path
+from console.suite.warm import WarmStarter
+starter = WarmStarter(early)
+with open('out', 'wb') as out:
+    process = starter.spawn(['s.lua'], cwd=Path.cwd(), env={'A': 'b'}, stdout=out, stderr=out)
+while process.returncode is None:
+    os.sched_yield()
+print(process.returncode, Path('out').read_text(), flush=True)
+starter.close()
+starter.close()
+"""
+
+
+def test_a_fork_of_the_runner_forks_nodes(tmp_path: Path) -> None:
+    """It is made before anything large is imported, and has neither input nor output of the runner."""
+    (tmp_path / "s.lua").write_text("print(os.getenv('A'), io.read('*a') == '') os.exit(4)")
+    run = subprocess.run(
+        [sys.executable, "-c", FORK],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stdout == "[]\n4 b\ttrue\n\n"
+    assert run.stderr == ""
+
+
+@pytest.mark.parametrize("option", ["-h", "--version", "--exec", "--executable=x", "--no-fork"])
+def test_no_fork_without_nodes_of_this_package(option: str) -> None:
+    assert fork_early(["suite", option, "x"]) is None
