@@ -65,16 +65,16 @@ class Original:
 
     async def _make(self) -> None:
         disk = MemoryStorage()
-        instance = await _started(disk)
+        instance = await started(disk)
         await make_space(instance)
         for key in _BEFORE:
             await put(instance, SPACE, [[key, f"value {key}"]])
         await instance.checkpoints.make()
-        self.states.append(_rows(instance))
+        self.states.append(rows_of(instance))
         for key in _AFTER:
             changes = [[key, f"value {key}"], [1, f"changed with {key}"]]
             await put(instance, SPACE, changes[: 1 + key % 2])
-            self.states.append(_rows(instance))
+            self.states.append(rows_of(instance))
         self.system = _system_rows(instance)
         await instance.close()
         self.files = read_all(disk)
@@ -112,7 +112,7 @@ def disk_of(files: dict[str, bytes]) -> MemoryStorage:
     return disk
 
 
-async def _started(disk: MemoryStorage, **options: Any) -> Instance:
+async def started(disk: MemoryStorage, **options: Any) -> Instance:
     """Raises what the start raises, and leaves nothing behind."""
     instance = Instance(disk=disk)
     instance.log.open("/dev/null")
@@ -132,7 +132,7 @@ def _all(instance: Instance, space_id: int, index: int = 0) -> list[Any]:
     return [unpack(raw) for raw in instance.dml.reads.select(ctx, space, index, 2, 0, 2**32 - 1, [])]
 
 
-def _rows(instance: Instance) -> Rows:
+def rows_of(instance: Instance) -> Rows:
     rows, by_value = _all(instance, SPACE), _all(instance, SPACE, 1)
     assert not by_value or sorted(by_value) == rows, "the indexes do not agree"
     return dict(rows)
@@ -148,21 +148,21 @@ async def decide(original: Original, damage: Damage) -> str:
     files[damage.path] = damage.apply(files[damage.path])
     disk = disk_of(files)
     try:
-        instance = await _started(disk, force_recovery=damage.force_recovery)
+        instance = await started(disk, force_recovery=damage.force_recovery)
     except BoxError:
         return "refused"
     try:
-        rows = _rows(instance)
+        rows = rows_of(instance)
         decision = _judge(original, damage, rows, _system_rows(instance))
         if SPACE in instance.schema.spaces and 0 in instance.schema.space(SPACE).indexes:
             await put(instance, SPACE, [[100, "written afterwards"]])
     finally:
         await instance.close()
-    again = await _started(disk, force_recovery=damage.force_recovery)
+    again = await started(disk, force_recovery=damage.force_recovery)
     try:
         assert 100 not in rows
-        assert _rows(again).get(100, "written afterwards") == "written afterwards"
-        assert {key: value for key, value in _rows(again).items() if key != 100} == rows, "another start, other rows"
+        assert rows_of(again).get(100, "written afterwards") == "written afterwards"
+        assert {key: value for key, value in rows_of(again).items() if key != 100} == rows, "another start, other rows"
     finally:
         await again.close()
     return decision
