@@ -49,7 +49,7 @@ class LargeReply:
     def __init__(self, sync: int, schema_version: int, rows: list[bytes], read: LongRead | None = None) -> None:
         self._rows = rows
         self._read = read
-        self._pieces = self._make(sync, schema_version)
+        self._pieces = _pieces(sync, schema_version, rows, read)
 
     def next_piece(self) -> bytes | None:
         """The next piece, b"" for a step that made none, None at the end."""
@@ -57,37 +57,44 @@ class LargeReply:
 
     def forget_some(self) -> bool:
         """Let some rows go; False when there are none left."""
-        if self._read is not None:
-            self._read.close()
-        del self._rows[-_STEP:]
-        return bool(self._rows)
+        return _forget_some(self._rows, self._read)
 
-    def _make(self, sync: int, schema_version: int) -> Iterator[bytes]:
-        rows, size, read = self._rows, 0, self._read
-        try:
-            while read is not None and read.take(rows):
-                yield b""
-        except BoxError as error:
-            yield reply_error(sync, schema_version, error)
-            return
-        for start in range(0, len(rows), _STEP):
-            size += sum(map(len, rows[start : start + _STEP]))
+
+def _forget_some(rows: list[bytes], read: LongRead | None) -> bool:
+    if read is not None:
+        read.close()
+    del rows[-_STEP:]
+    return bool(rows)
+
+
+def _pieces(sync: int, schema_version: int, rows: list[bytes], read: LongRead | None) -> Iterator[bytes]:
+    """The pieces of a large reply. They do not know it: in a cycle, one that is given up in the middle would stay, with
+    the rows of its piece, until the garbage collector looks for it."""
+    size = 0
+    try:
+        while read is not None and read.take(rows):
             yield b""
-        if size > _SIZE_MAX:
-            while self.forget_some():
-                yield b""
-            yield reply_error(sync, schema_version, out_of_memory(size, "obuf", "reply"))
-            return
-        yield reply_rows_header(sync, schema_version, len(rows), size)
-        count = 1 + _PIECE * len(rows) // max(size, 1)
-        rows.reverse()  # a list shrinks at its end
-        while rows:
-            piece = rows[-count:]
-            while len(piece) > 1 and sum(map(len, piece)) > 2 * _PIECE:
-                piece = piece[(len(piece) + 1) // 2 :]
-            del rows[-len(piece) :]
-            piece.reverse()
-            yield b"".join(piece)
+    except BoxError as error:
+        yield reply_error(sync, schema_version, error)
+        return
+    for start in range(0, len(rows), _STEP):
+        size += sum(map(len, rows[start : start + _STEP]))
+        yield b""
+    if size > _SIZE_MAX:
+        while _forget_some(rows, read):
+            yield b""
+        yield reply_error(sync, schema_version, out_of_memory(size, "obuf", "reply"))
+        return
+    yield reply_rows_header(sync, schema_version, len(rows), size)
+    count = 1 + _PIECE * len(rows) // max(size, 1)
+    rows.reverse()  # a list shrinks at its end
+    while rows:
+        piece = rows[-count:]
+        while len(piece) > 1 and sum(map(len, piece)) > 2 * _PIECE:
+            piece = piece[(len(piece) + 1) // 2 :]
+        del rows[-len(piece) :]
+        piece.reverse()
+        yield b"".join(piece)
 
 
 class LargeBody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -119,6 +120,34 @@ def test_what_a_client_leaves_is_forgotten_in_steps() -> None:
         pass
     assert steps > 5
     assert not out.larges
+
+
+def test_a_reply_given_up_in_the_middle_leaves_no_garbage() -> None:
+    """Its rows go with it, not when the garbage collector comes by, which is seldom."""
+
+    class Row(bytes):
+        """One that is counted."""
+
+        count = 0
+
+        def __init__(self, content: bytes) -> None:
+            Row.count += 1
+
+        def __del__(self) -> None:
+            Row.count -= 1
+
+    out = output_to(transport := Transport())
+    gc.disable()
+    try:
+        assert not out.add_rows(1, 77, [Row(bytes(100)) for _ in range(20_000)])
+        while len(transport.written) < 2:
+            out.pump(lambda: False)
+        assert Row.count > 0
+        while not out.discard(lambda: True):
+            pass
+        assert Row.count == 0
+    finally:
+        gc.enable()
 
 
 def test_few_rows_gather() -> None:
