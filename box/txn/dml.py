@@ -20,6 +20,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.index.untracked import untrack
 from box.schema.access import Privilege
 from box.txn.dictionary_load import DictionaryLoad
+from box.txn.gathered import gather
 from box.txn.general import GeneralWrite
 from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
 from box.txn.pending import Outcome, WaitingWrite, completed
@@ -237,12 +238,13 @@ class Dml:
         statements = txn.statements
         statements.append(statement)
         if not len(statements) % _STATEMENTS_A_SIGN:
-            self._grows(statements)
+            self._grows(txn)
         return None if kind == UPSERT else old if new is None else new
 
-    def _grows(self, statements: list[Statement]) -> None:
-        """A transaction has become large, or larger."""
-        newest = statements[-_STATEMENTS_A_SIGN:]
+    def _grows(self, txn: Transaction) -> None:
+        """A transaction without an open statement has become large, or larger."""
+        gather(txn)
+        newest = txn.statements[-_STATEMENTS_A_SIGN:]
         untrack([statement for statement in newest if not isinstance(statement, OpenStatement)])
         untrack([statement.row for statement in newest if statement.row is not None])
         self.on_busy()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.slices import SlicedWork
+from box.txn.gathered import forget_gathered, gather
 from box.txn.short import HeldChange
 from box.txn.transaction import (
     NO_LSN,
@@ -100,7 +101,11 @@ class TransactionManager:
         """
         try:
             self._prepare(txn)
-            rows = txn.rows if txn.is_bulk else _collect_rows(txn)
+            if txn.gathered != len(txn.statements):
+                gather(txn)
+            rows = txn.rows
+            if not txn.has_own_rows:
+                _put_in_order(rows)
             if rows:
                 self._enter_limbo(txn, rows, waits)
         except BoxError as error:
@@ -110,7 +115,6 @@ class TransactionManager:
         if not rows:
             self._succeed(txn)
             return
-        txn.rows = rows
         try:
             self.journal.submit(txn)
         except BoxError as error:
@@ -205,6 +209,8 @@ class TransactionManager:
         """Undo statements, newest first, until `length` are left."""
         undone = txn.statements[length:]
         del txn.statements[length:]
+        if txn.gathered > length:
+            forget_gathered(txn)
         self._undo_all(txn, undone)
 
     def _undo_all(self, txn: Transaction, statements: list[Statement]) -> None:
@@ -234,10 +240,9 @@ class TransactionManager:
 
     def _enter_limbo(self, txn: Transaction, rows: list[Row], waits: bool) -> None:
         """Decide whether the commit has to wait for a quorum, and queue it if so."""
-        is_synchronous, txn.wait_ack = txn.wait_ack, False
-        for statement in () if txn.is_bulk else txn.statements:
-            space = statement.space
-            if space is not None and space.is_sync and _is_synchronous(statement):
+        is_synchronous = False
+        for space in txn.spaces:
+            if space.is_sync:
                 is_synchronous = True
         if not is_synchronous and self.synchro.limbo.is_empty:
             return
@@ -290,7 +295,7 @@ class TransactionManager:
     def _succeed(self, txn: Transaction) -> None:
         txn.state = TxnState.COMMITTED
         self.storage.commit(txn)
-        if not txn.is_bulk:
+        if txn.has_hooks:
             for statement in txn.statements:
                 for hook in statement.on_commit:
                     hook()
@@ -336,33 +341,22 @@ async def _run_all(waiting: list[Awaitable[None]], then: Callable[[], None]) -> 
         then()
 
 
-def _collect_rows(txn: Transaction) -> list[Row]:
-    """The rows of the journal entry: those of other instances first, then our own.
+def _put_in_order(rows: list[Row]) -> None:
+    """Sort the rows of a journal entry: those of other instances first, then our own.
 
     When the last one is local to this instance and others are not, a NOP closes the transaction for the replicas.
     """
-    rows = [statement.row for statement in txn.statements if statement.row is not None]
     if len(rows) > 1:
-        is_mixed = False
         for row in rows:
             row.is_commit = False
-            if row.replica_id or row.group_id:
-                is_mixed = True
-        if is_mixed:
-            rows.sort(key=_is_own)
-            if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
-                rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
+        rows.sort(key=_is_own)
+        if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
+            rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
         rows[-1].is_commit = True
-    return rows
 
 
 def _when_applied(statement: Statement) -> int:
     return statement.applied
-
-
-def _is_synchronous(statement: Statement) -> bool:
-    space, row = statement.space, statement.row
-    return space is not None and space.is_sync and row is not None and row.type != RequestType.NOP
 
 
 def _is_own(row: Row) -> bool:

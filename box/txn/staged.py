@@ -111,7 +111,6 @@ class _StagedSpace:
     def __init__(self, space: Space, plan: WritePlan) -> None:
         self.space = space
         self.name = space.name
-        self.is_sync = space.is_sync
         self.has_triggers = False
         self.indexes: dict[int, StagedIndex] = {}
         for iid, index in space.indexes.items():
@@ -144,8 +143,7 @@ class StagedTransaction:
     def __init__(self, schema: Schema, planner: Planner, rows: list[Row], counters: list[int]) -> None:
         self.rows = rows
         self.statements: list[Statement] = []
-        self.size = 0
-        """Bytes of the bodies."""
+        self._size = 0
         self._schema = schema
         self._planner = planner
         self._counters = counters
@@ -190,7 +188,7 @@ class StagedTransaction:
         for row, (staged, old, new) in zip(rows, changes, strict=False):
             row.group_id = GROUP_DEFAULT
             row.is_commit = False
-            self.size += len(row.body)
+            self._size += len(row.body)
             self._kinds[row.type] = self._kinds.get(row.type, 0) + 1
             statement = Statement(staged.space, row.type, old, new, row)  # type: ignore[attr-defined]
             if old is not None or new is not None:
@@ -209,17 +207,12 @@ class StagedTransaction:
         """True if all that was executed would still have the same outcome."""
         return self._is_usual and all(staged.is_valid for staged in self._spaces.values())
 
-    @property
-    def is_synchronous(self) -> bool:
-        """Some of its changes are of synchronous spaces."""
-        return any(staged.is_sync for staged in self._spaces.values())
-
     def publish(self, txn: Transaction, work: SlicedWork) -> None:
         """Make all changes at once, as those of `txn`; `work` merges them."""
         txn.statements, txn.changes = self.statements, self._applied
-        txn.rows, txn.size = self.rows, self.size
+        txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
+        txn.spaces = [staged.space for staged in self._spaces.values()]
         self.rows[-1].is_commit = True
-        txn.is_bulk, txn.wait_ack = True, self.is_synchronous
         for kind, count in self._kinds.items():
             self._counters[kind] += count
         spaces = list(self._spaces.values())

@@ -186,8 +186,10 @@ class Transaction(Commit, LimboEntry):
         "ctx",
         "engine",
         "force_async",
+        "gathered",
+        "has_hooks",
+        "has_own_rows",
         "id",
-        "is_bulk",
         "lsn",
         "may_yield",
         "nesting",
@@ -197,6 +199,7 @@ class Transaction(Commit, LimboEntry):
         "psn",
         "read_view",
         "since",
+        "spaces",
         "state",
         "statements",
         "wait_ack",
@@ -226,9 +229,14 @@ class Transaction(Commit, LimboEntry):
         """The engine that the first statement or read chose."""
         self.may_yield = True
         self.aborted_by_yield = False
-        self.is_bulk = False
-        """Its rows and their size are known, its statements are plain ones, and `wait_ack` says whether it is
-        synchronous: nobody has to look at so many (`box.txn.staged`)."""
+        self.gathered = 0
+        """The number of the first statements of which `rows`, `size`, `spaces` and `has_own_rows` are known."""
+        self.spaces: list[Space] = []
+        """The spaces of all rows but NOPs."""
+        self.has_own_rows = True
+        """All rows are of this instance and of replicated spaces, or they are in the order of the log already."""
+        self.has_hooks = False
+        """Statements may have hooks for the commit; set by whoever adds one."""
         self.psn = 0
         """Place in the order of prepared transactions, 0 before that."""
         self.read_view = 0

@@ -99,6 +99,19 @@ def test_encoding_is_that_of_the_row_codec(lsn: int) -> None:
     assert decode_rows(block) == [row]
 
 
+@pytest.mark.parametrize("lsn", [1, 200, 250, 65000, 65530, 2**32 - 66010, 2**32 - 10])
+def test_a_large_transaction_is_encoded_as_its_rows(lsn: int) -> None:
+    """Each with its distance to the first, in every width of both; flags anywhere; the last one commits."""
+    rows = [replace_row(number) for number in range(66000)]
+    rows[7].flags = rows[-1].flags = 6
+    blocks = encode(rows, clock=(clock := VClock({1: lsn - 1})))
+    assert clock == {1: lsn + 65999}
+    assert places(rows)[:2] == [(1, lsn, lsn, False), (1, lsn + 1, lsn, False)]
+    assert places(rows)[-1] == (1, lsn + 65999, lsn, True)
+    assert {row.tm for row in rows} == {NOW}
+    assert b"".join(blocks) == b"".join(map(encode_row, rows))
+
+
 def test_a_local_row_before_the_first_replicated_one() -> None:
     """Its distance to the tsn is negative and wraps around 2^64, as the peer writes and reads it."""
     rows = [local(1), replace_row(2)]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from box.data.codec import pack
+from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.txn.transaction import Statement
 from box.wire.change import Request
-from box.wire.constants import RequestType
+from box.wire.constants import Key, RequestType
 
 from ._world import World, code
 
@@ -45,7 +45,7 @@ def test_begin_commit_rollback() -> None:
         assert pending is not None
         world.journal.write()
         await pending.wait()
-        assert [(row.tsn, row.is_commit) for row in world.journal.entries[0].rows] == [(0, False), (0, True)]
+        assert [unpack(row.body)[Key.TUPLE] for row in world.journal.entries[0].rows] == [[1], [2]]
         txns.begin(ctx)
         assert txns.commit(ctx) is None
         assert len(world.journal.entries) == 1
@@ -178,6 +178,7 @@ def test_hooks() -> None:
         txn = world.txns.begin(world.ctx)
         statement = world.txns.begin_statement(txn, space, RequestType.REPLACE)
         statement.on_commit.append(lambda: notes.append("statement"))
+        txn.has_hooks = True
         txn.nesting.pop()
         world.replace(space, 1)
         txn.on_commit += [lambda s: notes.append((s[-1].old, s[-1].new)), later, broken]
