@@ -22,17 +22,19 @@ from box.replication.row_sink import RowSink
 from box.txn import staged
 from box.wire.change import Request
 from box.wire.row import Row
-from test.unit.replication.test_runs import (
+from test.unit.replication.pair import (
     INDEXED,
     MISSING,
     ORIGIN,
     PLAIN,
     SYNCHRONOUS,
     TRIGGERED,
+    Pair,
     Replica,
-    _transaction,
     changes,
     decisions,
+    go_through,
+    transaction,
 )
 
 DEADLINE = 20.0
@@ -63,32 +65,13 @@ def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slic
     """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
     by step, also when synchronous ones are confirmed or rolled back, when the log fails and when it refuses."""
 
-    async def body() -> None:
-        one, other = Replica(skips_conflicts=skips), Replica(skips_conflicts=skips)
-        lsn = 70000
-        for step in program:
-            if step == "written":
-                one.world.journal.write()
-                other.world.journal.write()
-            elif step == "failed":
-                one.world.journal.fail()
-                other.world.journal.fail()
-            elif step == "refuse":
-                for world in (one.world, other.world):
-                    world.journal.refuses = not world.journal.refuses
-            elif step[0] == "decide":
-                one.decide(step[1][0], lsn - step[1][1])
-                other.decide(step[1][0], lsn - step[1][1])
-            else:
-                with small_slices(slice_rows):
-                    found = await one.apply(*_transaction(step, lsn))
-                assert found == await other.apply(*_transaction(step, lsn))
-                lsn += len(step)
-            assert one.state() == other.state()
-        await one.sink.stop()
-        await other.sink.stop()
+    async def apply(pair: Pair, step: Any) -> None:
+        with small_slices(slice_rows):
+            found = await pair.one.apply(*transaction(step, pair.lsn))
+        assert found == await pair.other.apply(*transaction(step, pair.lsn))
+        pair.lsn += len(step)
 
-    asyncio.run(body())
+    go_through(program, skips, apply)
 
 
 class History:
@@ -135,8 +118,8 @@ def test_others_see_it_whole_or_not_at_all(rows: list[Any], others: list[Any], s
     async def body(patch: pytest.MonkeyPatch) -> None:
         replica, model = Replica(skips_conflicts=False), Replica(skips_conflicts=False)
         history = History(replica, patch)
-        transaction = [(kind, space, fields(number, "theirs"), [], 0) for kind, space, number in rows]
-        task = asyncio.ensure_future(replica.apply(*_transaction(transaction, 1)))
+        changed = [(kind, space, fields(number, "theirs"), [], 0) for kind, space, number in rows]
+        task = asyncio.ensure_future(replica.apply(*transaction(changed, 1)))
         for turns, write in others:
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -153,7 +136,7 @@ def test_others_see_it_whole_or_not_at_all(rows: list[Any], others: list[Any], s
             return  # somebody was in its way: it was executed in one go
         for event, details in history.events:
             if event == "transaction":
-                assert await model.apply(*_transaction(transaction, 1)) is None
+                assert await model.apply(*transaction(changed, 1)) is None
             elif event == "write":
                 world = model.world
                 kind, raw = details
@@ -170,7 +153,7 @@ def test_others_see_it_whole_or_not_at_all(rows: list[Any], others: list[Any], s
 
 
 def _replaces(count: int, space: int = PLAIN, first: int = 0) -> list[Row]:
-    return _transaction([(3, space, (first + number, f"n{number}", number), [], 0) for number in range(count)], 1)
+    return transaction([(3, space, (first + number, f"n{number}", number), [], 0) for number in range(count)], 1)
 
 
 def _contents(space: Any, iid: int = 0) -> list[Any]:
