@@ -65,7 +65,7 @@ class Waits:
         self._last_token = 0
         self._tokens: dict[int, Callable[[], None] | None] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._finalizing = 0
         self._tick: asyncio.Handle | None = None
         fiber_round.stop = self._stop
@@ -209,10 +209,10 @@ class Waits:
 
     def _token_of(self, task: asyncio.Task[Any], is_cancellable: bool) -> int:
         token = self.new_token(on_cancel=(lambda: _cancel_task(task)) if is_cancellable else None)
-        self._tasks.add(task)
+        self._tasks[task] = None
 
         def done(task: asyncio.Task[Any]) -> None:
-            self._tasks.discard(task)
+            self._tasks.pop(task, None)
             if task.cancelled():
                 self.fail(token, fiber_is_cancelled())
                 return

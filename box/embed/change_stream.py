@@ -91,7 +91,7 @@ class ChangeStream:
         for watched in (space, self._truncations):
             watched.on_replace.append(self)
         self._schema.on_alter_spaces.append(self._altered)
-        embedding.watchers.add(self)
+        embedding.watchers[self] = None
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
         """Note that the transaction of a statement changes the space."""
@@ -136,7 +136,7 @@ class ChangeStream:
             if self in watched.on_replace:
                 watched.on_replace.remove(self)
         self._schema.on_alter_spaces.remove(self._altered)
-        self._embedding.watchers.discard(self)
+        self._embedding.watchers.pop(self, None)
         self._wake()
 
     def _altered(self, spaces: list[Space]) -> None:

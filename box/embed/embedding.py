@@ -30,7 +30,7 @@ class Embedding:
     def __init__(self) -> None:
         self._instance: LuaInstance | None = None
         self._contexts: TaskContexts | None = None
-        self.watchers: set[Watcher] = set()
+        self.watchers: dict[Watcher, None] = {}
         """Streams of changes that are open."""
         self._codecs: dict[Space, RowCodec] = {}
 

@@ -42,7 +42,7 @@ class IprotoServer:
         self.stats = node.stats
         self.dispatcher = Dispatcher(self)
         self.plans = Plans()
-        self.connections: set[ServerConnection] = set()
+        self.connections: dict[ServerConnection, None] = {}
         self.in_flight = 0
         self.limit: int = node.config["net_msg_max"]
         self.input = InputBuffer(int(node.config["readahead"]))
@@ -53,7 +53,7 @@ class IprotoServer:
         self._waiting: deque[ServerConnection] = deque()
         self._warnings = RateLimit()
         self._admission_scheduled = False
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
         self._listener: Listener | None = None
 
     def _set_delayed(self, value: object) -> None:
@@ -120,7 +120,7 @@ class IprotoServer:
 
     def remember(self, connection: ServerConnection) -> None:
         """A connection is there."""
-        self.connections.add(connection)
+        self.connections[connection] = None
         self.turns.is_alone = len(self.connections) == 1
         self.stats.connections += 1
         self.stats.net.totals[Net.CONNECTIONS] += 1
@@ -128,7 +128,7 @@ class IprotoServer:
     def forget(self, connection: ServerConnection) -> None:
         """A connection has ended."""
         if connection in self.connections:
-            self.connections.discard(connection)
+            del self.connections[connection]
             self.turns.is_alone = len(self.connections) <= 1
             self.stats.connections -= 1
 
@@ -136,8 +136,8 @@ class IprotoServer:
         """Run a coroutine that handles its own errors; a task is made only if it has to wait."""
         task = start(self.loop, coroutine)
         if task is not None:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
 
     def wait_for_room(self, connection: ServerConnection) -> None:
         """Call `admit` of the connection when fewer requests are in flight. First come, first served."""

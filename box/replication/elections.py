@@ -74,7 +74,7 @@ class Elections:
         self._push = push
         self._synchro = synchro
         self._work = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0
         """The term in which the limbo was taken over, or is being."""
         self._timer: asyncio.TimerHandle | None = None
@@ -275,8 +275,8 @@ class Elections:
 
     def _spawn(self, work: asyncio._CoroutineLike[None], name: str) -> None:
         task = self._loop.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     def _set_timer(self, wait: Wait | None) -> None:
         if wait == self._timed:

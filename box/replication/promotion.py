@@ -89,12 +89,12 @@ class PromotionQuorum:
             for replica in self._replicaset.registered
             if replica.applier is not None and not replica.applier.is_self
         ]
-        tasks = {self._loop.create_task(self._vclock_of(uri, deadline), name=f"promote/{uri}") for uri in sources}
+        tasks = [self._loop.create_task(self._vclock_of(uri, deadline), name=f"promote/{uri}") for uri in sources]
         waiting = set(tasks)
         try:
             while waiting and len(clocks) < size:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                clocks += [clock for task in done if (clock := task.result()) is not None]
+                clocks += [clock for task in tasks if task in done and (clock := task.result()) is not None]
         finally:
             for task in tasks:
                 task.cancel()

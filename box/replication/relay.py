@@ -189,8 +189,9 @@ class Relay:
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
+            for task in tasks:
+                if task in done:
+                    task.result()
         except BoxError as error:
             self.error = error
             await self._linger(tasks)

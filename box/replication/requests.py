@@ -102,7 +102,7 @@ class ReplicaRequests:
         self._open_read_view = open_read_view
         self._collector = collector
         self._synchro = synchro
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     @property
     def journal(self) -> Journal:
@@ -131,8 +131,8 @@ class ReplicaRequests:
         peer = client.session.peer or ""
         # A task of its own: the binary server starts requests without one.
         task = self.loop.create_task(self._answer(client.ctx, connection, row, peer), name=f"replication/{peer}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         try:
             await task
         except BoxError as error:

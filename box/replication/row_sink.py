@@ -85,7 +85,7 @@ class RowSink:
         self.on_written: Callable[[], None] = _ignore
         self.on_failure: Callable[[BoxError], None] = _ignore
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
-        self._synchro_tasks: set[asyncio.Task[bool]] = set()
+        self._synchro_tasks: dict[asyncio.Task[bool], None] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._failures = 0
         self._large = asyncio.Lock()
@@ -354,13 +354,13 @@ class RowSink:
         failures = self._failures
         work = self._write_synchro(row, lambda: failures == self._failures)
         task = asyncio.get_running_loop().create_task(work, name="applier/synchro")
-        self._synchro_tasks.add(task)
+        self._synchro_tasks[task] = None
         task.add_done_callback(self._synchro_done)
         return await asyncio.shield(task)
 
     def _synchro_done(self, task: asyncio.Task[bool]) -> None:
         """Errors are known by `_fail`; nobody may be left to take this one."""
-        self._synchro_tasks.discard(task)
+        del self._synchro_tasks[task]
         if not task.cancelled():
             task.exception()
 

@@ -81,7 +81,7 @@ class Dml:
         self._planner = Planner(MAX_TUPLE_SIZE, short_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns, self._planner)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
-        self._waiting: set[WaitingWrite] = set()
+        self._waiting: dict[WaitingWrite, None] = {}
         schema.read_tuples = txns.storage.read_view
         schema.value_of = txns.storage.value_of
         schema.on_alter_spaces.append(self._spaces_altered)
@@ -292,8 +292,8 @@ class Dml:
             outcome: Outcome = end.value
             return outcome
         waiting = WaitingWrite(self._loop, work, waited_for)
-        self._waiting.add(waiting)
-        waiting.on_done(self._waiting.discard)
+        self._waiting[waiting] = None
+        waiting.on_done(self._waiting.pop)
         return waiting
 
     async def stop(self) -> None:

@@ -109,11 +109,11 @@ class GeneralWrite:
     ) -> Callable[[], None]:
         """Wait for an index build or the like. Others see the row of the system space meanwhile, as in the peer."""
         may_yield, txn.may_yield = txn.may_yield, True
-        self._storage.waiting.add(statement)
+        self._storage.waiting[statement] = None
         try:
             finish = await work
         finally:
-            self._storage.waiting.discard(statement)
+            self._storage.waiting.pop(statement, None)
             txn.may_yield = may_yield
         txn.check_alive()
         return finish

@@ -53,8 +53,8 @@ class MvccStorage(TupleStorage):
         """Transactions that have read or written and are not prepared, with what they have read."""
         self._writes: dict[Statement, list[Write]] = {}
         """Of statements whose outcome is open."""
-        self._slots: dict[Index, set[Slot]] = {}
-        self._stale: set[Slot] = set()
+        self._slots: dict[Index, dict[Slot, None]] = {}
+        self._stale: dict[Slot, None] = {}
         """Slots kept only for read views."""
         self._altering: Transaction | None = None
         """The transaction whose system trigger is running."""
@@ -166,7 +166,7 @@ class MvccStorage(TupleStorage):
         if type(slot) is not Slot:
             slot = Slot(index, key, slot)
             index.put(key, slot)
-            self._slots.setdefault(index, set()).add(slot)
+            self._slots.setdefault(index, {})[slot] = None
         write = Write(slot, txn, statement, value)
         slot.add(write)
         return write
@@ -283,15 +283,15 @@ class MvccStorage(TupleStorage):
         if not writes:
             self._remove_slot(slot)
         elif all(write.committed for write in writes):
-            self._stale.add(slot)
+            self._stale[slot] = None
 
     def _remove_slot(self, slot: Slot) -> None:
         index = slot.index
-        self._stale.discard(slot)
+        self._stale.pop(slot, None)
         slots = self._slots.get(index)
         if slots is None or slot not in slots:
             return
-        slots.discard(slot)
+        del slots[slot]
         if not slots:
             del self._slots[index]
         if slot.base is None:

@@ -61,7 +61,7 @@ class TupleStorage:
     """Whether an open transaction may wait for something: others would see its changes."""
 
     def __init__(self) -> None:
-        self.waiting: set[Statement] = set()
+        self.waiting: dict[Statement, None] = {}
         """Statements of open transactions that wait nevertheless: changes of the dictionary, for an index build."""
 
     # -- reading

@@ -222,7 +222,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def __init__(self, call_delay: Callable[[], float] = lambda: 0.0) -> None:
         super().__init__()
         self._simulated_time = 0.0
-        self._turns = 0
+        self.turns = 0
+        """Of the loop, from the beginning on."""
         self.cpu_deadline: float | None = None
         """The processor time of this process at which the simulation has taken too long: it never sleeps, and a busy
         machine does not change what it needs."""
@@ -302,8 +303,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """One turn: everything that is due now, and not what comes of it."""
         due, timers = self._due, self._timers
-        self._turns += 1
-        if not self._turns % _TURNS:
+        self.turns += 1
+        if not self.turns % _TURNS:
             self._check_deadline()
         if not due:
             self._pass_time()

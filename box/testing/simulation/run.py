@@ -156,6 +156,8 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
             violations.append(str(error))
         except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
             violations.append(f"the run ended early: {error!r}")
+        # A delay that was another one shows here at the latest.
+        simulation.note("-", "end", f"after {simulation.loop.turns} turns")
         violations += uncaught(simulation)
         endings: dict[str, int] = {}
         for call in history:

@@ -1,0 +1,109 @@
+"""Plays a scenario while sets give their elements in an order of chance: what comes of a run must not follow from it.
+
+    python -m test.unit.simulation.any_order CHANCE SCENARIO.json
+
+Prints the digest of the trace and the places where something else than names and numbers was taken from a set. The
+order of a set of objects follows from their addresses, which is nearly always the same one and then once is not. So
+the product is compiled with each loop, comprehension, `*argument` and call that goes through something asking first.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from random import Random
+from types import CodeType, ModuleType
+from typing import Any, Final
+
+_PACKAGES: Final = ("box", "lua")
+_CALLS: Final = {"list", "tuple", "iter", "next", "enumerate", "map", "filter", "zip", "dict", "min", "max", "deque"}
+"""Functions that go through their arguments."""
+_NAME: Final = "__in_any_order__"
+
+
+class AnyOrder:
+    """Shuffles sets. `places` are those where it has done so, with the types of what the sets had."""
+
+    def __init__(self, chance: int) -> None:
+        self.places: dict[str, set[str]] = {}
+        self._random = Random(chance)
+
+    def __call__(self, values: Any, place: str) -> Any:
+        """The same values; those of a set in an order of chance."""
+        if not isinstance(values, (set, frozenset)) or len(values) < 2:
+            return values
+        types = {type(value).__name__ for value in values}
+        if not types <= {"str", "bytes", "int", "float", "tuple", "NoneType"}:
+            self.places.setdefault(place, set()).update(types)
+        found = list(values)
+        self._random.shuffle(found)
+        return found
+
+
+class _Compiler(ast.NodeTransformer):
+    """Lets whatever goes through something ask."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def _asking(self, values: ast.expr) -> ast.expr:
+        place = ast.Constant(f"{self._path}:{values.lineno}")
+        return ast.copy_location(ast.Call(ast.Name(_NAME, ast.Load()), [values, place], []), values)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = self._asking(node.iter)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        if not node.is_async:
+            node.iter = self._asking(node.iter)
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load):
+            node.value = self._asking(node.value)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in _CALLS:
+            node.args = [one if isinstance(one, ast.Starred) else self._asking(one) for one in node.args]
+        return node
+
+
+class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        tree = ast.fix_missing_locations(_Compiler(self.path).visit(ast.parse(self.get_data(self.path))))
+        return compile(tree, self.path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname.split(".")[0] in _PACKAGES else None
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+def main(chance: str, scenario: str) -> None:
+    """See the module's text."""
+    any_order = AnyOrder(int(chance))
+    setattr(builtins, _NAME, any_order)
+    sys.meta_path.insert(0, _Finder())
+    from box.testing.simulation.run import Scenario, play  # only now, so that it is compiled here
+
+    print(play(Scenario.from_json(Path(scenario).read_text()), deadline=300).digest, sorted(any_order.places))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,41 @@
+"""What comes of a run does not follow from the addresses of objects."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from box.testing.simulation.faults import Fault
+from box.testing.simulation.run import Scenario
+
+
+def restarts(nodes: int) -> tuple[Fault, ...]:
+    """An instance that stops breaks off whatever it serves: connections, streams, tasks."""
+    return tuple(Fault(0.5 + number, "restart", f"node{number + 1}", "node1", 0.1, 0.5) for number in range(nodes))
+
+
+def play_in_any_order(scenario: Path, chance: int) -> str:
+    command = [sys.executable, "-m", "test.unit.simulation.any_order", str(chance), str(scenario)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        Scenario(1, 4, "async", 2.0, faults=restarts(2), options={"wal_mode": "write"}),
+        Scenario(1, 3, "transactions", 2.5, faults=restarts(2), options={"memtx_use_mvcc_engine": True}),
+        Scenario(2, 3, "register", 2.5, faults=restarts(3), elections="manual"),
+    ],
+    ids=lambda scenario: scenario.workload,
+)
+def test_sets_of_objects_are_never_gone_through(scenario: Scenario, tmp_path: Path) -> None:
+    """Their order is that of addresses: nearly always the same, and then once another one."""
+    path = tmp_path / "scenario.json"
+    path.write_text(scenario.to_json())
+    first, second = play_in_any_order(path, 1), play_in_any_order(path, 2)
+    assert first == second
+    assert first.endswith(" []")
