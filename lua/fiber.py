@@ -117,9 +117,9 @@ class Waits:
     def new_token(self, on_cancel: Callable[[], None] | None = None) -> int:
         """A token to return to Lua. `on_cancel` is called if the fiber is cancelled before the token ends; it must
         end the token itself, now or later. Without it the wait cannot be cancelled."""
-        self._last_token -= 1
-        self._tokens[self._last_token] = on_cancel
-        return self._last_token
+        token = self._last_token = self._last_token - 1
+        self._tokens[token] = on_cancel
+        return token
 
     def wake_plainly(self, token: int) -> None:
         """End a wait with no value: noted in shared memory, where Lua looks before it does anything else."""

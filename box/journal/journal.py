@@ -196,16 +196,12 @@ class Journal:
             self._log.error(f"Aborting transaction {self.vclock.signature} during cascading rollback")
             raise client_error(ErrorCode.WAL_IO)
         self._values["ERRINJ_WAL_WRITE_COUNT"] += 1
-        if entry.run is None:
-            rows = entry.rows
-            if not entry.size:
-                size = 0
-                for row in rows:
-                    size += len(row.body)
-                entry.size = size
-            self._pending_rows += len(rows)
+        rows = entry.rows
+        if len(rows) == 1:
+            entry.size = len(rows[0].body)
+            self._pending_rows += 1
         else:
-            self._pending_rows += len(entry.run) // _RUN_ROWS + 1
+            self._pending_rows += _weigh(entry)
         self.queue_size += entry.size
         self._last = entry
         pending = self._pending
@@ -471,3 +467,12 @@ class Journal:
         if self._stopping:
             raise self._refusal()
         return await self._loop.run_in_executor(self._executor, call, *arguments)
+
+
+def _weigh(entry: JournalEntry) -> int:
+    """Rows that the write of an entry costs; sets its size where that is not known."""
+    if entry.run is not None:
+        return len(entry.run) // _RUN_ROWS + 1
+    if not entry.size:
+        entry.size = sum([len(row.body) for row in entry.rows])
+    return len(entry.rows)

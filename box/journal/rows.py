@@ -69,12 +69,15 @@ class RowEncoder:
         makes_packets, own_parts = self.makes_packets, None
         if makes_packets:
             packets.finish()  # what a failed write has left
+        kind = head_flags = -1
+        head = b""
         for entry in entries:
-            if entry.run is not None:
+            rows = entry.rows
+            if not rows:
+                assert entry.run is not None
                 size += self._encode_run(entry.run, clock, stamp, parts)
                 own_parts = None
             else:
-                rows = entry.rows
                 row = rows[0]
                 lsn = clock[instance_id] + 1
                 flags = row.flags
@@ -89,7 +92,9 @@ class RowEncoder:
                     row.replica_id = instance_id
                     row.tm = now
                     body = row.body
-                    head = heads.get((row.type, instance_id, flags)) or self._head(row.type, instance_id, flags)
+                    if row.type != kind or flags != head_flags:
+                        kind, head_flags = row.type, flags
+                        head = heads.get((kind, instance_id, flags)) or self._head(kind, instance_id, flags)
                     header = (
                         _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
                     )

@@ -159,7 +159,13 @@ class Dml:
             if journal.is_void:
                 journal.pass_row()
                 return result
-            write = ShortWrite(_row(space, request), space, old, new, result)
+            row = request.row
+            if row is None:
+                body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
+                row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)  # names would cost as much again
+            else:
+                row.group_id = GROUP_DEFAULT
+            write = ShortWrite(row, space, old, new, result)
             journal.submit(write)
         except BoxError:
             undo(space, old, new)
@@ -229,7 +235,8 @@ class Dml:
         old, new = SHORT_CHANGES[kind](plan, space, request)
         row = request.row
         if row is None:
-            row = Row(kind, body=space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id))
+            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
+            row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
         else:
             row.group_id = GROUP_DEFAULT
         statement = Statement(space, kind, old, new, row)
