@@ -11,8 +11,9 @@
 | `reference`, `compiled`, `kernels`, `decoder` | blocks to Arrow batches: in Python, by numba, and the choice |
 | `conditions`, `misfits`, `skips` | conditions on columns; values that do not fit them; broken blocks |
 | `moments`, `log_files`, `log_rows`, `cut` | `as_of`: files of a log, what took effect, one consistent cut |
-| `changes`, `overlay`, `merge` | the log laid over a snapshot, share by share |
-| `log_kernels`, `compiled_log` | rows of a log by compiled code |
+| `changes`, `primary_keys`, `change_runs` | changes of a space by the log, sorted by key |
+| `outcomes`, `base_tuples`, `overlay`, `merge` | what tuples become by them, laid over a snapshot share by share |
+| `log_kernels`, `compiled_log`, `key_kernels`, `compiled_tuples` | rows of a log, keys and tuples by compiled code |
 | `stream/` | the log as a stream of changes |
 | `write/` | frames into a node or a new directory |
 | `node_facts` | a running node as it describes itself |

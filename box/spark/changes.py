@@ -1,87 +1,92 @@
-"""The changes that a log brings to one space: for every key what its tuple is, or what is to be done to it.
+"""The changes that a log brings to one space: fed with its rows in order, they give each key's changes in order.
 
-```
-row                     tuple known from the log           tuple in the snapshot, or none
-INSERT, REPLACE         the new tuple                      the new tuple
-DELETE                  gone                               gone
-UPDATE, UPSERT          applied at once                    kept, to be applied to what the snapshot has
-_truncate, drop of the primary key or of the space: everything so far is gone, the snapshot's tuples too
-```
-
-Definitions move with the rows, so that operations that name fields find those of their time.
+Definitions move with the rows, so that operations that name fields find those of their time. `_truncate` and the drop
+of the primary key or of the space void everything so far, the snapshot's tuples too.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from box.data.codec import unpack
 from box.data.format import TupleFormat
-from box.data.keydef import KeyDef
-from box.data.update import apply_update, apply_upsert
 from box.errors import unsupported
-from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID, Definitions, primary_key
+from box.spark.change_runs import CHANGES, ChangeRuns
+from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID, Definitions
+from box.spark.primary_keys import PrimaryKeys, SortKey
 from box.wire.change import Request, decode_row
 from box.wire.constants import DML_TYPES, RequestType
 from box.wire.row import Row
 
-SortKey = Any
-_PUTS = (RequestType.INSERT, RequestType.REPLACE)
 
+class FoundChanges(NamedTuple):
+    """Changes of one space as columns: keys as bytes, types of requests, and their bodies."""
 
-@dataclass(slots=True)
-class _Pending:
-    """Operations for a tuple that only the snapshot knows, with the format of their time."""
-
-    steps: list[tuple[Request, TupleFormat]]
+    keys: pa.Array
+    kinds: pa.Array
+    bodies: pa.Array
 
 
 class SpaceChanges:
-    """Fed with the rows of a cut; then asked for the outcome of each key, once.
-
-    `wants` tells which keys are of interest here: those of the share that a worker reads.
+    """Fed with the rows of a cut. `wants` tells by a key and its bytes whether it is of interest here: in the share
+    that a worker reads. `formats` are those that the numbers in `runs` mean.
     """
 
-    def __init__(self, space_id: int, definitions: Definitions, wants: Callable[[SortKey], bool]) -> None:
-        self._space_id = space_id
+    def __init__(
+        self,
+        space_id: int,
+        definitions: Definitions,
+        wants: Callable[[SortKey, bytes], bool],
+        runs: ChangeRuns | None = None,
+    ) -> None:
+        self.space_id = space_id
         self._definitions = definitions.copy()
         self._wants = wants
-        self._outcomes: dict[SortKey, bytes | _Pending | None] = {}
+        self.runs = ChangeRuns() if runs is None else runs
+        self.formats: list[TupleFormat] = []
         self.has_base = definitions.by_id(space_id) is not None
         """The snapshot's tuples still count."""
+        self._keys: PrimaryKeys | None = None
         self._refresh()
 
     def _refresh(self) -> None:
         """Take over what the definitions say now."""
-        info = self._definitions.by_id(self._space_id)
-        self._key_def: KeyDef | None = None
-        self._format = TupleFormat()
-        if info is not None and info.primary is not None:
-            self._key_def, self._format = primary_key(info), info.tuple_format()
-        elif info is not None:
-            self._format = info.tuple_format()
+        info = self._definitions.by_id(self.space_id)
+        self._keys = None if info is None or info.primary is None else PrimaryKeys(info)
+        self.formats.append(TupleFormat() if info is None else info.tuple_format())
 
     @property
-    def key_def(self) -> KeyDef:
-        """The order of the primary key as it is now."""
-        if self._key_def is None:
-            raise unsupported(f"space {self._space_id}", "rows without a primary key")
-        return self._key_def
+    def has_keys(self) -> bool:
+        """There is a primary key now."""
+        return self._keys is not None
+
+    @property
+    def keys(self) -> PrimaryKeys:
+        """The primary key as it is now."""
+        if self._keys is None:
+            raise unsupported(f"space {self.space_id}", "rows without a primary key")
+        return self._keys
+
+    def take_found(self, found: FoundChanges) -> None:
+        """Changes of wanted keys under the present definitions."""
+        formats = pa.repeat(pa.scalar(len(self.formats) - 1, pa.int32()), len(found.keys))
+        columns = [found.keys, found.kinds, formats, found.bodies]
+        self.runs.add(pa.RecordBatch.from_arrays(columns, schema=CHANGES))
 
     def take(self, row: Row) -> None:
         """The next row that counts. Raises BoxError for one that cannot be applied."""
         if row.type not in DML_TYPES or not row.body:
             return
         space_id, request = decode_row(row)
-        if space_id == self._space_id:
-            self._change(request)
+        if space_id == self.space_id:
+            self._change(request, row.body)
         elif space_id in (SPACE_ID, INDEX_ID):
             self._change_definition(space_id, request)
-        elif space_id == TRUNCATE_ID and self._values_of(request)[0] == self._space_id:
+        elif space_id == TRUNCATE_ID and self._values_of(request)[0] == self.space_id:
             self._clear()
 
     @staticmethod
@@ -90,97 +95,32 @@ class SpaceChanges:
         return values
 
     def _clear(self) -> None:
-        self._outcomes.clear()
+        self.runs.clear()
         self.has_base = False
 
     def _change_definition(self, space_id: int, request: Request) -> None:
         values = self._values_of(request)
-        if values[0] != self._space_id:
+        if values[0] != self.space_id:
             return
-        before = self._key_def
+        before = self._keys
         self._definitions.change(space_id, request)
         if request.type == RequestType.DELETE and (space_id == SPACE_ID or values[1] == 0):
             self._clear()
         self._refresh()
-        has_tuples = self.has_base or self._outcomes
-        if has_tuples and before is not None and self._key_def is not None and before != self._key_def:
+        has_tuples = self.has_base or self.runs
+        if has_tuples and before is not None and self._keys is not None and before.key_def != self._keys.key_def:
             raise unsupported(
-                f"space {self._space_id}", "another primary key in the log: take a snapshot with box.snapshot()"
+                f"space {self.space_id}", "another primary key in the log: take a snapshot with box.snapshot()"
             )
 
-    def _change(self, request: Request) -> None:
-        fields: list[Any] = []
-        if request.tuple:
-            fields = unpack(request.tuple)
-            key = self.key_def.extract(fields)
-        else:
-            key = self.key_def.parse(request.key)
-        if not self._wants(key):
-            return
-        if request.type in _PUTS:
-            self._outcomes[key] = request.tuple
-        elif request.type == RequestType.DELETE:
-            self._outcomes[key] = None
-        else:
-            self._modify(key, request)
-
-    def _modify(self, key: SortKey, request: Request) -> None:
-        known = self._outcomes.get(key, _Pending([]) if self.has_base else None)
-        if isinstance(known, _Pending):
-            known.steps.append((request, self._format))
-            self._outcomes[key] = known
-        else:
-            self._outcomes[key] = self._step(key, known, request, self._format)
-
-    def _step(self, key: SortKey, raw: bytes | None, request: Request, fmt: TupleFormat) -> bytes | None:
-        if request.type == RequestType.UPDATE:
-            return None if raw is None else apply_update(raw, request.ops, fmt=fmt, index_base=request.index_base)
-        if raw is None:
-            return request.tuple
-        new = apply_upsert(raw, request.ops, fmt=fmt, index_base=request.index_base)
-        # An upsert that would change the primary key is logged and does nothing.
-        return new if self.key_def.extract(unpack(new)) == key else raw
-
-    # -- outcomes -------------------------------------------------------------------------------
-
-    def __len__(self) -> int:
-        return len(self._outcomes)
-
-    def first_parts(self) -> list[Any]:
-        """The first part of every changed key."""
-        if len(self.key_def) == 1:
-            return list(self._outcomes)
-        return [key[0] for key in self._outcomes]
-
-    def is_changed(self, fields: list[Any]) -> bool:
-        """Whether a tuple of the snapshot has another outcome than itself."""
-        return self.key_def.extract(fields) in self._outcomes
-
-    def outcome(self, raw: bytes, fields: list[Any]) -> bytes | None:
-        """The tuple that a tuple of the snapshot, which is changed, has become; None if it is gone."""
-        key = self.key_def.extract(fields)
-        return self._finish(key, self._outcomes.pop(key), raw)
-
-    def rest(self) -> Iterator[bytes]:
-        """The tuples of all keys that nobody has asked for: the snapshot does not have them."""
-        while self._outcomes:
-            key, known = self._outcomes.popitem()
-            raw = self._finish(key, known, None)
-            if raw is not None:
-                yield raw
-
-    def _finish(self, key: SortKey, known: bytes | _Pending | None, base: bytes | None) -> bytes | None:
-        if not isinstance(known, _Pending):
-            return known
-        for request, fmt in known.steps:
-            base = self._step(key, base, request, fmt)
-        return base
+    def _change(self, request: Request, body: bytes) -> None:
+        keys = self.keys
+        key = keys.key_def.extract(unpack(request.tuple)) if request.tuple else keys.key_def.parse(request.key)
+        encoded = keys.encode(key)
+        if self._wants(key, encoded):
+            self.runs.add_row(encoded, request.type, len(self.formats) - 1, body)
 
 
-def bucket_of(key: SortKey, count: int) -> int:
-    """A number below `count` for a key, the same in every process for keys that are equal."""
-    if isinstance(key, tuple):
-        return sum((number + 1) * bucket_of(part, count) for number, part in enumerate(key)) % count
-    if isinstance(key, str | bytes):
-        return zlib.crc32(key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key) % count
-    return hash(key) % count if isinstance(key, int | float | Decimal) else 0
+def bucket_of(key: bytes, count: int) -> int:
+    """A number below `count` for the bytes of a key."""
+    return zlib.crc32(key) % count

@@ -11,28 +11,22 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from box.journal.xlog_errors import XlogError
 from box.spark import kernels
 from box.spark.columns import Column, Kind
+from box.spark.compiled_tuples import RowFinder
 from box.spark.conditions import Condition, mask_of
 from box.spark.misfits import Misfits
-from box.spark.overlay import Overlay
 from box.spark.reference import constant_array, empty_columns, to_array, to_batch, with_rejects
 from box.spark.values import decode_fields, decode_value
 
-_ROWS: Final = 1 << 15
 _Offsets: TypeAlias = NDArray[np.int64]
 _WHOLE: Final = frozenset({Kind.TUPLE, Kind.REST})
 
 
 class CompiledDecoder:
-    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns.
-
-    `key_field` is a field that overlays compare.
-    """
+    """Decodes blocks of rows into batches of `schema`, one field for each column; `conditions` name their columns."""
 
     def __init__(
         self,
@@ -40,35 +34,28 @@ class CompiledDecoder:
         columns: Sequence[Column],
         schema: pa.Schema,
         conditions: Sequence[Condition],
-        key_field: int | None = None,
         misfits: Misfits | None = None,
     ) -> None:
         self._misfits = misfits
-        self._space_id = space_id
         self._columns = list(columns)
         self._schema = schema
         self._conditions = conditions
         wanted = sorted(
             {column.field for column in columns if column.kind not in (*_WHOLE, Kind.CONSTANT, Kind.REJECTS)}
-            | ({key_field} if key_field is not None else set())
         )
         self._lines = {field: line for line, field in enumerate(wanted)}
-        self._slots = np.full(wanted[-1] + 1 if wanted else 0, -1, np.int64)
-        self._slots[wanted] = range(len(wanted))
-        self._starts = np.empty((len(wanted), _ROWS), np.int64)
-        self._tuples = np.empty((2, _ROWS), np.int64)
+        self._rows = RowFinder(space_id, wanted)
 
-    def decode(self, rows: bytes, overlay: Overlay | None = None) -> pa.RecordBatch:
-        """The tuples that pass the conditions, without those that an overlay takes.
+    def decode(self, rows: bytes, left: NDArray[np.bool_] | None = None) -> pa.RecordBatch:
+        """The tuples that pass the conditions, of those that are marked in `left`.
 
         Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
         """
         if self._misfits is not None:
             self._misfits.begin()
         block = np.frombuffer(rows, np.uint8)
-        starts, tuples = self._find(block)
-        if overlay is not None:
-            left = self._untaken(overlay, rows, block, starts, tuples)
+        starts, tuples = self._rows.find(block)
+        if left is not None:
             starts, tuples = starts[:, left], tuples[:, left]
         arrays: dict[str, pa.Array] = {}
         named = {column.name: column for column in self._columns}
@@ -87,37 +74,6 @@ class CompiledDecoder:
             return empty_columns(tuples.shape[1])
         arrays = with_rejects(self._columns, arrays, self._misfits, tuples.shape[1])
         return to_batch(self._columns, arrays, self._schema)
-
-    def _find(self, block: NDArray[np.uint8]) -> tuple[_Offsets, _Offsets]:
-        """Offsets of the fields by line and row, and of start and end of every tuple."""
-        found = position = 0
-        while True:
-            rows, position = kernels.find_rows(
-                block, position, self._space_id, self._slots, self._starts[:, found:], self._tuples[:, found:]
-            )
-            found += rows
-            if position < 0:
-                raise XlogError(f"can't parse row at byte {-1 - position} of the block's rows")
-            if position == len(block):
-                return self._starts[:, :found], self._tuples[:, :found]
-            self._starts = np.concatenate((self._starts, np.empty_like(self._starts)), axis=1)
-            self._tuples = np.concatenate((self._tuples, np.empty_like(self._tuples)), axis=1)
-
-    def _untaken(
-        self, overlay: Overlay, rows: bytes, block: NDArray[np.uint8], starts: _Offsets, tuples: _Offsets
-    ) -> NDArray[np.bool_]:
-        """A mask of the tuples that the overlay leaves. Only those are asked for whose key may be changed."""
-        candidates = np.arange(tuples.shape[1])
-        if overlay.key_field is not None and overlay.key_field in self._lines:
-            line = np.ascontiguousarray(starts[self._lines[overlay.key_field]])
-            array = READERS[overlay.key_kind](block, line, overlay.key_kind)
-            if array is not None:
-                found = pc.is_in(array, value_set=overlay.first_parts)
-                candidates = np.flatnonzero(found.to_numpy(zero_copy_only=False))
-        left = np.ones(tuples.shape[1], np.bool_)
-        for row in candidates.tolist():
-            left[row] = not overlay.takes(rows[tuples[0, row] : tuples[1, row]])
-        return left
 
     def _array(
         self, column: Column, rows: bytes, block: NDArray[np.uint8], starts: _Offsets, tuples: _Offsets

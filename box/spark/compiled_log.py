@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from box.spark import log_kernels as log
-from box.spark.columns import Kind
-from box.spark.compiled import READERS
+from box.spark.changes import FoundChanges
+from box.spark.compiled_tuples import encoded_keys
 from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID
-from box.wire.constants import DML_TYPES, Flag
+from box.spark.primary_keys import PlainParts
+from box.wire.constants import DML_TYPES, Flag, RequestType
 from box.wire.vclock import VCLOCK_MAX
 
 _ROWS: Final = 1 << 13
 _SCHEMA: Final = np.array([SPACE_ID, INDEX_ID, TRUNCATE_ID], np.int64)
 _DML: Final = np.array(sorted(DML_TYPES), np.int64)
+_CHANGES: Final = np.array(sorted(DML_TYPES - {RequestType.NOP, RequestType.SELECT}), np.int64)
+_NO_FIELDS: Final = np.empty(0, np.int64)
 
 
 class _LogRows(NamedTuple):
@@ -30,13 +32,13 @@ class _LogRows(NamedTuple):
     times: NDArray[np.float64]
 
 
-def _find(rows: bytes, key_field: int) -> _LogRows | None:
+def _find(rows: bytes, key_fields: NDArray[np.int64]) -> _LogRows | None:
     """None for a block that is not usual."""
     block = np.frombuffer(rows, np.uint8)
-    numbers, times = np.empty((log.LINES, _ROWS), np.int64), np.empty(_ROWS, np.uint64)
+    numbers, times = np.empty((log.KEY + len(key_fields), _ROWS), np.int64), np.empty(_ROWS, np.uint64)
     found = position = 0
     while True:
-        count, position = log.find_log_rows(block, position, key_field, numbers[:, found:], times[found:])
+        count, position = log.find_log_rows(block, position, key_fields, numbers[:, found:], times[found:])
         found += count
         if position < 0 or (found and numbers[log.REPLICA, :found].max() >= VCLOCK_MAX):
             return None
@@ -69,7 +71,7 @@ def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int
     That is so for schema changes, for synchronous transactions (by their flags, and by the ids of synchronous spaces)
     and what decides about them, and for unusual forms.
     """
-    found = _find(rows, 0)
+    found = _find(rows, _NO_FIELDS)
     if found is None:
         return None
     later = _later(found.numbers, since)
@@ -86,41 +88,44 @@ def summarize(rows: bytes, since: Mapping[int, int], synchronous: Collection[int
     return BlockSummary(lsns, float(found.times[later].max()) if len(replicas) else 0.0, int(later.sum()))
 
 
-class RowSelector:
-    """Picks the rows of one space, and those that change definitions, out of blocks.
+class ChangeFinder:
+    """Finds the changes of one space that are later than a vclock, and not among those that are `left_out`.
 
-    With `kind` only rows whose first part of the key is from `low` to `high` (None: no bound), in field `key_field`.
+    `parts` are those of its primary key where they are plain.
     """
 
     def __init__(
-        self, space_id: int, since: Mapping[int, int], key_field: int, kind: Kind | None, low: Any, high: Any
+        self, space_id: int, parts: PlainParts | None, since: Mapping[int, int], left_out: Collection[tuple[int, int]]
     ) -> None:
         self._space_id = space_id
+        self.parts = parts
         self._since = since
-        self._key_field = key_field
-        self._kind = kind if low is not None or high is not None else None
-        self._low, self._high = low, high
+        self._fields = np.array([field for field, _ in parts or ()], np.int64)
+        self._left_out = np.array(sorted({lsn for _, lsn in left_out}), np.int64)
 
-    def select(self, rows: bytes) -> bytes:
-        """The wanted rows of a block, one after another; all rows of a block that is not usual."""
-        found = _find(rows, self._key_field)
+    def find(self, rows: bytes) -> FoundChanges | bytes:
+        """The changes of a block; where it has to be looked at row by row, the rows that matter, or all of them.
+
+        That is so for schema changes, keys without plain parts, rows that may be left out, and unusual forms.
+        """
+        found = _find(rows, self._fields)
         if found is None:
             return rows
         numbers = found.numbers
-        is_own = numbers[log.SPACE] == self._space_id
-        if self._kind is not None:
-            is_own[is_own] = self._in_range(found.block, np.ascontiguousarray(numbers[log.KEY_PART][is_own]))
-        wanted = np.flatnonzero((is_own | np.isin(numbers[log.SPACE], _SCHEMA)) & _later(numbers, self._since))
-        spans = numbers[:2, wanted].T.tolist()
-        return b"".join([rows[start:end] for start, end in spans])
+        is_own, is_schema = numbers[log.SPACE] == self._space_id, np.isin(numbers[log.SPACE], _SCHEMA)
+        wanted = np.flatnonzero((is_own | is_schema) & _later(numbers, self._since))
+        chosen = numbers[:, wanted]
+        keys = None
+        if self.parts is not None and not is_schema[wanted].any() and self._all_count(chosen):
+            keys = encoded_keys(found.block, np.ascontiguousarray(chosen[log.KEY :]), self.parts)
+        if keys is None:
+            return b"".join([rows[start:end] for start, end in chosen[[log.START, log.END]].T.tolist()])
+        # The body of each row and what is between two bodies, of which every other value is taken.
+        offsets = np.append(numbers[: log.END + 1].T.ravel(), len(rows)).astype(np.int32)
+        pieces = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), pa.py_buffer(rows)])
+        return FoundChanges(keys, pa.array(chosen[log.TYPE].astype(np.uint8)), pieces.take(pa.array(wanted * 2)))
 
-    def _in_range(self, block: NDArray[np.uint8], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        assert self._kind is not None
-        array = READERS[self._kind](block, starts, self._kind)
-        mask = np.ones(len(starts), np.bool_)
-        if array is None or array.null_count:
-            return mask
-        for bound, compare in ((self._low, pc.greater_equal), (self._high, pc.less_equal)):
-            if bound is not None:
-                mask &= compare(array, pa.scalar(bound, array.type)).to_numpy(zero_copy_only=False)
-        return mask
+    def _all_count(self, numbers: NDArray[np.int64]) -> bool:
+        """All are changes of data that take effect."""
+        is_usual = np.isin(numbers[log.TYPE], _CHANGES).all()
+        return bool(is_usual and not (len(self._left_out) and np.isin(numbers[log.LSN], self._left_out).any()))

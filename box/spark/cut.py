@@ -7,15 +7,15 @@ instance writes meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from box.errors import BoxError
 from box.journal.rows import decode_rows
 from box.journal.xlog_errors import XlogError
-from box.spark.blocks import BlockFile
-from box.spark.decoder import is_compiled
+from box.spark.blocks import Block, BlockFile
+from box.spark.decoder import grouped, is_compiled, joined
 from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID, Definitions
 from box.spark.log_files import LogPiece, log_files
 from box.spark.log_rows import Decisions, RowId, transactions
@@ -28,6 +28,22 @@ from box.wire.row import Row
 from box.wire.vclock import VClock
 
 
+class LogBlocks(NamedTuple):
+    """Some blocks of a log file that follow each other."""
+
+    path: str
+    blocks: list[Block]
+
+    def decoded(self, rows: bytes) -> list[Row]:
+        """All rows of them, or some. Raises XlogError with file and position."""
+        try:
+            return decode_rows(rows)
+        except XlogError:
+            for block in self.blocks:
+                _decoded(self.path, block.position, block.rows)
+            raise
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """The rows of `pieces` that are later than `since` and not in `left_out`. `vclock` is where they lead."""
@@ -37,20 +53,21 @@ class Cut:
     left_out: frozenset[RowId] = frozenset()
     vclock: VClock = field(default_factory=VClock)
 
-    def rows(self, select: Callable[[bytes], bytes] | None = None) -> Iterator[list[Row]]:
-        """The rows that count, block by block, in the order of the log. Raises XlogError, SYSTEM.
+    def groups(self) -> Iterator[LogBlocks]:
+        """The blocks with the rows that count among others, in the order of the log, several small ones at a time.
 
-        `select` may drop rows of no interest from a block before they are decoded.
+        Raises XlogError, SYSTEM.
         """
-        since, left_out = self.since, self.left_out
         for piece in self.pieces:
-            for block in piece.blocks():
-                wanted = block.rows if select is None else select(block.rows)
-                yield [
-                    row
-                    for row in _decoded(piece.path, block.position, wanted)
-                    if row.lsn > since[row.replica_id] and (row.replica_id, row.lsn) not in left_out
-                ]
+            for group in grouped(piece.blocks()):
+                yield LogBlocks(piece.path, group)
+
+    def counting(self, blocks: LogBlocks, rows: bytes) -> Iterator[Row]:
+        """The rows that count, of those of some blocks. Raises XlogError."""
+        since, left_out = self.since, self.left_out
+        for row in blocks.decoded(rows):
+            if row.lsn > since[row.replica_id] and (row.replica_id, row.lsn) not in left_out:
+                yield row
 
 
 def _decoded(path: str, position: int, rows: bytes) -> list[Row]:
@@ -95,8 +112,18 @@ class _Pass:
         """The moment is reached: what follows in the log does not count."""
         return self._is_over
 
-    def take_block(self, path: str, position: int, rows: bytes, *, compiled: bool) -> None:
-        """The next block, as a whole where compiled code finds nothing special in it."""
+    def take_blocks(self, path: str, blocks: Sequence[Block], *, compiled: bool) -> int:
+        """The next blocks, as a whole where compiled code finds nothing special in them: the place of the last one that
+        was looked at before the moment was reached."""
+        if compiled and self._take_summary(joined(blocks)):
+            return blocks[-1].position
+        for block in blocks:
+            self._take_block(path, block.position, block.rows, compiled=compiled and len(blocks) > 1)
+            if self._is_over:
+                break
+        return block.position
+
+    def _take_block(self, path: str, position: int, rows: bytes, *, compiled: bool) -> None:
         if compiled and self._take_summary(rows):
             return
         try:
@@ -207,9 +234,8 @@ def make_cut(file: BlockFile, directory: str, moment: Moment, decoder: str = "au
             break
         end = 0
         with BlockFile(start.path, file_type="XLOG", is_open=True) as log_file:
-            for block in log_file.blocks(log_file.data):
-                log.take_block(start.path, block.position, block.rows, compiled=compiled)
-                end = block.position + 1
+            for group in grouped(log_file.blocks(log_file.data)):
+                end = log.take_blocks(start.path, group, compiled=compiled) + 1
                 if log.is_over():
                     break
         pieces.append(LogPiece(start.path, end))

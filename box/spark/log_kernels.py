@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from box.spark.kernels import Bytes, compiled, count_of, skip, uint_at, wide
 
-START, END, TYPE, REPLICA, LSN, FLAGS, SPACE, KEY_PART = range(8)
-"""The lines of `numbers`; `KEY_PART` is the offset of the first part of the primary key, -1 if it is not there."""
-LINES = 8
+BODY, END, TYPE, REPLICA, LSN, FLAGS, SPACE, START, KEY = range(9)
+"""The lines of `numbers`; from `KEY` on there is one for each part of the primary key with its offset, -1 if it is not
+there. `BODY` and `END` are equal where there is no body."""
 
 _NOP = 12
 _UPDATE, _DELETE = 4, 5
@@ -25,11 +25,15 @@ _UPDATE, _DELETE = 4, 5
 
 @compiled
 def find_log_rows(
-    block: Bytes, position: int, key_field: int, numbers: NDArray[np.int64], times: NDArray[np.uint64]
+    block: Bytes,
+    position: int,
+    key_fields: NDArray[np.int64],
+    numbers: NDArray[np.int64],
+    times: NDArray[np.uint64],
 ) -> tuple[int, int]:
     """Enter every row into `numbers`, and the bits of its timestamp into `times`: how many rows, and where to go on.
 
-    `key_field` is the number of the field in tuples that is the first part of the primary key. Stops when the arrays
+    `key_fields` are the numbers of the fields that the parts of the primary key are in tuples. Stops when the arrays
     are full. The position is -1 for a block that is not usual.
     """
     end = len(block)
@@ -69,7 +73,10 @@ def find_log_rows(
                     lsn = value
                 else:
                     flags = value
-        space = key_part = -1
+        space = -1
+        for part in range(len(key_fields)):
+            numbers[KEY + part, rows] = -1
+        body = position
         if kind != _NOP:
             if position >= end:
                 return rows, -1
@@ -90,7 +97,9 @@ def find_log_rows(
                     if space < 0:
                         return rows, -1
                 elif key == with_key:
-                    key_part = _element(block, value_at, key_field if key == 0x21 else wide(0))
+                    for part in range(len(key_fields)):
+                        number = key_fields[part] if key == 0x21 else wide(part)
+                        numbers[KEY + part, rows] = _element(block, value_at, number)
         numbers[START, rows] = start
         numbers[END, rows] = position
         numbers[TYPE, rows] = kind
@@ -98,7 +107,7 @@ def find_log_rows(
         numbers[LSN, rows] = lsn
         numbers[FLAGS, rows] = flags
         numbers[SPACE, rows] = space
-        numbers[KEY_PART, rows] = key_part
+        numbers[BODY, rows] = body
         rows += 1
     return rows, position
 

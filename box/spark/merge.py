@@ -10,26 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Final
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from box.data.codec import unpack
+from box.spark.base_tuples import BaseTuples, FindTuples, tuple_finder
 from box.spark.blocks import BlockFile, BlockRange, SkipLog
-from box.spark.changes import SpaceChanges, bucket_of
+from box.spark.change_runs import ChangeRuns, concatenated, merged
+from box.spark.changes import FoundChanges, SpaceChanges, bucket_of
 from box.spark.columns import Column
 from box.spark.conditions import Condition, KeyRange, sort_key
 from box.spark.cut import Cut
-from box.spark.decoder import decode_blocks, new_decoder
+from box.spark.decoder import decode_blocks, decode_rest, found_tuples, joined, new_decoder
 from box.spark.definitions import Definitions, SpaceInfo, primary_key
 from box.spark.misfits import Misfits
-from box.spark.overlay import Overlay, plain_first_part
-from box.spark.reference import ReferenceDecoder
+from box.spark.outcomes import Folder
+from box.spark.overlay import LookupOverlay, SortedOverlay
+from box.spark.primary_keys import PlainParts, PrimaryKeys, SortKey
 from box.spark.snapshot import Scope, first_tuple, narrow
 from box.wire.row import Row
-
-_BATCH_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +66,20 @@ class MergedSpace:
         is not known."""
         if space.primary is not None:
             primary_key(space)
-        changes = SpaceChanges(space.id, definitions, lambda key: False)
+        changes = SpaceChanges(space.id, definitions, lambda key, encoded: False)
         for row in schema_changes:
             changes.take(row)
         return cls(space.id, cut, definitions.only(space.id), changes.has_base)
 
+    @property
+    def log_size(self) -> int:
+        """Bytes of the log that count."""
+        return sum(piece.end for piece in self.cut.pieces)
+
     def shares(self, file: BlockFile, size: int) -> list[tuple[KeySpan, tuple[BlockRange, ...]]]:
         """Shares of about `size` bytes of the snapshot."""
         if not self.has_base:
-            count = max(1, -(-sum(piece.end for piece in self.cut.pieces) // size))
+            count = max(1, -(-self.log_size // size))
             return [(KeySpan(bucket=number, buckets=count), ()) for number in range(count)]
         ranges = narrow(file, Scope(self.space_id))
         info = self.definitions.by_id(self.space_id)
@@ -80,36 +87,37 @@ class MergedSpace:
             return [(KeySpan(), tuple(ranges))]
         return _sorted_shares(self.space_id, file, ranges, size)
 
-    def _wants(self, span: KeySpan) -> Callable[[Any], bool]:
-        """Whether a key belongs to the span."""
-        if not self.has_base:
-            return lambda key: bucket_of(key, span.buckets) == span.bucket
-        info = self.definitions.by_id(self.space_id)
-        assert info is not None
-        extract = primary_key(info).extract if info.primary is not None else unpack
-        low = None if span.low is None else extract(unpack(span.low))
-        high = None if span.high is None else extract(unpack(span.high))
-        if low is None and high is None:
-            return lambda key: True
-        return lambda key: (low is None or not key < low) and (high is None or key < high)
+    def _filter(self, span: KeySpan) -> SpanFilter:
+        info = self.definitions.by_id(self.space_id) if self.has_base else None
+        return SpanFilter(span, None if info is None or info.primary is None else PrimaryKeys(info))
 
     def changes(self, span: KeySpan, *, compiled: bool) -> SpaceChanges:
         """The changes of the span's keys, by one pass over the log."""
-        changes = SpaceChanges(self.space_id, self.definitions, self._wants(span))
-        for rows in self.cut.rows(self._selection(span) if compiled else None):
-            for row in rows:
-                changes.take(row)
+        wanted = self._filter(span)
+        changes = SpaceChanges(self.space_id, self.definitions, wanted.holds)
+        find = self._finding(changes) if compiled else lambda rows: rows
+        for blocks in self.cut.groups():
+            found = find(joined(blocks.blocks))
+            if isinstance(found, bytes):
+                for row in self.cut.counting(blocks, found):
+                    changes.take(row)
+            else:
+                changes.take_found(wanted.of(found))
         return changes
 
-    def _selection(self, span: KeySpan) -> Callable[[bytes], bytes]:
-        """Compiled code that drops most rows which do not concern the span."""
-        from box.spark.compiled_log import RowSelector
+    def _finding(self, changes: SpaceChanges) -> Callable[[bytes], FoundChanges | bytes]:
+        """Compiled code that finds the changes in some blocks, under the definitions as they are then."""
+        from box.spark.compiled_log import ChangeFinder
 
-        info = self.definitions.by_id(self.space_id) if self.has_base else None
-        part = None if info is None else plain_first_part(info.primary)
-        field, kind = (0, None) if part is None else part
-        low, high = (None if raw is None or part is None else unpack(raw)[field] for raw in (span.low, span.high))
-        return RowSelector(self.space_id, self.cut.since, field, kind, low, high).select
+        finders: dict[PlainParts | None, ChangeFinder] = {}
+
+        def find(rows: bytes) -> FoundChanges | bytes:
+            parts = changes.keys.plain if changes.has_keys else None
+            if parts not in finders:
+                finders[parts] = ChangeFinder(self.space_id, parts, self.cut.since, self.cut.left_out)
+            return finders[parts].find(rows)
+
+        return find
 
     def read(
         self,
@@ -125,33 +133,73 @@ class MergedSpace:
         misfits: Misfits | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` with the rows of one share at the end of the cut."""
+        decoder = new_decoder(self.space_id, columns, schema, conditions, compiled=compiled, misfits=misfits)
         changes = self.changes(span, compiled=compiled)
-        python = ReferenceDecoder(self.space_id, columns, schema, conditions, misfits)
-        if self.has_base:
-            info = self.definitions.by_id(self.space_id)
-            overlay = Overlay(changes, None if info is None else info.primary)
-            decoder = new_decoder(
-                self.space_id,
-                columns,
-                schema,
-                conditions,
-                compiled=compiled,
-                key_field=overlay.key_field,
-                misfits=misfits,
-            )
-            for item in ranges:
-                for batch in decode_blocks(decoder, file.path, file.blocks(item), on_skip, overlay):
-                    yield batch
-                    yield from _batches(python, iter(overlay.drain()))
-            yield from _batches(python, iter(overlay.drain()))
-        yield from _batches(python, changes.rest())
+        base = (block for item in ranges for block in file.blocks(item)) if self.has_base else iter(())
+        if not changes.has_keys:  # A space that nothing can be in but what the snapshot has.
+            yield from decode_blocks(decoder, file.path, base, on_skip)
+            return
+        find = tuple_finder(self.space_id, changes.keys, compiled=compiled)
+        folder = Folder(self.space_id, changes.keys, changes.formats)
+        overlay = self._overlay(find, folder, changes.runs, found_tuples(find, file.path, base, on_skip))
+        yield from decode_blocks(decoder, file.path, base, on_skip, overlay)
+        yield from decode_rest(decoder, overlay)
+
+    def _overlay(
+        self, find: FindTuples, folder: Folder, runs: ChangeRuns, tuples: Iterator[BaseTuples]
+    ) -> LookupOverlay | SortedOverlay:
+        """The way to lay changes over the tuples of a share, which are used up where they have to be sorted."""
+        if not self.has_base or self._is_sorted():
+            return SortedOverlay(find, folder, merged(runs))
+        if not runs.is_spilled:
+            pieces = [piece.changes for piece in merged(runs).until(None)]
+            return LookupOverlay(find, folder, concatenated(pieces))
+        older = ChangeRuns()
+        for some in tuples:
+            older.add(folder.as_changes(some))
+        return SortedOverlay(find, folder, merged(older, runs))
+
+    def _is_sorted(self) -> bool:
+        """The snapshot has the tuples in the order of the bytes of their keys."""
+        info = self.definitions.by_id(self.space_id)
+        return info is not None and info.primary is not None and PrimaryKeys(info).is_ordered
 
 
-def _batches(python: ReferenceDecoder, tuples: Iterator[bytes]) -> Iterator[pa.RecordBatch]:
-    while some := list(islice(tuples, _BATCH_ROWS)):
-        batch = python.raw_batch(some)
-        if batch.num_rows:
-            yield batch
+class SpanFilter:
+    """Tells which keys belong to a span; `keys` are those of the snapshot's tuples, None where these do not count."""
+
+    def __init__(self, span: KeySpan, keys: PrimaryKeys | None) -> None:
+        self._span = span
+        self._is_plain = keys is None or keys.plain is not None
+        self._low, self._high = (self._place(raw, keys) for raw in (span.low, span.high))
+
+    @staticmethod
+    def _place(raw: bytes | None, keys: PrimaryKeys | None) -> Any:
+        """The key of a tuple as `holds` compares it."""
+        if raw is None or keys is None:
+            return None
+        return keys.of_tuple(raw) if keys.plain is not None else keys.key_def.extract(unpack(raw))
+
+    def holds(self, key: SortKey, encoded: bytes) -> bool:
+        """Whether a key belongs here."""
+        span, place = self._span, encoded if self._is_plain else key
+        if span.buckets > 1 and bucket_of(encoded, span.buckets) != span.bucket:
+            return False
+        return (self._low is None or not place < self._low) and (self._high is None or place < self._high)
+
+    def of(self, found: FoundChanges) -> FoundChanges:
+        """The changes whose keys belong here."""
+        span, keys = self._span, found.keys
+        if self._low is None and self._high is None and span.buckets == 1:
+            return found
+        mask = pa.array(np.ones(len(keys), np.bool_))
+        if span.buckets > 1:
+            mask = pa.array([bucket_of(key, span.buckets) == span.bucket for key in keys.to_pylist()], pa.bool_())
+        if self._low is not None:
+            mask = pc.and_(mask, pc.greater_equal(keys, pa.scalar(self._low, pa.binary())))
+        if self._high is not None:
+            mask = pc.and_(mask, pc.less(keys, pa.scalar(self._high, pa.binary())))
+        return FoundChanges(*(column.filter(mask) for column in found))
 
 
 def _sorted_shares(

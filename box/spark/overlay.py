@@ -1,63 +1,109 @@
-"""Changes of a log laid over the tuples of a snapshot while its blocks are decoded."""
+"""Changes of a log laid over the tuples of a snapshot, block by block.
+
+| the share's tuples | its changes | way |
+|---|---|---|
+| sorted by key | any number | both in the order of their keys, side by side |
+| in another order | as many as memory is to hold | all of them are looked up for each block |
+| in another order | more | the tuples become the oldest changes, and all are sorted |
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from box.data.codec import unpack
-from box.spark.changes import SpaceChanges
-from box.spark.columns import Kind
-from box.spark.definitions import IndexInfo
+from box.spark.base_tuples import BaseTuples, FindTuples
+from box.spark.change_runs import MergedRuns, concatenated, key_groups
+from box.spark.outcomes import Folder
 
-_KINDS = {"unsigned": Kind.INTEGER, "integer": Kind.INTEGER, "string": Kind.STRING}
-
-
-def plain_first_part(primary: IndexInfo | None) -> tuple[int, Kind] | None:
-    """Field and kind of the first part of a key, if Arrow compares its values as the index does."""
-    part = None if primary is None else primary.parts[0]
-    if part is None or part.type not in _KINDS or part.collation or part.path or part.is_nullable:
-        return None
-    return part.field, _KINDS[part.type]
+_GROUPS_AT_ONCE: Final = 10_000
 
 
-class Overlay:
-    """Takes changed tuples out of a snapshot's blocks; what they have become gathers in `outcomes`.
+class Overlay(Protocol):
+    """Takes changed tuples out, and gives what they have become as rows for a decoder."""
 
-    `key_field` and `key_kind` say where the first part of the primary key is, if a decoder may compare it with
-    `first_parts` to find the tuples that can be changed; without them every tuple has to be asked for.
-    """
+    def find(self, rows: bytes) -> BaseTuples:
+        """The tuples of blocks. Raises XlogError."""
 
-    def __init__(self, changes: SpaceChanges, primary: IndexInfo | None) -> None:
+    def lay(self, tuples: BaseTuples, left: NDArray[np.bool_]) -> Iterator[bytes]:
+        """The outcomes that belong to these tuples; those that are changed are marked in `left`."""
+
+    def rest(self) -> Iterator[bytes]:
+        """The outcomes of keys that the snapshot does not have."""
+
+
+def _no_tuple(row: int) -> bytes:
+    raise LookupError(row)
+
+
+class SortedOverlay:
+    """Tuples come in the order of their keys."""
+
+    def __init__(self, find: FindTuples, folder: Folder, changes: MergedRuns) -> None:
+        self.find = find
+        self._folder = folder
         self._changes = changes
-        self.outcomes: list[bytes] = []
-        self.key_field: int | None = None
-        self.key_kind = Kind.INTEGER
-        self.first_parts: pa.Array | None = None
-        part = plain_first_part(primary)
-        if part is not None:
-            self._compare_first_parts(*part)
 
-    def _compare_first_parts(self, field: int, kind: Kind) -> None:
-        values: list[Any] = self._changes.first_parts()
-        try:
-            self.first_parts = pa.array(values, pa.int64() if kind is Kind.INTEGER else pa.string())
-        except (pa.ArrowException, OverflowError, UnicodeError):
-            return  # A number of 2^63 or more, or text that is not UTF-8.
-        self.key_field, self.key_kind = field, kind
+    def lay(self, tuples: BaseTuples, left: NDArray[np.bool_]) -> Iterator[bytes]:
+        if len(tuples):
+            yield from self._outcomes(tuples.last_key(), tuples, left)
 
-    def takes(self, raw: bytes) -> bool:
-        """Whether the tuple is changed; its outcome, if there is any, goes to `outcomes`."""
-        fields = unpack(raw)
-        if not self._changes.is_changed(fields):
-            return False
-        outcome = self._changes.outcome(raw, fields)
-        if outcome is not None:
-            self.outcomes.append(outcome)
-        return True
+    def rest(self) -> Iterator[bytes]:
+        yield from self._outcomes(None, None, None)
 
-    def drain(self) -> list[bytes]:
-        """The outcomes since the last call."""
-        found, self.outcomes = self.outcomes, []
-        return found
+    def _outcomes(
+        self, last: bytes | None, tuples: BaseTuples | None, left: NDArray[np.bool_] | None
+    ) -> Iterator[bytes]:
+        base: pa.Array | None = None
+        carried: pa.RecordBatch | None = None
+        for piece in self._changes.until(last):
+            if tuples is not None and base is None:
+                base = tuples.keys()
+            changes = piece.changes if carried is None else concatenated([carried, piece.changes])
+            found = self._folder.fold(changes, base, _no_tuple if tuples is None else tuples.tuple_at)
+            if left is not None:
+                left[found.taken] = False
+            carried = self._folder.carried(changes.column(0)[0].as_py(), found) if piece.is_open else None
+            if carried is None:
+                yield self._folder.rows(found)
+
+
+class LookupOverlay:
+    """Tuples come in any order; `changes` are all of the share, sorted by key."""
+
+    def __init__(self, find: FindTuples, folder: Folder, changes: pa.RecordBatch) -> None:
+        self.find = find
+        self._folder = folder
+        self._changes = changes
+        self._groups = key_groups(changes) if changes.num_rows else None
+        self._left = np.ones(0 if self._groups is None else len(self._groups.starts), np.bool_)
+        """The keys that no tuple has had so far."""
+        self._keys = changes.column(0).take(pa.array(self._groups.starts)) if self._groups is not None else None
+
+    def lay(self, tuples: BaseTuples, left: NDArray[np.bool_]) -> Iterator[bytes]:
+        if self._keys is None or not len(tuples):
+            return
+        base = tuples.keys()
+        hit = np.unique(pc.index_in(base, value_set=self._keys).drop_null().to_numpy())
+        if len(hit):
+            self._left[hit] = False
+            found = self._folder.fold(self._changes_of(hit), base, tuples.tuple_at)
+            left[found.taken] = False
+            yield self._folder.rows(found)
+
+    def rest(self) -> Iterator[bytes]:
+        unseen = np.flatnonzero(self._left)
+        for start in range(0, len(unseen), _GROUPS_AT_ONCE):
+            changes = self._changes_of(unseen[start : start + _GROUPS_AT_ONCE])
+            yield self._folder.rows(self._folder.fold(changes, None, _no_tuple))
+
+    def _changes_of(self, numbers: NDArray[np.integer[Any]]) -> pa.RecordBatch:
+        assert self._groups is not None
+        mask = np.zeros(len(self._left), np.bool_)
+        mask[numbers] = True
+        return self._changes.filter(pa.array(np.repeat(mask, self._groups.ends - self._groups.starts)))

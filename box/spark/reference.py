@@ -7,6 +7,7 @@ The compiled decoder gives the same batches and errors; the tests hold one again
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ from box.errors import BoxError
 from box.spark.columns import Column, Kind, conversion_error, convert_values, values_of
 from box.spark.conditions import Condition, mask_of
 from box.spark.misfits import Misfits, shaped
-from box.spark.overlay import Overlay
 from box.spark.values import decode_mixed, decode_tuples, raw_tuples
 
 
@@ -40,15 +40,15 @@ class ReferenceDecoder:
         self._misfits = misfits
         self._raw_fields = [column.field for column in columns if column.kind is Kind.RAW]
 
-    def decode(self, rows: bytes, overlay: Overlay | None = None) -> pa.RecordBatch:
-        """The tuples that pass the conditions, without those that an overlay takes.
+    def decode(self, rows: bytes, left: Iterable[bool] | None = None) -> pa.RecordBatch:
+        """The tuples that pass the conditions, of those that are marked in `left`.
 
         Raises XlogError, ILLEGAL_PARAMS for a value that does not fit.
         """
-        if overlay is None and not self._raw_fields:
+        if left is None and not self._raw_fields:
             return self.batch(decode_tuples(rows, self._space_id))
         tuples = raw_tuples(rows, self._space_id)
-        return self.raw_batch(raw for raw in tuples if overlay is None or not overlay.takes(raw))
+        return self.raw_batch(tuples if left is None else compress(tuples, left))
 
     def raw_batch(self, tuples: Iterable[bytes]) -> pa.RecordBatch:
         """The same for tuples."""

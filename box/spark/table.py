@@ -28,6 +28,8 @@ from box.spark.source_options import SourceOptions
 
 _BYTES_A_SHARE: Final = 8 << 20
 _SHARES_MIN: Final = 4
+_SHARES_A_LOG: Final = 8
+"""A share of a snapshot merged with a log is no smaller than the log divided by this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ class Table:
                         yield Share(source, (blocks,))
                 return
             keys = None if source.key is None else key_range(conditions, source.key)
-            for span, ranges in source.merged.shares(file, max(size, _BYTES_A_SHARE // _SHARES_MIN)):
+            # Each share reads the log, so that small ones beside a long log would do little else.
+            least = 0 if self.options.partitions else source.merged.log_size // _SHARES_A_LOG
+            for span, ranges in source.merged.shares(file, max(size, _BYTES_A_SHARE // _SHARES_MIN, least)):
                 if keys is None or span.may_hold(keys, source.key_field):
                     yield Share(source, ranges, span)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -12,8 +13,8 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.journal.rows import decode_rows
 from box.journal.xlog_errors import XlogError
-from box.spark.columns import Kind
 from box.spark.definitions import INDEX_ID, SPACE_ID, TRUNCATE_ID
+from box.spark.primary_keys import KeyKind, PlainParts
 from box.wire.change import Request, decode_row
 from box.wire.constants import DML_TYPES, Flag, RequestType
 from box.wire.row import Row, encode_row
@@ -58,40 +59,71 @@ def rows(draw: st.DrawFn) -> bytes:
 blocks = st.lists(rows(), max_size=12).map(b"".join)
 
 
-def key_of(row: Row) -> Any:
+Change = tuple[bytes | None, int, bytes]
+
+
+def key_of(row: Row, number: int, part: int = 0) -> Any:
+    """The field of a tuple, or the part of a key."""
     _, request = decode_row(row)
-    return request.key[0] if request.key else unpack(request.tuple)[1]
+    return request.key[part] if request.key else unpack(request.tuple)[number]
 
 
-def is_wanted(row: Row, low: int | None, high: int | None) -> bool:
+def key_bytes(row: Row, parts: PlainParts) -> bytes:
+    values = [key_of(row, field, part) for part, (field, _) in enumerate(parts)]
+    return b"".join(bytes([value >= 0]) + value.to_bytes(8, "big", signed=value < 0) for value in values)
+
+
+def is_wanted(row: Row, left_out: Collection[tuple[int, int]] = ()) -> bool:
     if row.lsn <= SINCE[row.replica_id] or row.type not in DML_TYPES or not row.body:
         return False
-    space_id, _ = decode_row(row)
-    if space_id != GOODS:
-        return space_id in (SPACE_ID, INDEX_ID, TRUNCATE_ID)
-    key = key_of(row)
-    return not isinstance(key, int) or ((low is None or key >= low) and (high is None or key <= high))
+    if (row.replica_id, row.lsn) in left_out:
+        return False
+    return decode_row(row)[0] in (GOODS, SPACE_ID, INDEX_ID, TRUNCATE_ID)
+
+
+parts_of_keys = st.sampled_from([((1, KeyKind.INTEGER),), ((1, KeyKind.INTEGER), (0, KeyKind.INTEGER)), None])
+
+
+def changes_in(block: bytes, parts: PlainParts | None, left_out: Collection[tuple[int, int]] = ()) -> list[Change]:
+    """What the finder finds, as changes by rows; those that it leaves to Python are decoded there."""
+    from box.spark.compiled_log import ChangeFinder
+
+    found = ChangeFinder(GOODS, parts, SINCE, left_out).find(block)
+    if isinstance(found, bytes):
+        return [(None, row.type, row.body) for row in decode_rows(found) if is_wanted(row, left_out)]
+    assert parts is not None
+    return list(zip(*(column.to_pylist() for column in found), strict=True))
+
+
+def expected_changes(block: bytes, left_out: Collection[tuple[int, int]] = ()) -> list[Row]:
+    return [row for row in decode_rows(block) if is_wanted(row, left_out)]
 
 
 @settings(max_examples=150, deadline=None)
-@given(blocks, st.none() | st.integers(0, 20), st.none() | st.integers(10, 40))
-def test_the_rows_of_a_share_are_among_the_selected_ones(block: bytes, low: int | None, high: int | None) -> None:
-    from box.spark.compiled_log import RowSelector
-
-    selected = decode_rows(RowSelector(GOODS, SINCE, 1, Kind.INTEGER, low, high).select(block))
-    everything = decode_rows(block)
-    wanted = [row for row in everything if is_wanted(row, low, high)]
-    assert [row for row in selected if is_wanted(row, low, high)] == wanted
-    assert all(row in everything for row in selected)
+@given(blocks, parts_of_keys, st.sets(st.tuples(st.integers(0, 3), st.integers(1, 30)), max_size=2))
+def test_the_changes_of_a_space_are_found(
+    block: bytes, parts: PlainParts | None, left_out: set[tuple[int, int]]
+) -> None:
+    wanted = expected_changes(block, left_out)
+    found = changes_in(block, parts, left_out)
+    assert [(kind, body) for _, kind, body in found] == [(row.type, row.body) for row in wanted]
+    for (key, _, _), row in zip(found, wanted, strict=True):
+        if key is not None:
+            assert parts is not None
+            assert key == key_bytes(row, parts)
 
 
 @settings(max_examples=100, deadline=None)
 @given(blocks)
-def test_only_rows_of_the_space_are_selected(block: bytes) -> None:
-    from box.spark.compiled_log import RowSelector
+def test_usual_changes_are_found_without_python(block: bytes) -> None:
+    from box.spark.compiled_log import ChangeFinder
 
-    selected = decode_rows(RowSelector(GOODS, SINCE, 0, None, None, None).select(block))
-    assert selected == [row for row in decode_rows(block) if is_wanted(row, None, None)]
+    parts = ((1, KeyKind.INTEGER),)
+    wanted = expected_changes(block)
+    is_usual = all(
+        not is_schema(row) and row.type != RequestType.NOP and isinstance(key_of(row, 1), int) for row in wanted
+    )
+    assert isinstance(ChangeFinder(GOODS, parts, SINCE, ()).find(block), bytes) != is_usual
 
 
 @settings(max_examples=150, deadline=None)
@@ -118,18 +150,19 @@ def is_schema(row: Row) -> bool:
 @settings(max_examples=200, deadline=None)
 @given(blocks.filter(bool), st.data())
 def test_damaged_blocks_are_left_to_the_decoder_in_python(block: bytes, data: st.DataObject) -> None:
-    """Where that decoder has no error the selection is right; where it has one nothing is read outside the block."""
-    from box.spark.compiled_log import RowSelector, summarize
+    """Where that decoder has no error the changes are right; where it has one nothing is read outside the block."""
+    from box.spark.compiled_log import ChangeFinder, summarize
 
     damaged = bytearray(block)
     for _ in range(data.draw(st.integers(1, 2))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     damaged = damaged[: data.draw(st.integers(1, len(damaged)))]
-    selected = RowSelector(GOODS, SINCE, 1, Kind.INTEGER, 5, 9).select(bytes(damaged))
-    summarize(bytes(damaged), SINCE)
+    rows = bytes(damaged)
+    parts = ((1, KeyKind.INTEGER),)
+    ChangeFinder(GOODS, parts, SINCE, ()).find(rows)
+    summarize(rows, SINCE)
     try:
-        everything = decode_rows(bytes(damaged))
-        wanted = [row for row in everything if is_wanted(row, 5, 9)]
+        wanted = [(row.type, row.body) for row in expected_changes(rows)]
     except (XlogError, BoxError, IndexError):
         return
-    assert [row for row in decode_rows(selected) if is_wanted(row, 5, 9)] == wanted
+    assert [(kind, body) for _, kind, body in changes_in(rows, parts)] == wanted

@@ -1,0 +1,124 @@
+"""Loops that turn primary keys in a block into the bytes of `primary_keys`, compiled by numba."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from box.spark.kernels import IRREGULAR, Bytes, compiled, wide
+from box.spark.primary_keys import KeyKind
+
+_INTEGER = int(KeyKind.INTEGER)
+_BINARY = int(KeyKind.BINARY)
+_UUID = int(KeyKind.UUID)
+
+
+@compiled
+def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64], ends: NDArray[np.int32]) -> int:
+    """Enter the ends of the bytes of each key; `starts` has a line of offsets for each part.
+
+    `IRREGULAR` for a part that is not there, or not of its kind; 0 otherwise.
+    """
+    total = wide(0)
+    ends[0] = 0
+    for row in range(starts.shape[1]):
+        for part in range(len(kinds)):
+            position = starts[part, row]
+            if position < 0:
+                return IRREGULAR
+            if kinds[part] == _INTEGER:
+                if _integer_size(block, position) < 0:
+                    return IRREGULAR
+                total += 9
+            elif kinds[part] == _UUID:
+                if position + 18 > len(block) or block[position] != 0xD8 or block[position + 1] != 2:
+                    return IRREGULAR
+                total += 16
+            else:
+                start, end = _text(block, position, kinds[part] == _BINARY)
+                if start < 0:
+                    return IRREGULAR
+                total += end - start + 2
+                for index in range(start, end):
+                    if block[index] == 0:
+                        total += 1
+        if total > 0x7FFFFFFF:
+            return IRREGULAR
+        ends[row + 1] = total
+    return 0
+
+
+@compiled
+def _integer_size(block: Bytes, position: int) -> int:
+    """Bytes behind the first one of an integer; -1 for another value."""
+    code = wide(block[position])
+    if code <= 0x7F or code >= 0xE0:
+        return 0
+    size = 1 << (code & 3)
+    return size if 0xCC <= code <= 0xD3 and position + 1 + size <= len(block) else -1
+
+
+@compiled
+def _text(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
+    """Start and end of the body of a string (or a binary value); the start is -1 for another value."""
+    code = wide(block[position])
+    size = 0
+    length = wide(0)
+    if is_binary:
+        if not 0xC4 <= code <= 0xC6:
+            return -1, 0
+        size = 1 << (code - 0xC4)
+    elif 0xA0 <= code <= 0xBF:
+        length = code & 31
+    elif 0xD9 <= code <= 0xDB:
+        size = 1 << (code - 0xD9)
+    else:
+        return -1, 0
+    start = position + 1 + size
+    if start > len(block):
+        return -1, 0
+    for index in range(size):
+        length = (length << 8) | wide(block[position + 1 + index])
+    return (start, start + length) if start + length <= len(block) else (-1, 0)
+
+
+@compiled
+def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64], data: Bytes) -> None:
+    """The bytes of the keys that `measure_keys` has measured."""
+    target = 0
+    for row in range(starts.shape[1]):
+        for part in range(len(kinds)):
+            position = starts[part, row]
+            if kinds[part] == _INTEGER:
+                target = _write_integer(block, position, data, target)
+            elif kinds[part] == _UUID:
+                for index in range(16):
+                    data[target + index] = block[position + 2 + index]
+                target += 16
+            else:
+                start, end = _text(block, position, kinds[part] == _BINARY)
+                for index in range(start, end):
+                    data[target] = block[index]
+                    target += 1
+                    if block[index] == 0:
+                        data[target] = 0xFF
+                        target += 1
+                data[target] = 0
+                data[target + 1] = 0
+                target += 2
+
+
+@compiled
+def _write_integer(block: Bytes, position: int, data: Bytes, target: int) -> int:
+    """Enter the bytes of an integer; returns where they end."""
+    code = wide(block[position])
+    size = _integer_size(block, position)
+    is_negative = code >= 0xE0 or (code >= 0xD0 and block[position + 1] >= 0x80)
+    data[target] = 0 if is_negative else 1
+    for index in range(1, 9):
+        data[target + index] = 0xFF if is_negative else 0
+    if size == 0:
+        data[target + 8] = code
+    for index in range(size):
+        data[target + 9 - size + index] = block[position + 1 + index]
+    return target + 9
