@@ -14,8 +14,9 @@ local ffi_string = ffi.string
 ffi.cdef([[
     uint32_t lunabox_span(const char *, const char *) __asm__("strspn");
     uint32_t lunabox_span_before(const char *, const char *) __asm__("strcspn");
+    double lunabox_to_double(const char *, char **) __asm__("strtod");
 ]])
-local span, span_before = ffi.C.lunabox_span, ffi.C.lunabox_span_before
+local span, span_before, to_double = ffi.C.lunabox_span, ffi.C.lunabox_span_before, ffi.C.lunabox_to_double
 local text_pointer = ffi.typeof('const char *')
 local NULL = ffi.cast('void *', 0)
 
@@ -23,6 +24,8 @@ local QUOTE, BACKSLASH, COMMA, MINUS, ZERO = 34, 92, 44, 45, 48
 local COLON, OPEN_ARRAY, CLOSE_ARRAY, OPEN_MAP, CLOSE_MAP = 58, 91, 93, 123, 125
 -- A whole number of so many digits is a number; of more it may be 64-bit cdata.
 local PLAIN_DIGITS = 14
+-- The lower digits of a large number, which is made of two halves.
+local LOW_DIGITS = 9
 local MAX_INT64, MAX_UINT64 = 9223372036854775807LL, 18446744073709551615ULL
 
 -- ---- errors -----------------------------------------------------------------------------------
@@ -132,12 +135,23 @@ end
 
 -- ---- numbers ----------------------------------------------------------------------------------
 
-local function magnitude(digits)
-    digits = gsub(digits, '^0+(%d)', '%1')
-    if #digits > 20 then
+-- Nothing here goes by way of a Lua string: hundreds of thousands of them fill the table that makes each of them unique.
+
+-- The whole number that some digits are; exact for 15 of them.
+local function whole(p, from, stop)
+    local value = 0
+    for i = from, stop - 1 do
+        value = value * 10 + (p[i] - ZERO)
+    end
+    return value
+end
+
+-- A number of at least LOW_DIGITS digits.
+local function magnitude(p, from, stop)
+    if stop - from > 20 then
         return MAX_UINT64
     end
-    local high, low = tonumber(sub(digits, 1, -10)) or 0, tonumber(sub(digits, -9))
+    local high, low = whole(p, from, stop - LOW_DIGITS), whole(p, stop - LOW_DIGITS, stop)
     if high > 18446744073 or (high == 18446744073 and low > 709551615) then
         return MAX_UINT64
     end
@@ -145,8 +159,8 @@ local function magnitude(digits)
 end
 
 -- A whole number of 10^14 and more in absolute value.
-local function large_integer(digits, is_negative)
-    local value = magnitude(digits)
+local function large_integer(p, from, stop, is_negative)
+    local value = magnitude(p, from, stop)
     if not is_negative then
         return value > 9223372036854775806ULL and value or ffi.cast('int64_t', value)
     elseif value > 9223372036854775807ULL then
@@ -155,12 +169,11 @@ local function large_integer(digits, is_negative)
     return -ffi.cast('int64_t', value)
 end
 
-local function read_fraction(text, pos, stop)
+local function read_fraction(text, p, pos, stop)
     local _, fraction = find(text, '^%.%d*', stop + 1)
     local after = fraction or stop
     local _, exponent = find(text, '^[eE][-+]?%d+', after + 1)
-    after = exponent or after
-    return tonumber(sub(text, pos + 1, after)), after
+    return to_double(p + pos, nil), exponent or after
 end
 
 -- The number at `pos`, the position after it and whether it is whole; nil if there is none.
@@ -172,11 +185,12 @@ local function read_number(text, p, pos)
     if size == 0 or p[digits] == ZERO and (size > 1 or following == 120 or following == 88) then
         return nil
     elseif following == 46 or following == 101 or following == 69 then
-        return read_fraction(text, pos, stop)
+        return read_fraction(text, p, pos, stop)
     elseif size <= PLAIN_DIGITS then
-        return tonumber(ffi_string(p + pos, stop - pos)), stop, true
+        local value = whole(p, digits, stop)
+        return digits > pos and 0 - value or value, stop, true
     end
-    return large_integer(ffi_string(p + digits, size), digits > pos), stop, true
+    return large_integer(p, digits, stop, digits > pos), stop, true
 end
 
 -- ---- words ------------------------------------------------------------------------------------
