@@ -29,6 +29,7 @@ from box.errors import BoxError
 from box.instance.version import VERSION
 from box.log import Level
 from console import streams
+from console.command_texts import HELP, PACKAGE, version_text
 from console.forked_children import ForkedChildren
 from console.stored_imports import StoredImports
 
@@ -36,42 +37,10 @@ if TYPE_CHECKING:
     from box.embed import LuaInstance
     from console.bindings import Consoles
 
-PACKAGE = "Tarantool 2.8.1-0-g0000000"
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 _COLLECT_AFTER = 10_000
 COMMANDS = ("completion", "connect", "init", "top")
 """Words that are no scripts; `./connect` is one."""
-
-_HELP = """\
-Lunabox - a database node and Lua application server
-
-Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
-       lunabox connect|top|init|completion [--help] ...
-
-Without SCRIPT and -e a terminal gets an interactive session; other input is run as a script. The program stays up
-while an instance is configured, a console is served, or fibers wait. Everything after SCRIPT is passed to it. Options:
-  -h, --help       display this help and exit
-  -v, --version    print program version and exit
-  -e EXPR          execute string 'EXPR'
-  -l NAME          require library 'NAME'
-  -i               enter interactive mode after executing 'SCRIPT'
-  --               stop handling options
-  -                execute stdin and stop handling options
-
-Commands (a script of such a name is ./connect):
-  connect URI      a console on another instance
-  top URI...       a live view of an instance or a replica set
-  init DIR         a directory to start an instance from
-  completion       completion of this command line for bash or zsh
-
-Examples:
-  lunabox                                             an interactive session
-  lunabox init.lua                                    an instance
-  lunabox -e "box.cfg{listen = 3301}" </dev/null      the same, without a script
-  echo "print(1 + 1)" | lunabox
-  lunabox connect admin@localhost:3301
-  lunabox top --once localhost:3301 localhost:3302
-"""
 
 # Sets the global `arg` and runs chunks; every call is one fiber.
 _MAIN = b"""
@@ -168,11 +137,6 @@ def _usage_problem(error: getopt.GetoptError) -> str:
     if "not recognized" in error.msg:
         return f"unrecognized option '--{error.opt}'"
     return f"option '--{error.opt}' doesn't allow an argument"
-
-
-def version_text() -> str:
-    """The text of --version. The runner of suites looks for `Debug`: error injections are there."""
-    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {VERSION}\n"
 
 
 def strip_shebang(source: bytes) -> bytes:
@@ -421,7 +385,7 @@ def _run(arguments: list[str] | None) -> int:
         streams.complain(str(error))
         return USAGE_ERROR
     if options.show is not None:
-        streams.write(_HELP if options.show == "help" else version_text())
+        streams.write(HELP if options.show == "help" else version_text())
         return 0
     code = _check_script(options.script) or _check_directory()
     if code:

@@ -1,6 +1,8 @@
 """Imports of the command without what it has no use for.
 
 ```
+ssl        asyncio and uvloop import it, and the libraries behind it, for transports that nothing here uses; what does
+           need it (`http.client`) imports it then: 15 ms
 BTrees     makes 22 modules of its own when it is imported, of which two are used here, and declares interfaces
            of zope and persistent that nobody asks for: 45 ms
 crc32c     looks for its version and has a command line: 12 ms
@@ -15,19 +17,42 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
-
-from console.stored_imports import StoredImports
+from typing import Any, NoReturn
 
 
 def prepare() -> None:
     """Before any other import. `console.cli` switches the collector on again."""
     gc.disable()
+    import_loops()
     _try("crc32c", _import_crc32c)
     _try("BTrees", _import_trees)
+
+
+class _NoSsl(ModuleType):
+    """In the place of `ssl`: every name is a class that nothing is an instance of, a number for those of errors."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found: object = -1 if name.startswith("SSL_") else type(name, (Exception,), {})
+        setattr(self, name, found)
+        return found
+
+
+def import_loops() -> None:
+    """asyncio and uvloop, without `ssl`: for processes whose connections never have TLS by way of them."""
+    if {"ssl", "asyncio", "uvloop"} & sys.modules.keys():
+        return
+    sys.modules["ssl"] = _NoSsl("ssl")
+    try:
+        importlib.import_module("asyncio")
+        importlib.import_module("uvloop")
+    finally:
+        del sys.modules["ssl"]
 
 
 def _try(name: str, load: Callable[[ModuleType], None]) -> None:
@@ -78,10 +103,34 @@ def _import_trees(package: ModuleType) -> None:
         _set(package, **{f"{prefix}BTree": extension})
 
 
-def main() -> int:
-    """Entry point of `lunabox`: the exit code of `console.cli`."""
+def main() -> NoReturn:
+    """Entry point of `lunabox`: ends the process with the exit code of `console.cli`."""
+    if not _has_told_about_itself():
+        _run()
+    os._exit(0)
+
+
+def _run() -> NoReturn:
+    from console.stored_imports import StoredImports
+
     with StoredImports("command"):
         prepare()
         from console import cli
 
-    return cli.main()
+    code = cli.main()
+    from console.leave import leave
+
+    leave(code)
+
+
+def _has_told_about_itself() -> bool:
+    """Say what the only option asks for. Where it cannot be written `console.cli` tries, and says why not."""
+    if sys.argv[1:] not in (["--version"], ["-v"], ["-V"], ["--help"], ["-h"]):
+        return False
+    from console.command_texts import HELP, version_text
+
+    text = HELP if "h" in sys.argv[1] else version_text()
+    try:
+        return os.write(1, text.encode()) == len(text)
+    except OSError:
+        return False

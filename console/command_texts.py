@@ -1,0 +1,43 @@
+"""What the command says of itself. Imports next to nothing, so that it can say it at once."""
+
+from __future__ import annotations
+
+from box.instance.version import VERSION
+
+PACKAGE = "Tarantool 2.8.1-0-g0000000"
+
+HELP = """\
+Lunabox - a database node and Lua application server
+
+Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
+       lunabox connect|top|init|completion [--help] ...
+
+Without SCRIPT and -e a terminal gets an interactive session; other input is run as a script. The program stays up
+while an instance is configured, a console is served, or fibers wait. Everything after SCRIPT is passed to it. Options:
+  -h, --help       display this help and exit
+  -v, --version    print program version and exit
+  -e EXPR          execute string 'EXPR'
+  -l NAME          require library 'NAME'
+  -i               enter interactive mode after executing 'SCRIPT'
+  --               stop handling options
+  -                execute stdin and stop handling options
+
+Commands (a script of such a name is ./connect):
+  connect URI      a console on another instance
+  top URI...       a live view of an instance or a replica set
+  init DIR         a directory to start an instance from
+  completion       completion of this command line for bash or zsh
+
+Examples:
+  lunabox                                             an interactive session
+  lunabox init.lua                                    an instance
+  lunabox -e "box.cfg{listen = 3301}" </dev/null      the same, without a script
+  echo "print(1 + 1)" | lunabox
+  lunabox connect admin@localhost:3301
+  lunabox top --once localhost:3301 localhost:3302
+"""
+
+
+def version_text() -> str:
+    """The text of --version. The runner of suites looks for `Debug`: error injections are there."""
+    return f"{PACKAGE}\nTarget: Linux-x86_64-Debug\nLunabox {VERSION}\n"
