@@ -1,4 +1,4 @@
-"""What the command says of itself. Imports next to nothing, so that it can say it at once."""
+"""Texts of the command about itself. This module imports next to nothing, so that they are said at once."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _lunabox() {
     else
         case "$command" in
             connect) options="-h --help -e --output" ;;
-            top) options="-h --help --once --json --svg --interval" ;;
+            top) options="-h --help --once --json --svg --fiber-times --interval" ;;
             init) options="-h --help --listen" ;;
             completion) options="bash zsh" ;;
         esac
@@ -53,7 +53,8 @@ _lunabox() {
     fi
     case "$words[2]" in
         connect) _arguments '*-e[carry out]:expression:' '--output[format]:format:(yaml lua table)' '--help[help]' ;;
-        top) _arguments '--once[as text]' '--json[as JSON]' '--svg[draw]:file:_files' '--interval[seconds]:seconds:' \\
+        top) _arguments '--once[as text]' '--json[as JSON]' '--svg[draw]:file:_files' '--fiber-times[measure fibers]' \\
+            '--interval[seconds]:seconds:' \\
             '--help[help]' ;;
         init) _arguments '--listen[address]:uri:' '--help[help]' '*:directory:_files -/' ;;
         completion) _values shell bash zsh ;;

@@ -26,6 +26,7 @@ exit codes: 0 fine, 1 the file cannot be written, 2 wrong command line, 3 no ins
 examples:
   lunabox top admin:secret@db1:3301 admin:secret@db2:3301
   lunabox top --once db1:3301
+  lunabox top --fiber-times db1:3301
   lunabox top --json db1:3301 | jq .edges
   lunabox top --svg cluster.svg db1:3301 db2:3301 db3:3301
 """
@@ -44,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--once", action="store_true", help="print it as text, and end")
     options.add_argument("--json", action="store_true", help="print it as JSON, and end")
     options.add_argument("--svg", metavar="FILE", help="draw the replica set, and end")
+    options.add_argument("--fiber-times", action="store_true", help="let the instances measure fibers meanwhile")
     options.add_argument("--interval", metavar="SECONDS", type=_seconds, default=2.0, help="between two looks (2)")
     return options
 
@@ -77,16 +79,20 @@ def main(arguments: list[str]) -> int:
 
 
 async def _run(options: argparse.Namespace, is_live: bool) -> int:
-    watch = ClusterWatch(options.uris)
+    watch = ClusterWatch(options.uris, is_timed=options.fiber_times)
     try:
         if is_live:
             from console.top.live_view import LiveView
 
             await LiveView(watch, options.interval, load()[0].style).run()
             return FINE
-        return _report(await watch.sample(), options)
+        sample = await watch.sample()
+        if options.fiber_times and any(each.state for each in sample.instances):
+            await asyncio.sleep(options.interval)
+            sample = await watch.sample()
+        return _report(sample, options)
     finally:
-        watch.close()
+        await watch.close()
 
 
 def _report(sample: ClusterSample, options: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -146,12 +146,18 @@ def _fibers(sample: ClusterSample, choice: Choice) -> RowGroup:
     }
     found.sort(key=keys[choice.fibers])
     rows = [
-        [address, str(fiber["id"]), fiber["name"], f"{fiber['switches']:,}", f"{fiber['time']:.3f} s"]
+        [address, str(fiber["id"]), fiber["name"], f"{fiber['switches']:,}", f"{fiber['time']:.3f} s", _share(fiber)]
         for address, fiber in found[: choice.most]
     ]
+    columns, numbers = ("instance", "fiber", "name", "switches", "time", "share"), "<><>>>"
     if not any(fiber["time"] for _, fiber in found):  # instances that do not measure it
-        return _group(("instance", "fiber", "name", "switches"), "<><>", [row[:-1] for row in rows])
-    return _group(("instance", "fiber", "name", "switches", "time"), "<><>>", rows)
+        return _group(columns[:-2], numbers[:-2], [row[:-2] for row in rows])
+    return _group(columns, numbers, rows)
+
+
+def _share(fiber: Mapping[str, Any]) -> str:
+    """Of the processor time of its instance; nothing where that does not measure it now."""
+    return "" if fiber.get("share") is None else f"{fiber['share']:.1f} %"
 
 
 def size(count: float) -> str:

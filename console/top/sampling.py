@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -112,12 +113,17 @@ def _add_downstream(known: dict[str, Any], side: Mapping[str, Any], source: Inst
 
 
 class ClusterWatch:
-    """Connections to the instances at some addresses, which come back by themselves."""
+    """Connections to the instances at some addresses, which come back by themselves.
 
-    def __init__(self, addresses: Sequence[str], password: str | None = None) -> None:
+    With `is_timed` the instances measure times of fibers meanwhile. Those that did so before go on with it at the end.
+    """
+
+    def __init__(self, addresses: Sequence[str], password: str | None = None, *, is_timed: bool = False) -> None:
         self._addresses = tuple(addresses)
         self._password = password
+        self._is_timed = is_timed
         self._nodes: dict[str, RemoteNode] = {}
+        self._timed: set[str] = set()
 
     async def sample(self) -> ClusterSample:
         """All instances at once; one that does not answer has an error."""
@@ -132,15 +138,22 @@ class ClusterWatch:
                 if node is None:
                     node = self._nodes[address] = await dial(address, password=self._password)
                 await node.open()
-                state = await node.call("console_state", "sample", LIMIT)
+                state = await node.call("console_state", "sample", LIMIT, self._is_timed)
         except (BoxError, Lost, TimeoutError) as error:
             reason = reason_of(error) if isinstance(error, BoxError) else str(error) or "does not answer"
             return InstanceSample(name, time.time(), error=reason)
         if not isinstance(state, dict):
             return InstanceSample(name, time.time(), error="does not tell its state")
+        if state.pop("began_timing", None):
+            self._timed.add(address)
         return InstanceSample(name, time.time(), _listed(state))
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """End the measuring that was begun for this watch, where an instance is still there, and the connections."""
+        for address in self._timed:
+            with suppress(BoxError, Lost, TimeoutError):
+                async with asyncio.timeout(_TIMEOUT):
+                    await self._nodes[address].call("console_state", "stop_timing")
         for node in self._nodes.values():
             node.close()
 

@@ -1,6 +1,7 @@
 -- require('fiber'): fibers, conditions, channels. Texts and cancellation points are the peer's.
 local ffi = require('ffi')
 local arguments = require('internal.arguments')
+local fiber_times = require('internal.fiber_times')
 local lua_error = require('internal.error')
 local opaque = require('internal.opaque')
 local python = require('internal.python')
@@ -258,30 +259,45 @@ local function background_fibers()
     return ids
 end
 
-local function described(id, name, csw)
-    return {fid = id, name = name, csw = csw, time = 0, backtrace = {}, memory = {total = 0, used = 0}}
+local function described(id, name, csw, time)
+    return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
 end
 
 function fiber.info()
     local result = {}
     for id, record in pairs(fibers) do
-        result[id] = described(id, record.name, record.csw)
+        result[id] = described(id, record.name, record.csw, fiber_times.seconds(record.meter))
     end
     for name, id in pairs(background_fibers()) do
-        result[id] = described(id, name, 0)
+        result[id] = described(id, name, 0, 0)
     end
     return result
 end
 
+local is_measured = false
+
 function fiber.top()
-    error('fiber.top() is disabled. Enable it with fiber.top_enable() first', 0)
+    if not is_measured then
+        error('fiber.top() is disabled. Enable it with fiber.top_enable() first', 0)
+    end
+    return fiber_times.top(fibers)
 end
 
 function fiber.top_enable()
-    error('fiber.top() is not supported: the time of a fiber is not measured', 0)
+    if not is_measured then
+        is_measured = true
+        fiber_times.reset(fibers)
+        scheduler.set_measured(fiber_times.measured)
+    end
 end
 
+-- What was measured stays in fiber.info().
 function fiber.top_disable()
+    if is_measured then
+        is_measured = false
+        fiber_times.stop()
+        scheduler.set_measured(nil)
+    end
 end
 
 -- Seconds of the wall clock and of the loop's monotonic clock; the 64 variants are microseconds.

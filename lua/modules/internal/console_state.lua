@@ -3,7 +3,9 @@
 -- This text is sent to nodes, the peer's too: it uses what every node offers to users, and nothing else. What the user may
 -- not see is left out.
 --
---   sample(limit) -> a table; lists of spaces and fibers have at most `limit` entries, the largest first
+--   sample(limit, is_timed) -> a table; lists of spaces and fibers have at most `limit` entries, the largest first.
+--       `is_timed`: times of fibers are measured from now on; `began_timing` of the table tells that they were not before
+--   stop_timing()
 local MOST_SPACES = 20000
 
 local M = {}
@@ -75,17 +77,22 @@ local function spaces(limit)
 end
 
 local function fibers(limit)
-    local list, times = {}, {}
+    local list = {}
     local fiber = require('fiber')
     local ok, top = pcall(fiber.top)
-    for name, entry in pairs(ok and top.cpu or {}) do
-        times[name] = entry.time
+    local times = ok and top.cpu or {}
+    local function add(id, name, switches, time)
+        local measured = times[('%d/%s'):format(id, name)] or {}
+        list[#list + 1] = {
+            id = id, name = name, switches = tonumber(switches), time = tonumber(measured.time or time or 0),
+            share = tonumber(measured.average),
+        }
     end
     for _, entry in pairs(fiber.info()) do
-        list[#list + 1] = {
-            id = entry.fid, name = entry.name, switches = tonumber(entry.csw),
-            time = tonumber(times[('%d/%s'):format(entry.fid, entry.name)] or entry.time or 0),
-        }
+        add(entry.fid, entry.name, entry.csw, entry.time)
+    end
+    if times['1/sched'] then
+        add(1, 'sched', 0)
     end
     return first(list, limit, function(left, right)
         if left.time ~= right.time then
@@ -111,9 +118,25 @@ local function checkpoints(gc)
     }
 end
 
-function M.sample(limit)
+-- True if times were not measured before.
+local function begin_timing()
+    local fiber = require('fiber')
+    if pcall(fiber.top) then
+        return false
+    end
+    return (pcall(fiber.top_enable))
+end
+
+function M.stop_timing()
+    require('fiber').top_disable()
+end
+
+function M.sample(limit, is_timed)
+    local began_timing = is_timed and begin_timing() or nil
     if type(box.cfg) ~= 'table' then
-        return {status = 'unconfigured', spaces = {}, fibers = fibers(limit), replication = {}}
+        return {
+            status = 'unconfigured', spaces = {}, fibers = fibers(limit), replication = {}, began_timing = began_timing,
+        }
     end
     local info = box.info
     local synchro = guarded(function() return info.synchro end)
@@ -137,6 +160,7 @@ function M.sample(limit)
         snapshot = guarded(function() return checkpoints(info.gc()) end) or {},
         requests = guarded(counters, box.stat) or {}, net = guarded(counters, box.stat.net) or {},
         spaces = guarded(spaces, limit) or {}, fibers = guarded(fibers, limit) or {}, replication = replicas(info),
+        began_timing = began_timing,
     }
     return sample
 end

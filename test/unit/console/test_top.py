@@ -97,6 +97,30 @@ def test_json(cluster: list[str]) -> None:
     assert goods["rows"] == 100
 
 
+def test_times_of_fibers(cluster: list[str]) -> None:
+    """Measured while it looks, if asked for, and not afterwards; who measured before goes on."""
+    assert "share" not in run("--once", *cluster).stdout
+    for _ in range(2):
+        shown = json.loads(run("--json", "--fiber-times", "--interval", "0.2", *cluster).stdout)
+        for each in shown["instances"]:
+            assert sum(fiber.get("share") or 0 for fiber in each["fibers"]) == pytest.approx(100, abs=1)
+            assert {"sched"} < {fiber["name"] for fiber in each["fibers"]}
+            assert "began_timing" not in each
+    text = run("--once", "--fiber-times", "--interval", "0.2", *cluster).stdout
+    assert "share" in text
+    assert " %" in text
+
+    def ask(statement: str) -> str:
+        command = [*LUNABOX, "connect", cluster[0], "-e", statement]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT).stdout
+
+    assert "false" in ask("(pcall(require('fiber').top))")
+    ask("require('fiber').top_enable()")
+    run("--once", "--fiber-times", "--interval", "0.2", cluster[0])
+    assert "true" in ask("(pcall(require('fiber').top))")
+    ask("require('fiber').top_disable()")
+
+
 def test_svg(cluster: list[str], tmp_path: Path) -> None:
     """A picture that is XML, with a box for each instance and an arrow for each direction."""
     path = tmp_path / "set.svg"

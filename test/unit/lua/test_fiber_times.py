@@ -1,0 +1,122 @@
+"""Times of fibers: what belongs to whom, turns, and nothing while nobody has asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .support import Lua
+
+Run = Callable[..., Any]
+
+WORK = """
+    fiber, clock = require('fiber'), require('clock')
+    function work(seconds)
+        local ends = clock.thread() + seconds
+        while clock.thread() < ends do end
+    end
+    function entry(f) return fiber.top().cpu[('%d/%s'):format(f:id(), f:name())] end
+"""
+
+
+def test_nested_fibers_have_their_own_time(run: Run) -> None:
+    """A fiber that starts another one does not pay for it, nor for what it waits for."""
+
+    async def test(lua: Lua) -> list[Any]:
+        await lua.eval(WORK)
+        await lua.eval("fiber.top_enable()")
+        return await lua.eval("""
+            local inner
+            local outer = fiber.create(function()
+                fiber.name('outer')
+                work(0.01)
+                inner = fiber.create(function() fiber.name('inner') work(0.03) fiber.sleep(100) end)
+                work(0.01)
+                fiber.sleep(100)
+            end)
+            fiber.sleep(0.01)
+            return entry(outer).time, entry(inner).time
+        """)
+
+    outer, inner = run(test)
+    assert 0.02 <= outer < 0.025
+    assert 0.03 <= inner < 0.035
+
+
+def test_time_between_calls_is_the_loops(run: Run) -> None:
+    """What Python does besides is that of 1/sched; all shares together are the whole."""
+
+    async def test(lua: Lua) -> dict[str, Any]:
+        await lua.eval(WORK)
+        await lua.eval("fiber.top_enable()")
+        await lua.eval("fiber.sleep(0.01)")
+        for _ in range(40):
+            sum(range(200_000))
+            await lua.eval("work(0.001)")
+        top: dict[str, Any] = await lua.value("return fiber.top()")
+        return top
+
+    top = run(test)
+    assert top["cpu_misses"] == 0
+    assert top["cpu"]["1/sched"]["average"] > 30
+    assert top["cpu"]["1/sched"]["time"] > 0.05
+
+
+def test_a_share_falls_while_others_work(run: Run) -> None:
+    """A turn has a sixteenth of the weight; turns without a fiber are made up for when it is looked at."""
+
+    async def test(lua: Lua) -> list[Any]:
+        await lua.eval(WORK)
+        await lua.eval("fiber.top_enable()")
+        return await lua.eval("""
+            local first = fiber.create(function()
+                for _ = 1, 60 do work(0.002) fiber.yield() end
+                fiber.sleep(100)
+            end)
+            while entry(first).time < 0.11 do fiber.sleep(0.001) end
+            local before = entry(first)
+            local other = fiber.create(function() while true do work(0.002) fiber.sleep(0) end end)
+            while entry(other).time < 0.06 do fiber.sleep(0.001) end
+            other:cancel()
+            local after = entry(first)
+            return before.average, after.average, after.instant, after.time - before.time
+        """)
+
+    before, after, instant, more = run(test)
+    assert before > 60
+    assert after < before / 2
+    assert instant == 0
+    assert more < 0.02
+
+
+def test_errors_and_ends_are_measured_too(run: Run) -> None:
+    """Fibers that fail or are cancelled give the time back to whom it belongs, also inside others."""
+
+    async def test(lua: Lua) -> list[Any]:
+        await lua.eval(WORK)
+        return await lua.eval("""
+            fiber.top_enable()
+            for _ = 1, 20 do
+                local f = fiber.new(function() work(0.001) error('wrong') end)
+                f:set_joinable(true)
+                assert(not f:join())
+            end
+            local waits = fiber.create(function() fiber.sleep(100) end)
+            fiber.sleep(0.001)
+            waits:cancel()
+            fiber.sleep(0.001)
+            work(0.005)
+            fiber.sleep(0.001)
+            local own = entry(fiber.self()).time
+            fiber.top_disable()
+            local count = 0
+            for _ in pairs(fiber.info()) do count = count + 1 end
+            local kept = fiber.info()[fiber.id()].time
+            work(0.002)
+            fiber.sleep(0.001)
+            return own, count, kept >= own and fiber.info()[fiber.id()].time == kept
+        """)
+
+    own, count, is_kept = run(test)
+    assert 0.005 <= own < 0.015
+    assert (count, is_kept) == (1, True)
