@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from console.suite.bound_child import bind_to_parent
 from console.suite.defaults import LARGEST
+from console.suite.process_title import show_command
 
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
@@ -112,6 +113,7 @@ def _become_node(parent: int, connection: socket.socket, request: dict[str, Any]
     time.tzset()
     random.seed()
     sys.argv = [_NODE, *request["run"]]
+    show_command("lunabox", request["run"])
     from console import cli
 
     return cli.main()

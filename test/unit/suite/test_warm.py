@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from console.suite.process import spawn
+from console.suite.process_title import _fitting
 from console.suite.warm import WarmProcess, WarmStarter
 from console.suite.warm_process import _REHEARSED_AFTER, _ended
 from test.support import wait_until
@@ -214,3 +215,40 @@ def test_forked_nodes_end_with_the_warm_process(tmp_path: Path) -> None:
 def test_a_request_that_is_too_long_is_left_to_others(warm: WarmStarter, tmp_path: Path) -> None:
     with (tmp_path / "out").open("wb") as out:
         assert warm.spawn(["x"], cwd=tmp_path, env={"A": "x" * (1 << 17)}, stdout=out, stderr=out) is None
+
+
+SHOWN = """
+local function read(name)
+    local file = io.open('/proc/self/' .. name)
+    local text = file:read('*a')
+    file:close()
+    return (text:gsub('[%z\\n]+$', ''):gsub('%z', ' '))
+end
+print(read('comm'), read('cmdline'), os.getenv('A'))
+io.open('/proc/self/environ'):close()
+os.exit(0)
+"""
+
+
+@pytest.mark.parametrize("length", [1, 3000])
+def test_a_forked_node_has_a_command_line_of_its_own(warm: WarmStarter, tmp_path: Path, length: int) -> None:
+    """What `ps` shows: which script it runs, as far as there is room. Its environment is as it was given."""
+    value = "x" * length
+
+    async def run() -> tuple[str, str, str]:
+        process = start(warm, tmp_path, SHOWN, A=value)
+        assert await process.wait() == 0
+        name, command, variable = (tmp_path / "out").read_text().rstrip("\n").split("\t")
+        return name, command, variable
+
+    assert asyncio.run(run()) == ("lunabox", "lunabox s.lua one", value)
+
+
+def test_a_long_command_line_is_cut() -> None:
+    """Directories are left out first; there is always an end."""
+    words = ["lunabox", "/a/long/way/instance.lua", "/a/longer/way/to/master.lua", "argument"]
+    whole = b"\0".join(word.encode() for word in words) + b"\0"
+    assert _fitting(words, len(whole)) == whole
+    assert _fitting(words, len(whole) + 5) == whole + bytes(5)
+    assert _fitting(words, len(whole) - 1).rstrip(b"\0") == b"lunabox\0instance.lua\0master.lua\0argument"
+    assert _fitting(words, 12) == b"lunabox\0ins\0"
