@@ -28,7 +28,7 @@ from box.wire.constants import RequestType
 CHANGES: Final = pa.schema([("key", pa.binary()), ("kind", pa.uint8()), ("format", pa.int32()), ("body", pa.binary())])
 """The key's bytes, the type of the request, the number of the format of its time, and the request's body."""
 
-BUDGET: Final = 8 << 20
+BUDGET: Final = 4 << 20
 """Bytes of changes that stay in memory."""
 _PIECE_BYTES: Final = 1 << 17
 _ROWS_HELD: Final = 1 << 12
