@@ -96,7 +96,11 @@ class BlockFile:
         if self._read(max(end, 0), xlog.MARKER_SIZE) == xlog.EOF_MARKER:
             return end
         if self._on_skip is None and not self._is_open:
-            raise self._error("no EOF marker: the file is cut off or still being written", self.size)
+            raise self._error(
+                "no EOF marker: the file is still being written, or cut off "
+                "(the option onCorrupt 'skip', --skip-corrupt, reads what is there)",
+                self.size,
+            )
         return self.size
 
     @property

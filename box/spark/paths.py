@@ -5,6 +5,7 @@ A path that begins with `file:` is one of this machine. Globs have `*`, `?` and 
 
 from __future__ import annotations
 
+import errno
 import glob
 import io
 import os
@@ -124,7 +125,12 @@ def newest_snapshot(path: str) -> str:
 
 def snapshots_in(directory: str) -> list[str]:
     """The snapshots of a directory, the oldest first; at least one. Raises SYSTEM, MISSING_SNAPSHOT."""
-    names = [name for name in names_in(directory) if _SNAPSHOT_NAME.fullmatch(name)]
+    try:
+        names = [name for name in names_in(directory) if _SNAPSHOT_NAME.fullmatch(name)]
+    except BoxError as failure:
+        if failure.errno != errno.ENOTDIR:
+            raise
+        raise illegal_params(f"'{directory}' is neither a directory nor a .snap file: name one of the two") from None
     if not names:
         error = client_error(ErrorCode.MISSING_SNAPSHOT)
         raise BoxError(error.code, f"{error.message} in {directory}: run box.snapshot() there first")

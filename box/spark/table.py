@@ -147,7 +147,10 @@ class Table:
         compiled = is_compiled(self.options.decoder, sum(source.size for source in self.sources))
         columns = refill_constants(columns, source.instance)
         misfits = Misfits() if self.options.columns_as.misfits_are_null else None
-        yield from self._read(share, columns, schema, conditions, compiled, misfits, counted)
+        try:
+            yield from self._read(share, columns, schema, conditions, compiled, misfits, counted)
+        except XlogError as error:
+            raise _advised(error, source.path) from None
         if skips is None and counted is not None:
             counted.report(source.path)
         if misfits is not None and misfits.count:
@@ -224,6 +227,13 @@ def _open_source(path: str, options: SourceOptions) -> tuple[Source, list[Column
     if options.instance is not None:
         columns = with_constant(columns, options.instance, instance)
     return Source(snapshot, size, instance, space.id, sorted_by or 0, key, merged), columns
+
+
+def _advised(error: XlogError, snapshot: str) -> XlogError:
+    """The error, with what to do where blocks of the snapshot cannot be read: then they were not to be skipped."""
+    if not error.message.startswith(f"{snapshot}:"):
+        return error
+    return XlogError(f"{error.message}: the option onCorrupt 'skip' (--skip-corrupt) reads the rest of the file")
 
 
 def _find_space(file: BlockFile, log: str, name: str) -> SpaceInfo:

@@ -90,10 +90,27 @@ def test_broken_blocks_are_passed_over_and_reported(tmp_path: Path, capfd: pytes
     damaged = bytearray(path.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     path.write_bytes(damaged)
-    with pytest.raises(BoxError, match=rf"{path}: tx checksum mismatch at \d+"):
+    with pytest.raises(BoxError, match=rf"{path}: tx checksum mismatch at \d+: the option onCorrupt 'skip' .* reads"):
         rows(open_table(str(path)))
     assert 0 < len(rows(open_table(str(path), onCorrupt="skip"))) < 30_000
     assert "bytes at" in capfd.readouterr().err
+
+
+def test_an_unfinished_snapshot_is_an_error_that_tells_what_can_be_done(tmp_path: Path) -> None:
+    path = write(tmp_path, goods(30_000))
+    path.write_bytes(path.read_bytes()[:-5000])
+    with pytest.raises(BoxError, match=rf"{path}: no EOF marker: the file is still being written, or cut off .*skip"):
+        open_table(str(path))
+    assert 0 < len(rows(open_table(str(path), onCorrupt="skip"))) < 30_000
+
+
+@pytest.mark.parametrize("name", ["00000000000000000007.xlog", "00000000000000000007.snap.inprogress"])
+@pytest.mark.parametrize("options", [{}, {"as_of": "latest"}])
+def test_a_path_to_another_file_is_an_error(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"text")
+    with pytest.raises(BoxError, match=rf"'{path}' is neither a directory nor a .snap file: name one of the two"):
+        open_table(str(path), **options)
 
 
 def test_a_value_that_does_not_fit_names_file_block_and_column(tmp_path: Path) -> None:
