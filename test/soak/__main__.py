@@ -7,6 +7,7 @@ without a name. Exits with 1 if one of them has found something, after all have 
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import subprocess
 import sys
@@ -101,6 +102,9 @@ def main() -> int:
     parser.add_argument(
         "--part", type=_part, default=WHOLE, metavar="K/N", help="the K-th of N parts: disk-faults and damage"
     )
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="when these two end, however many places are left"
+    )
     parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="all of them without a name")
     args = parser.parse_args()
     unknown = set(args.campaigns) - CAMPAIGNS.keys()
@@ -111,7 +115,7 @@ def main() -> int:
         campaign = CAMPAIGNS[name]
         size = args.size or (campaign.long if args.long else campaign.short)
         print(f"{name}: {size} {campaign.unit}, seed {args.seed}", flush=True)
-        good = campaign.run(args.seed, Sweep(size, args.part, PROCESSES)) and good
+        good = campaign.run(args.seed, Sweep(size, args.part, PROCESSES, args.minutes)) and good
     return 0 if good else 1
 
 

@@ -193,9 +193,13 @@ class Outcome(NamedTuple):
 
 def run_damage(original: Original, damage: Damage) -> Outcome:
     try:
-        return Outcome(damage, asyncio.run(decide(original, damage)), "")
+        try:
+            decision = asyncio.run(decide(original, damage))
+        except TimeoutError:  # a start that hangs does so again, a machine that stood still does not
+            decision = asyncio.run(decide(original, damage))
     except Exception as error:
         return Outcome(damage, "failures", f"{type(error).__name__}: {error}")
+    return Outcome(damage, decision, "")
 
 
 def run_campaign(seed: int, sweep: Sweep) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -23,17 +26,22 @@ class Sweep(NamedTuple):
     part: tuple[int, int] = WHOLE
     """The number of a part, from 1, and how many there are."""
     processes: int = 1
+    minutes: float = math.inf
+    """After so many no further place begins."""
 
     def outcomes(self, work: Callable[[_Place], _Outcome], places: Sequence[_Place]) -> Iterator[_Outcome]:
-        """What `work` has returned for each place, in their order.
+        """What `work` has returned for each place, in their order; not for those that no time was left for.
 
         Processes are forked: they have imported everything, and no place costs the start of a program. `work` raises
         nothing but what ends the campaign, and can be pickled.
         """
         number, of = self.part
         chosen = places[(number - 1) * len(places) // of : number * len(places) // of]
+        until = time.monotonic() + 60 * self.minutes
         if self.processes == 1:
-            yield from map(work, chosen)
+            yield from itertools.takewhile(lambda _: time.monotonic() < until, map(work, chosen))
             return
         with ProcessPoolExecutor(self.processes, multiprocessing.get_context("fork")) as pool:
-            yield from pool.map(work, chosen, chunksize=_SHARE)
+            found = pool.map(work, chosen, chunksize=_SHARE)
+            yield from itertools.takewhile(lambda _: time.monotonic() < until, found)
+            pool.shutdown(cancel_futures=True)
