@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from box.wire.constants import GROUP_LOCAL, Key, RequestType
 from box.wire.row import Row, decode_rows, encode_packet
 from test.unit.replication.cluster import Proxy
 
+_START = 120.0
+"""Seconds until a process answers; starts take a second of processor time, which machines may be slow to give."""
 LUNABOX = str(Path(sys.executable).with_name("lunabox"))
 
 _SCRIPT = """
@@ -112,19 +115,20 @@ class NodeProcess:
             "options": self.options,
         }
         (self.directory / "node.lua").write_text(_SCRIPT % settings)
-        self._process = await asyncio.create_subprocess_exec(
-            self.executable,
-            "node.lua",
-            cwd=self.directory,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+        with self._output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                self.executable,
+                "node.lua",
+                cwd=self.directory,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
         await self._connect()
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + 60
+        deadline = loop.time() + _START
         while True:
             try:
                 self._client = await connect(loop, SocketNetwork(loop), self.uri, timeout=5)
@@ -133,8 +137,22 @@ class NodeProcess:
             except (BoxError, OSError):
                 pass  # not listening yet, or not yet for everybody
             self._disconnect()
-            assert loop.time() < deadline, f"{self.executable} does not start:\n{self.log}"
+            assert loop.time() < deadline, f"{self.executable} does not start: {self._state()}\n{self.log}"
             await asyncio.sleep(0.05)
+
+    @property
+    def _output(self) -> Path:
+        return self.directory / "node.out"
+
+    def _state(self) -> str:
+        """Whether the process lives, the processor time that it got, what it has said."""
+        assert self._process is not None
+        said = self._output.read_text(errors="replace")[-2000:]
+        if self._process.returncode is not None:
+            return f"it ended with {self._process.returncode}: {said}"
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return f"{fields[0]}, {ticks / os.sysconf('SC_CLK_TCK')} s of processor time in {_START} s: {said}"
 
     @property
     def log(self) -> str:
