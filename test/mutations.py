@@ -407,7 +407,7 @@ ELECTIONS: Final = (
     Mutation(
         "a vote for who has fewer rows",
         "box/replication/raft.py",
-        "        if not request.vclock.covers(self._own_vclock(), ignore_zero=True):\n"
+        "        if not request.vclock.covers(self._needed(), ignore_zero=True):\n"
         '            return "the vclock is not acceptable"\n',
         "",
         "set",

@@ -39,6 +39,9 @@ class TransactionSink(Protocol):
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 
+    def take_void(self, ctx: Context, rows: list[Row]) -> None:
+        """A transaction that is passed over; see `RowSink.take_void`."""
+
 
 class AppliedJournal(Protocol):
     """The journal as appliers see it: a queue that may be full."""

@@ -60,7 +60,7 @@ class Elections:
         synchro: LimboDriver,
     ) -> None:
         self.mode = ElectionMode.OFF
-        self.raft = Raft(random, own_vclock, log.info)
+        self.raft = Raft(random, own_vclock, log.info, needed=lambda: synchro.void.needed(own_vclock()))
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True
         """Whether `_cluster` has an id."""

@@ -30,6 +30,11 @@ a candidate lacks our rows    this instance asks again after half of the time: t
 a candidate has more rows     this instance gives it half of the time more
 ```
 
+One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
+gets them before it leads again. The peer votes for nobody who lacks them, so that with two instances left, one of which
+has such rows and the other one newer rows of the next leader, nobody can win. Here they are not asked for
+(`box.txn.void_rows`), and taken from anybody (`RowSink.take_void`), since a peer asks for them.
+
 A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
 `unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and
 `take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
@@ -101,13 +106,16 @@ def request_text(request: RaftRequest) -> str:
 
 
 class Raft:
-    """See the module's text. `own_vclock` gives the rows that this instance has; `log` takes lines of level info."""
+    """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those of them that a leader
+    has to have, all unless it is given. `log` takes lines of level info."""
 
     def __init__(
         self,
         random: Random,
         own_vclock: Callable[[], Mapping[int, int]],
         log: Callable[[str], None] = lambda _text: None,
+        *,
+        needed: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
         self.instance_id = 0
         self.role = Role.FOLLOWER
@@ -138,6 +146,7 @@ class Raft:
         self._waits = 0
         self._random = random
         self._own_vclock = own_vclock
+        self._needed = needed or own_vclock
         self._log = log
 
     def __repr__(self) -> str:
@@ -333,9 +342,9 @@ class Raft:
 
     def _compare(self, request: RaftRequest) -> None:
         """See who can win against whom: the one that has all rows of the other, and more."""
-        theirs, ours = request.vclock, self._own_vclock()
+        theirs, ours = request.vclock, VClock(self._own_vclock())
         assert theirs is not None
-        has_all, lacks_none = theirs.covers(ours, ignore_zero=True), VClock(ours).covers(theirs, ignore_zero=True)
+        has_all, lacks_none = theirs.covers(self._needed(), ignore_zero=True), ours.covers(theirs, ignore_zero=True)
         if has_all is not lacks_none:
             haste = _SHARE_OF_HASTE if lacks_none else -_SHARE_OF_HASTE
             self._change_wait(Waiting.ELECTION_END, (self._haste - haste) * self._election_timeout)
@@ -355,7 +364,7 @@ class Raft:
         if self.vote:
             return "already voted in this term"
         assert request.vclock is not None
-        if not request.vclock.covers(self._own_vclock(), ignore_zero=True):
+        if not request.vclock.covers(self._needed(), ignore_zero=True):
             return "the vclock is not acceptable"
         return ""
 

@@ -182,6 +182,16 @@ class RowSink:
         finally:
             self._synchro.leave()
 
+    def take_void(self, ctx: Context, rows: list[Row]) -> None:
+        """A transaction of somebody who does not lead, which is passed over.
+
+        But one that was rolled back everywhere moves the vclock, if it comes next. (The peer passes it over, too; it
+        votes for nobody who lacks what it has, so that we have to have it to lead.)
+        """
+        first = rows[0]
+        if first.lsn == self.applied[first.replica_id] + 1 and self._without_outdated(rows) is not rows:
+            self.apply_now(ctx, rows)
+
     def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:
         txn = self._txns.begin(ctx)
         try:
@@ -311,6 +321,7 @@ class RowSink:
         txn.on_wal_write.append(self._on_wal_write)
         txn.on_done(self._on_done)
         self._txns.commit_open(ctx, txn, waits=False)
+        self._synchro.void.note_nops(rows)
         self._advance(rows[-1])
 
     def _advance(self, row: Row) -> None:

@@ -156,7 +156,9 @@ class Subscription:
             if not (self._transaction.is_open or self._order.must_wait):
                 elections.hear(self.peer_id)
                 if not elections.accepts_from(self.peer_id):
-                    return  # what is passed over here comes again when the peer is the leader
+                    for left in range(number, count) if run.flags else ():
+                        self._pass_over([run.checked_row(left)])
+                    return
                 end = sink.apply_run(ctx, run, number, min(number + _ROWS_AT_ONCE, count))
             if end > number:
                 number = end
@@ -178,8 +180,7 @@ class Subscription:
             if row.lsn == 0:
                 self._handle_signal(row)
             elif not elections.accepts_from(self.peer_id):
-                # What is passed over here comes again when the peer is the leader.
-                pass
+                self._pass_over(complete)
             else:
                 order = self._host.sink if self._fetch is None else self._order
                 if not order.apply_now(self._ctx, complete):
@@ -188,6 +189,11 @@ class Subscription:
         self._rows_taken += 1
         if self._rows_taken % _ROWS_PER_LOOK == 0 or is_long:
             await self._give_way()
+
+    def _pass_over(self, transaction: list[Row]) -> None:
+        """The peer does not lead: when it does, it comes again. With a part of the rows nobody knows what was before."""
+        if self._fetch is None:
+            self._host.sink.take_void(self._ctx, transaction)
 
     async def _wait_for_space(self) -> None:
         """Give the journal its time."""

@@ -195,6 +195,10 @@ class HeldWrite(ShortWrite, HeldChange):
     def origin_id(self) -> int:
         return self.rows[0].replica_id
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.rows[0].lsn, self.rows[0].lsn
+
 
 def _written(entry: JournalEntry) -> None:
     assert isinstance(entry, ShortWrite)

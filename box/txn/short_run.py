@@ -77,6 +77,10 @@ class RunChange(HeldChange):
     def origin_id(self) -> int:
         return self._run.replica_id
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.lsn, self.lsn
+
 
 class HeldRun(RunWrite):
     """Changes of synchronous transactions, which enter the limbo; it must take them (`Limbo.takes`)."""

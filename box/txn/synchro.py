@@ -23,6 +23,7 @@ from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, un
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
 from box.txn.transaction import NO_LSN, LimboEntry
+from box.txn.void_rows import VoidRows
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry, JournalSink
@@ -61,6 +62,10 @@ class LimboDriver:
         self._waiters = Waiters()
         """Those who look again after a change of the queue, of options or of acknowledgements."""
         self._acks: dict[int, Mapping[int, int]] = {}
+        self.void = VoidRows()
+        """What promotions have rolled back."""
+        self._decided: dict[int, int] = {}
+        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin."""
 
     def info(self) -> dict[str, Any]:
         """`box.info.synchro`."""
@@ -158,7 +163,7 @@ class LimboDriver:
 
     def recover(self, row: Row) -> None:
         """Act on a row that comes from the log. INVALID_MSGPACK."""
-        self._settle(self.limbo.process(decode_synchro(row)))
+        self._settle(self._process(row, decode_synchro(row)))
 
     # -- our own rows
 
@@ -233,22 +238,33 @@ class LimboDriver:
 
     def _submit(self, row: Row, request: SynchroRequest, on_end: Callable[[BoxError | None], None]) -> None:
         def completed(entry: JournalEntry) -> None:
-            self._finish(request, entry.error)
+            self._finish(row, request, entry.error)
             on_end(entry.error)
 
         self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
         try:
             self.journal.submit(JournalEntry([row], completed))
         except BoxError as error:
-            self._finish(request, error)
+            self._finish(row, request, error)
             on_end(error)
 
-    def _finish(self, request: SynchroRequest, error: BoxError | None) -> None:
+    def _finish(self, row: Row, request: SynchroRequest, error: BoxError | None) -> None:
         self.limbo.end(written=error is None)
         if error is None:
             timed_out = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
-            self._settle(self.limbo.process(request), timed_out=timed_out)
+            self._settle(self._process(row, request), timed_out=timed_out)
         self.latch.release_write()
+
+    def _process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
+        """A row is in the log: what becomes of the entries."""
+        owner_id = self.limbo.owner_id
+        outcome = self.limbo.process(request)
+        self._decided[row.replica_id] = row.lsn
+        if request.type == RequestType.PROMOTE and outcome.rolled_back:
+            first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
+            if first > 0:
+                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, 0)))
+        return outcome
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""

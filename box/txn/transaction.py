@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.txn.pending import Pending
+from box.wire.constants import GROUP_LOCAL
 from box.wire.entry import JournalEntry
 
 if TYPE_CHECKING:
@@ -76,6 +77,11 @@ class LimboEntry(Pending):
     @property
     def origin_id(self) -> int:
         """The instance that has made it, 0 for an own commit that has not been written."""
+        raise NotImplementedError
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The lsns of its first and its last replicated row once it is written, 0 before."""
         raise NotImplementedError
 
     @property
@@ -278,6 +284,11 @@ class Transaction(Commit, LimboEntry):
     @property
     def origin_id(self) -> int:
         return self.rows[-1].replica_id
+
+    @property
+    def place(self) -> tuple[int, int]:
+        lsns = [row.lsn for row in self.rows if row.group_id != GROUP_LOCAL]
+        return lsns[0], lsns[-1]
 
     @property
     def outcome(self) -> TxnState | None:

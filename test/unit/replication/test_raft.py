@@ -186,6 +186,24 @@ def test_a_vote_needs_the_rows_that_we_have(own: dict[str, int], theirs: dict[st
     assert raft.vote == (OTHER if is_given else 0)
 
 
+def test_rows_without_an_effect_are_not_needed() -> None:
+    """A former leader votes for who lacks what was rolled back, and still tells all that it has."""
+    raft = Raft(Random(1), lambda: VClock({1: 9, 2: 4}), needed=lambda: VClock({1: 7, 2: 4}))
+    raft.instance_id = SELF
+    raft.enable(True)
+    raft.receive(request_of(OTHER, 2, r1=6, r2=5), OTHER)
+    record(raft)
+    assert raft.vote == 0
+    raft.receive(request_of(THIRD, 3, r1=7, r2=5), THIRD)
+    record(raft)
+    assert raft.vote == THIRD
+    raft.set_quorum(2)
+    raft.configure_candidate(True)
+    raft.time_out()
+    record(raft)
+    assert raft.remote_state().vclock == {1: 9, 2: 4}
+
+
 def test_who_knows_the_leader_gives_no_vote_in_its_term() -> None:
     raft = machine()
     raft.receive(RaftRequest(2, 0, Role.LEADER), OTHER)

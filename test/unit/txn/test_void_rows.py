@@ -1,0 +1,119 @@
+"""Rows without an effect at the end of an origin's: whoever is to lead does without them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from box.txn.void_rows import VoidRows
+from box.wire.constants import RequestType
+from box.wire.messages import SynchroRequest, synchro_row
+from box.wire.row import Row
+from test.unit.txn._world import INSTANCE_ID, World
+
+OTHER = 2
+
+
+def test_only_the_newest_rows_count() -> None:
+    """Behind later ones they are part of what has to be had."""
+    void = VoidRows()
+    void.note(1, 5, 7)
+    assert void.needed({1: 7, 2: 3}) == {1: 4, 2: 3}
+    assert void.needed({1: 8, 2: 3}) == {1: 8, 2: 3}
+    assert void.needed({1: 6}) == {1: 6}
+    assert void.needed({2: 3}) == {2: 3}
+    void.note(1, 8, 8)
+    assert void.needed({1: 8}) == {1: 4}
+    void.note(1, 10, 10)
+    assert void.needed({1: 10}) == {1: 9}
+
+
+def test_transactions_of_nothing_but_nops() -> None:
+    void = VoidRows()
+    void.note_nops([Row(RequestType.NOP, 2, 5), Row(RequestType.REPLACE, 2, 6), Row(RequestType.NOP, 2, 7)])
+    void.note_nops([Row(RequestType.REPLACE, 3, 5)])
+    void.note_nops([Row(RequestType.NOP, 0, 9)])
+    assert void.needed({0: 9, 2: 7, 3: 5}) == {0: 9, 2: 7, 3: 5}
+    void.note_nops([Row(RequestType.NOP, 2, 8), Row(RequestType.NOP, 2, 9)])
+    assert void.needed({2: 9}) == {2: 7}
+
+
+def _decision(kind: RequestType, origin_id: int, lsn: int, *, place: int, term: int = 0) -> Row:
+    row = synchro_row(SynchroRequest(kind, INSTANCE_ID, lsn, term, origin_id))
+    row.replica_id, row.lsn = origin_id, place
+    return row
+
+
+async def _with_pending(world: World) -> Any:
+    """Rows 1 (confirmed by quorum 2), 2 and 3 to 4 wait; CONFIRM is row 5."""
+    space, plain = world.space(is_sync=True), world.space("plain", space_id=513)
+    world.replace(space, 1)
+    world.replace(space, 2)
+    world.txns.begin(world.ctx)
+    world.replace(space, 3)
+    world.replace(plain, 3)
+    world.commit()
+    world.journal.write()
+    world.synchro.acknowledge(OTHER, 1)
+    await asyncio.sleep(0)
+    world.journal.write()
+    assert [entry.lsn for entry in world.limbo] == [2, 4]
+    assert world.journal.vclock == {INSTANCE_ID: 5}
+    return space
+
+
+def test_what_a_promotion_rolls_back_is_void() -> None:
+    """Up to a CONFIRM behind it, whose meaning the PROMOTE has decided."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        space = await _with_pending(world)
+        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 5}
+        work = asyncio.ensure_future(world.synchro.apply(_decision(RequestType.PROMOTE, OTHER, 1, place=1, term=2)))
+        await asyncio.sleep(0)
+        world.journal.write()
+        await work
+        assert world.all(space) == [[1]]
+        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 1, OTHER: 1}
+
+    asyncio.run(body())
+
+
+def test_the_same_is_known_after_a_restart() -> None:
+    """The log tells it again, and no more than that: rows that came later count."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        await _with_pending(world)
+        again = World(quorum=2)
+        again.journal.is_quick = True
+        space, plain = again.space(is_sync=True), again.space("plain", space_id=513)
+        for entry in world.journal.entries:
+            if entry.rows[0].type == RequestType.CONFIRM:
+                again.synchro.recover(entry.rows[0])
+                continue
+            again.txns.begin(again.ctx)
+            for row in entry.rows:
+                again.dml.write_row(again.ctx, row)
+            again.txns.commit_open(again.ctx, again.ctx.txn, waits=False)  # type: ignore[arg-type]
+        assert [entry.lsn for entry in again.limbo] == [2, 4]
+        again.synchro.recover(_decision(RequestType.PROMOTE, OTHER, 1, place=1, term=2))
+        assert (again.all(space), again.all(plain)) == ([[1]], [])
+        assert again.synchro.void.needed({INSTANCE_ID: 5, OTHER: 1}) == {INSTANCE_ID: 1, OTHER: 1}
+        assert again.synchro.void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}
+
+    asyncio.run(body())
+
+
+def test_what_a_promotion_confirms_is_not_void() -> None:
+    async def body() -> None:
+        world = World(quorum=2)
+        space = await _with_pending(world)
+        work = asyncio.ensure_future(world.synchro.apply(_decision(RequestType.PROMOTE, OTHER, 4, place=1, term=2)))
+        await asyncio.sleep(0)
+        world.journal.write()
+        await work
+        assert world.all(space) == [[1], [2], [3]]
+        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 5, OTHER: 1}
+
+    asyncio.run(body())
