@@ -39,8 +39,11 @@ class TransactionSink(Protocol):
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 
+    def is_void(self, rows: list[Row]) -> bool:
+        """Whether a transaction was rolled back everywhere."""
+
     def take_void(self, ctx: Context, rows: list[Row]) -> None:
-        """A transaction that is passed over; see `RowSink.take_void`."""
+        """Such a one, from somebody who does not lead."""
 
 
 class AppliedJournal(Protocol):

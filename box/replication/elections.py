@@ -200,6 +200,11 @@ class Elections:
         later term. Known with elections only."""
         return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)
 
+    def knows_promotion(self, vclock: VClock) -> bool:
+        """Whether somebody with these rows has the PROMOTE of the latest term that is here."""
+        origin_id, lsn = self._synchro.promotion
+        return origin_id != 0 and vclock[origin_id] >= lsn
+
     def accepts_from(self, source: int) -> bool:
         """Whether rows of an instance may be applied: with elections those of the leader only. Its relay sends the
         others again when it leads."""

@@ -33,7 +33,7 @@ a candidate has more rows     this instance gives it half of the time more
 One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
 gets them before it leads again. The peer votes for nobody who lacks them, so that with two instances left, one of which
 has such rows and the other one newer rows of the next leader, nobody can win. Here they are not asked for
-(`box.txn.void_rows`), and taken from anybody (`RowSink.take_void`), since a peer asks for them.
+(`box.txn.void_rows`), and taken from a candidate that has them, since a peer asks for them.
 
 A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
 `unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and

@@ -182,14 +182,13 @@ class RowSink:
         finally:
             self._synchro.leave()
 
-    def take_void(self, ctx: Context, rows: list[Row]) -> None:
-        """A transaction of somebody who does not lead, which is passed over.
+    def is_void(self, rows: list[Row]) -> bool:
+        """Whether a transaction that is not here was rolled back everywhere; see `_without_outdated`."""
+        return not self._has(rows[-1]) and self._without_outdated(rows) is not rows
 
-        But one that was rolled back everywhere moves the vclock, if it comes next. (The peer passes it over, too; it
-        votes for nobody who lacks what it has, so that we have to have it to lead.)
-        """
-        first = rows[0]
-        if first.lsn == self.applied[first.replica_id] + 1 and self._without_outdated(rows) is not rows:
+    def take_void(self, ctx: Context, rows: list[Row]) -> None:
+        """A transaction without an effect, from somebody who does not lead: it moves the vclock, if it comes next."""
+        if rows[0].lsn == self.applied[rows[0].replica_id] + 1 and self.is_void(rows):
             self.apply_now(ctx, rows)
 
     def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:

@@ -30,6 +30,7 @@ _ROWS_PER_LOOK: Final = 32
 """The same, where they are applied one by one."""
 HELD_TIMEOUTS: Final = 2
 """So many `replication_timeout` rows are held for others that come before them."""
+_VOID_TRANSACTIONS: Final = 1000
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
@@ -73,6 +74,8 @@ class Subscription:
         self._rows_taken = 0
         self._last_ack = 0.0
         self._ack_wanted = asyncio.Event()
+        self._void: list[list[Row]] = []
+        """Transactions without an effect, passed over so far."""
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
@@ -191,9 +194,19 @@ class Subscription:
             await self._give_way()
 
     def _pass_over(self, transaction: list[Row]) -> None:
-        """The peer does not lead: when it does, it comes again. With a part of the rows nobody knows what was before."""
-        if self._fetch is None:
-            self._host.sink.take_void(self._ctx, transaction)
+        """The peer does not lead: when it does, this comes again. Rows that were rolled back everywhere are remembered,
+        until the peer has rolled them back, too: before that it would take our acknowledgement for a vote for them."""
+        # Of a part of the rows nobody knows what was before.
+        if self._fetch is None and self._host.sink.is_void(transaction) and len(self._void) < _VOID_TRANSACTIONS:
+            self._void.append(transaction)
+            self.signal_ack()
+
+    def _take_void(self, theirs: VClock) -> None:
+        """The peer asks for our vote: it will not vote for us without the rows that it has."""
+        if self._void and self._host.elections.knows_promotion(theirs):
+            for transaction in self._void:
+                self._host.sink.take_void(self._ctx, transaction)
+            self._void.clear()
 
     async def _wait_for_space(self) -> None:
         """Give the journal its time."""
@@ -211,6 +224,9 @@ class Subscription:
     def _handle_signal(self, row: Row) -> None:
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
+            theirs = messages.decode_raft(row).vclock
+            if theirs is not None:
+                self._take_void(theirs)
         elif (after := messages.decode_after(row)) is not None:
             self._order.learn(after)
             return
@@ -250,5 +266,11 @@ class Subscription:
         """From SYNC to FOLLOW when we have what the peer had at the time of the subscription, without much lag."""
         if self._machine.state is not ApplierState.SYNC or self._times.lag > self._host.options.sync_lag:
             return
-        if self._host.instance.vclock.covers(self.remote_vclock, ignore_zero=True):
+        here = self._host.instance.vclock
+        if self._void:  # nobody is to wait for them
+            here = here.copy()
+            for transaction in self._void:
+                last = transaction[-1]
+                here.reset(last.replica_id, max(last.lsn, here[last.replica_id]))
+        if here.covers(self.remote_vclock, ignore_zero=True):
             self._machine.handle(ApplierEvent.CAUGHT_UP)

@@ -64,6 +64,8 @@ class LimboDriver:
         self._acks: dict[int, Mapping[int, int]] = {}
         self.void = VoidRows()
         """What promotions have rolled back."""
+        self.promotion = (0, 0)
+        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot."""
         self._decided: dict[int, int] = {}
         """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin."""
 
@@ -260,6 +262,8 @@ class LimboDriver:
         owner_id = self.limbo.owner_id
         outcome = self.limbo.process(request)
         self._decided[row.replica_id] = row.lsn
+        if request.type == RequestType.PROMOTE and request.term == self.limbo.greatest_term:
+            self.promotion = row.replica_id, row.lsn
         if request.type == RequestType.PROMOTE and outcome.rolled_back:
             first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
             if first > 0:

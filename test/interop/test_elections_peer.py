@@ -76,8 +76,8 @@ async def _keys(node: NodeProcess) -> list[int]:
 
 
 async def _agree(mesh: ProcessMesh) -> bool:
-    """Everybody has the leader's rows. A former leader may have one more in its log, which was rolled back: nobody
-    takes it while another one leads, in 2.8.1 either."""
+    """Everybody has the leader's rows. A former leader may have one more in its log, which was rolled back: 2.8.1 takes
+    it from nobody but a leader."""
     leader = await _leader(mesh)
     wanted = await leader.vclock()
     for node in mesh.nodes:

@@ -128,6 +128,48 @@ def test_what_was_acknowledged_survives_every_leader() -> None:
     asyncio.run(_acknowledged())
 
 
+async def _rolled_back(votes_as_peer: bool) -> None:
+    async with cluster() as running:
+        members = await candidates(running, is_sync=True, replication_synchro_timeout=60)
+        leader = await leader_of(members)
+        others = [member for member in members if member is not leader]
+        await equal(members, SPACE + 1)
+        for member in others:
+            await member.replicate()
+        lsn = leader.node.state.vclock[leader.id]
+        leader.begin_put([1], space=SPACE + 1)
+        await until(lambda: leader.node.state.vclock[leader.id] > lsn, "a row that nobody else has")
+        await leader.stop()
+        for member in others:
+            await member.replicate(*others)
+        successor = await leader_of(others)
+        await successor.put([2], space=SPACE + 1)
+        await leader.start()
+        for member in others:
+            await member.replicate(*members)
+        await until(lambda: leader.keys(SPACE + 1) == [2], "what the successor has")
+        assert leader.node.elections.raft.role is Role.FOLLOWER
+        if votes_as_peer:
+            leader.node.elections.raft._needed = lambda: leader.node.state.vclock
+        third = next(member for member in others if member is not successor)
+        # The one that was not there before has newer rows now, and the former leader the row that was rolled back.
+        await leader.replicate()
+        await successor.put([3], space=SPACE + 1)
+        await until(lambda: third.keys(SPACE + 1) == [2, 3], "the newest row")
+        await successor.stop()
+        await leader.replicate(*members)
+        assert await leader_of([leader, third]) is third
+        await until(lambda: leader.keys(SPACE + 1) == [2, 3], "the newest row on the former leader")
+        assert not votes_as_peer or third.node.state.vclock[leader.id] > lsn
+
+
+@pytest.mark.parametrize("votes_as_peer", [False, True])
+def test_a_row_that_was_rolled_back_keeps_nobody_from_leading(votes_as_peer: bool) -> None:
+    """Whoever has it does not ask for it; one who does, as the peer, gives it to candidates as a row without effect.
+    Others are in sync without it."""
+    asyncio.run(_rolled_back(votes_as_peer))
+
+
 async def _two_of_three() -> None:
     async with cluster() as running:
         members = await candidates(running)

@@ -172,3 +172,38 @@ def test_others_hear_of_a_confirm_with_the_next_transaction() -> None:
         await replica.sink.stop()
 
     asyncio.run(body())
+
+
+def test_only_void_transactions_are_taken_from_who_does_not_lead() -> None:
+    """Synchronous ones and decisions of an instance whose limbo another one has taken over, in their order, as NOPs."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False)
+        world, sink = replica.world, replica.sink
+        world.journal.is_quick = True
+
+        def take(lsn: int, flags: int = SYNCHRONOUS_FLAGS) -> int:
+            raw = change_body(3, SYNCHRONOUS, (lsn, "a"), [], 0)
+            sink.take_void(world.ctx, [Row(3, ORIGIN, lsn, tsn=lsn, flags=flags, body=raw)])
+            return sink.applied[ORIGIN]
+
+        assert take(1) == 0  # not outdated
+        promotion = synchro_row(SynchroRequest(RequestType.PROMOTE, ORIGIN, 0, 5, ORIGIN + 1))
+        promotion.replica_id = ORIGIN + 1
+        world.synchro.recover(promotion)
+        sink._elections.is_outdated = world.limbo.is_outdated  # type: ignore[method-assign]
+        assert take(2) == 0  # another one is missing before it
+        assert take(1) == 1
+        assert take(1) == 1
+        confirm = synchro_row(SynchroRequest(RequestType.CONFIRM, ORIGIN, 1, 0, ORIGIN))
+        confirm.replica_id, confirm.lsn = ORIGIN, 2
+        sink.take_void(world.ctx, [confirm])
+        assert take(3, flags=0) == 2  # an asynchronous one
+        assert take(4) == 2
+        assert take(3) == 3
+        assert [kind for kind, _ in world.journal.rows] == [RequestType.NOP] * 3
+        assert world.all(world.schema.space(SYNCHRONOUS)) == []
+        assert world.synchro.void.needed({ORIGIN: 3, 1: 4}) == {ORIGIN: 0, 1: 4}
+        await sink.stop()
+
+    asyncio.run(body())
