@@ -63,7 +63,7 @@ class LimboDriver:
         """Those who look again after a change of the queue, of options or of acknowledgements."""
         self._acks: dict[int, Mapping[int, int]] = {}
         self.void = VoidRows()
-        """What promotions have rolled back."""
+        """Rows that promotions have rolled back."""
         self.promotion = (0, 0)
         """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot."""
         self._decided: dict[int, int] = {}
