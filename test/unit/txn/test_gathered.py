@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from box.data.codec import unpack
+from box.schema.space import Space
 from box.txn import dml, lifecycle
 from box.txn.gathered import gather
-from box.txn.transaction import Transaction
-from box.wire.constants import Flag
+from box.txn.transaction import Statement, Transaction
+from box.wire.constants import Flag, RequestType
 from box.wire.row import Row
 from test.unit.txn._world import World
 
@@ -117,3 +118,28 @@ def test_a_commit_looks_at_the_newest_statements_only(monkeypatch: pytest.Monkey
     with gathered_every(4):
         asyncio.run(body())
     assert looked_at == [4, 4, 2]
+
+
+def test_many_spaces_in_turns_are_not_compared_with_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a transaction over many spaces knows of each is found at once."""
+    comparisons = 0
+
+    def compare(space: Space, other: object) -> bool:
+        nonlocal comparisons
+        comparisons += 1
+        return space is other
+
+    async def body() -> int:
+        world = World()
+        spaces = [world.space(f"s{number}", space_id=600 + number) for number in range(200)]
+        monkeypatch.setattr(Space, "__eq__", compare)
+        txn = world.txns.begin(world.ctx)
+        for _ in range(2):
+            for space in spaces:
+                txn.statements.append(Statement(space, RequestType.REPLACE, row=Row(RequestType.REPLACE)))
+        gather(txn)
+        return len(txn.spaces)
+
+    monkeypatch.setattr(Space, "__hash__", object.__hash__)
+    assert asyncio.run(body()) == 200
+    assert comparisons < 20 * 200
