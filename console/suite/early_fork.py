@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 from typing import NamedTuple
 
 _WITHOUT_NODES = ("-h", "--h", "--v", "--exe", "--no")
@@ -33,6 +34,7 @@ def fork_early(arguments: list[str]) -> EarlyFork | None:
     """None where these arguments of the command, or this system, have no use for it."""
     if not hasattr(os, "pidfd_open") or any(text.startswith(_WITHOUT_NODES) for text in arguments):
         return None
+    _open_missing()
     mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     runner = os.getpid()
     pid = os.fork()
@@ -46,11 +48,21 @@ def fork_early(arguments: list[str]) -> EarlyFork | None:
         os._exit(1)
 
 
+def _open_missing() -> None:
+    """Put /dev/null where a standard descriptor is closed: the connection must not get its number."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        continue
+    os.close(descriptor)
+
+
 def _become_warm(descriptor: int, runner: int) -> None:
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nothing, number)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:  # the runner has none; nodes have them all
+            setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it lives as long as the process
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
     from console.suite.warm_process import serve

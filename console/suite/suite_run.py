@@ -44,7 +44,8 @@ def run(options: argparse.Namespace, warm: WarmStarter | None) -> int:
     )
     try:
         code = asyncio.run(SuiteRun(cases, settings, options).run_until_signal())
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed
+            sys.stdout.flush()
         return code
     except (KeyboardInterrupt, asyncio.CancelledError):
         print("lunabox-test: interrupted", file=sys.stderr)

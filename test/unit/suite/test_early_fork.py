@@ -49,3 +49,20 @@ def test_a_fork_of_the_runner_forks_nodes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["-h", "--version", "--exec", "--executable=x", "--no-fork"])
 def test_no_fork_without_nodes_of_this_package(option: str) -> None:
     assert fork_early(["suite", option, "x"]) is None
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_descriptors_may_be_closed(tmp_path: Path, closed: str) -> None:
+    """A run is as good without them: the connection to the fork does not get their numbers."""
+    (tmp_path / "suite.ini").write_text("[default]\ncore = app\n")
+    (tmp_path / "a.test.lua").write_text("print('TAP version 13\\n1..1\\nok 1')")
+    run = subprocess.run(
+        ["bash", "-c", f'"$0" -m console.suite.cli "$1" {closed}', sys.executable, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.getcwd()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.returncode, run.stderr) == (0, "")
+    assert ("1 passed" in run.stdout) == (">&-" not in closed.replace("2>&-", ""))
