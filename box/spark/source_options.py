@@ -56,6 +56,12 @@ _KNOWN: Final = frozenset(
         "decoder",
     }
 )
+_TYPE: Final = re.compile(
+    r"(array|bigint|binary|boolean|byte|char|character|date|dec|decimal|double|float|int|integer|interval|long|map|numeric"
+    r"|real|short|smallint|string|struct|time|timestamp|timestamp_ltz|timestamp_ntz|tinyint|varchar|variant)\b",
+    re.IGNORECASE,
+)
+"""The beginning of a type of Spark's SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ class SourceOptions:
 
 def _columns_as(values: Mapping[str, str]) -> ColumnChoice:
     precision, scale = _decimal(values.get("decimal", "38,18"))
-    any_as, array_as, map_as = (values.get(name, "json").strip() or "json" for name in ("any_as", "array_as", "map_as"))
+    any_as, array_as, map_as = (_form(values, name) for name in ("any_as", "array_as", "map_as"))
     misfits = _one_of(values, "misfits", "fail", "null")
     rejects = values.get("rejects")
     if rejects is not None and values.get("misfits") == "fail":
@@ -118,6 +124,14 @@ def _columns_as(values: Mapping[str, str]) -> ColumnChoice:
         rejects=rejects,
         misfits_are_null=misfits == "null" or rejects is not None,
     )
+
+
+def _form(values: Mapping[str, str], name: str) -> str:
+    """One of the two forms of a mixed column, or a type by its first word; Spark reads the rest of it."""
+    form = values.get(name, "json").strip() or "json"
+    if form != "json" and not _TYPE.match(form):
+        raise illegal_params(f"option '{name}' must be json, binary or a type of Spark's SQL, not '{form}'")
+    return form
 
 
 def _decimal(text: str) -> tuple[int, int]:

@@ -126,6 +126,8 @@ def test_a_value_that_does_not_fit_names_file_block_and_column(tmp_path: Path) -
         ({"decoder": "c"}, "option 'decoder' must be one of: auto, compiled, python"),
         ({"partitions": "0"}, "option 'partitions' must be a positive integer"),
         ({"instance": "id"}, "two columns 'id'"),
+        ({"any_as": "jason"}, "option 'any_as' must be json, binary or a type of Spark's SQL, not 'jason'"),
+        ({"map_as": "<string>"}, "option 'map_as' must be json, binary or a type of Spark's SQL, not '<string>'"),
     ],
 )
 def test_wrong_options_are_named(tmp_path: Path, options: dict[str, str], text: str) -> None:
