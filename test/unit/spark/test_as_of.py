@@ -251,6 +251,18 @@ def test_many_shares_take_each_change_once(tmp_path: Path, decoder: str, monkeyp
     assert sorted(rows_of(table), key=repr) == expected
 
 
+def test_a_long_log_makes_shares_large_unless_more_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each share reads the whole log."""
+    monkeypatch.setattr("box.spark.table._BYTES_A_SHARE", 1 << 14)
+    run(tmp_path, GOODS, "for i = 1, 20000 do s:insert{i, 'name ' .. i * 7919 % 10007} end box.snapshot() s:delete(1)")
+    assert len(open_table(tmp_path, as_of="latest").shares([])) > 3
+    monkeypatch.setattr("box.spark.merge.MergedSpace.log_size", 1 << 24)
+    assert len(open_table(tmp_path, as_of="latest").shares([])) == 1
+    assert len(open_table(tmp_path, as_of="latest", partitions="9").shares([])) > 3
+
+
 def test_synchronous_transactions_count_once_they_are_confirmed(tmp_path: Path) -> None:
     async def main() -> None:
         async with Node(tmp_path, log_level=0, replication_synchro_timeout=0.05) as node:
