@@ -31,6 +31,7 @@ _ROWS_PER_LOOK: Final = 32
 HELD_TIMEOUTS: Final = 2
 """So many `replication_timeout` rows are held for others that come before them."""
 _VOID_TRANSACTIONS: Final = 1000
+"""Transactions without an effect that are remembered; a leader dies with what its fibers have under way."""
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
