@@ -39,6 +39,9 @@ class TransactionSink(Protocol):
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None: ...
 
+    def may_be_void(self, rows: list[Row]) -> bool:
+        """Whether a transaction that is not here waits in the limbo, or decides about such ones."""
+
     def is_void(self, rows: list[Row]) -> bool:
         """Whether a transaction was rolled back everywhere."""
 

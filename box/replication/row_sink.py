@@ -57,6 +57,13 @@ def _nop(row: Row) -> Row:
     return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
 
 
+def _belongs_to_limbo(rows: list[Row]) -> bool:
+    """A transaction that waits in the limbo, or a decision about such ones."""
+    kind = rows[0].type
+    is_decision = kind in SYNCHRO_TYPES and kind != RequestType.PROMOTE
+    return is_decision or bool(rows[-1].flags & Flag.WAIT_SYNC)
+
+
 class RowSink:
     """One for the instance. `on_written` is told of every transaction in the journal, `on_failure` of a failed one."""
 
@@ -122,11 +129,7 @@ class RowSink:
     def _without_outdated(self, rows: list[Row]) -> list[Row]:
         """With elections, what an instance still sends of its synchronous transactions after another one has taken over
         in a later term was rolled back everywhere: such rows only move the vclock."""
-        first = rows[0]
-        if not self._elections.is_outdated(first.replica_id):
-            return rows
-        is_decision = first.type in SYNCHRO_TYPES and first.type != RequestType.PROMOTE
-        if not is_decision and not rows[-1].flags & Flag.WAIT_SYNC:
+        if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
             return rows
         return [_nop(row) for row in rows]
 
@@ -181,6 +184,10 @@ class RowSink:
             return self._execute_now(ctx, rows)
         finally:
             self._synchro.leave()
+
+    def may_be_void(self, rows: list[Row]) -> bool:
+        """Whether a transaction that is not here was, or may be, rolled back by who takes over the limbo."""
+        return not self._has(rows[-1]) and _belongs_to_limbo(rows)
 
     def is_void(self, rows: list[Row]) -> bool:
         """Whether a transaction that is not here was rolled back everywhere; see `_without_outdated`."""

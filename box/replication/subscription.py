@@ -30,8 +30,8 @@ _ROWS_PER_LOOK: Final = 32
 """The same, where they are applied one by one."""
 HELD_TIMEOUTS: Final = 2
 """So many `replication_timeout` rows are held for others that come before them."""
-_VOID_TRANSACTIONS: Final = 1000
-"""Transactions without an effect that are remembered; a leader dies with what its fibers have under way."""
+_PASSED_TRANSACTIONS: Final = 1000
+"""Transactions of who does not lead that are remembered; a leader dies with what its fibers have under way."""
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
@@ -75,8 +75,8 @@ class Subscription:
         self._rows_taken = 0
         self._last_ack = 0.0
         self._ack_wanted = asyncio.Event()
-        self._void: list[list[Row]] = []
-        """Transactions without an effect, passed over so far."""
+        self._passed: list[list[Row]] = []
+        """Transactions that were passed over and may have no effect."""
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
@@ -195,19 +195,24 @@ class Subscription:
             await self._give_way()
 
     def _pass_over(self, transaction: list[Row]) -> None:
-        """The peer does not lead: when it does, this comes again. Rows that were rolled back everywhere are remembered,
-        until the peer has rolled them back, too: before that it would take our acknowledgement for a vote for them."""
+        """The peer does not lead: when it does, this comes again. Rows that are not here, and may be rolled back
+        everywhere or will be, are remembered until the peer has rolled them back, too: before that it would take our
+        acknowledgement for a vote for them."""
+        sink = self._host.sink
         # Of a part of the rows nobody knows what was before.
-        if self._fetch is None and self._host.sink.is_void(transaction) and len(self._void) < _VOID_TRANSACTIONS:
-            self._void.append(transaction)
+        if self._fetch is not None or not sink.may_be_void(transaction):
+            return
+        if len(self._passed) >= _PASSED_TRANSACTIONS:
+            self._passed = [passed for passed in self._passed if sink.may_be_void(passed)]
+        if len(self._passed) < _PASSED_TRANSACTIONS:
+            self._passed.append(transaction)
             self.signal_ack()
 
     def _take_void(self, theirs: VClock) -> None:
         """The peer asks for our vote: it will not vote for us without the rows that it has."""
-        if self._void and self._host.elections.knows_promotion(theirs):
-            for transaction in self._void:
+        if self._passed and self._host.elections.knows_promotion(theirs):
+            for transaction in self._passed:
                 self._host.sink.take_void(self._ctx, transaction)
-            self._void.clear()
 
     async def _wait_for_space(self) -> None:
         """Give the journal its time."""
@@ -268,9 +273,9 @@ class Subscription:
         if self._machine.state is not ApplierState.SYNC or self._times.lag > self._host.options.sync_lag:
             return
         here = self._host.instance.vclock
-        if self._void:  # nobody is to wait for them
+        if self._passed:  # nobody is to wait for what has no effect
             here = here.copy()
-            for transaction in self._void:
+            for transaction in filter(self._host.sink.is_void, self._passed):
                 last = transaction[-1]
                 here.reset(last.replica_id, max(last.lsn, here[last.replica_id]))
         if here.covers(self.remote_vclock, ignore_zero=True):
