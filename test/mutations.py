@@ -60,7 +60,7 @@ JOURNAL: Final = (
         "and nothing starts from there\n                file.sync()\n",
         "",
         "async",
-        "power,latency",
+        "outage",
     ),
     Mutation(
         "a new file without the sync of its directory",
@@ -153,7 +153,7 @@ JOURNAL: Final = (
         "            self._sync_what_is_there()\n",
         "            pass\n",
         "set",
-        "kill,crash,power,flush",
+        "relapse,flush",
         seconds=20,
         corpus="rows-that-were-never-synced",
     ),
@@ -300,8 +300,8 @@ REPLICATION: Final = (
     Mutation(
         "an applied row that is not remembered",
         "box/replication/row_sink.py",
-        "        self._txns.commit_open(ctx, txn, waits=False)\n        self._advance(rows[-1])\n",
-        "        self._txns.commit_open(ctx, txn, waits=False)\n",
+        "        self._synchro.void.note_nops(rows)\n        self._advance(rows[-1])\n",
+        "        self._synchro.void.note_nops(rows)\n",
         "async",
         "network,latency",
     ),
@@ -320,7 +320,7 @@ REPLICATION: Final = (
         "            reader.close()\n            self._reader, self._next = None, self._tail.end\n"
         "            if not self.vclock",
         "async",
-        "reset,restart,latency",
+        "lag",
     ),
     Mutation(
         "a relay that forgets where it stood",
@@ -389,8 +389,8 @@ ELECTIONS: Final = (
         "if request.term < self.term:\n            return  # a row of the log",
         "if False:\n            return  # a row of the log",
         "register",
-        "kill,isolate,snapshot,halt",
-        elections="candidate",
+        "promote,snapshot,flush,kill",
+        elections="manual",
         seconds=30,
     ),
     Mutation(

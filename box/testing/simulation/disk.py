@@ -6,6 +6,9 @@ write, truncate              in the file                 sync of the file
 create, rename, remove       in the directory            sync_directory
 ```
 
+A sync takes time, and what it makes durable is so when it is over: a callback of the process does several things to its
+disk, one after the other, while the clock of the simulation stands.
+
 A process that is killed loses nothing that it wrote: the operating system has it. When the power goes, each file keeps
 what was synced and, of the rest, a part that chance decides, maybe cut within a write; directory operations that were
 not synced are undone from the newest back, as many as chance decides.
@@ -22,6 +25,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from pathlib import PurePosixPath
 from random import Random
 from typing import Final
@@ -35,9 +39,12 @@ WRITE_FAILS: Final = "write fails"
 TRUNCATE_FAILS: Final = "truncate fails"
 SYNC_FAILS: Final = "sync fails"
 SHORT_WRITES: Final = "short writes"
+OPERATIONS: Final = ("create", "write", "sync", "rename", "remove", "sync of a directory")
 READ_FAILS: Final = "read fails"
 LATENCY: Final = (0.00005, 0.001)
 """Seconds that a write or a sync takes on a healthy disk."""
+_RESOLUTION: Final = 1e-9
+"""Seconds by which an end comes before the end of a sync that is under way."""
 _KEPT_PATHS: Final = 10_000
 FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
 
@@ -80,6 +87,15 @@ class _Content:
 
 
 @dataclass(eq=False, slots=True)
+class _Change:
+    """A directory operation, and how it is taken back."""
+
+    directory: str
+    take_back: Callable[[], None]
+    durable_at: float = inf
+
+
+@dataclass(eq=False, slots=True)
 class _Lock:
     locked: set[str]
     directory: str
@@ -102,6 +118,7 @@ class _File:
         size = self._disk.room_for(len(data), self.path)
         self._content.data += data[:size]
         self._disk.grow(size)
+        self._disk.tell("write")
         return size
 
     def truncate(self, size: int) -> None:
@@ -114,6 +131,7 @@ class _File:
         disk.check(SYNC_FAILS, self.path)
         content.settle(disk.time())
         content.syncing, content.synced_at = len(content.data), disk.spend(disk.sync_delay)
+        disk.tell("sync")
 
     def mark_pending(self, start: int | None) -> None:
         """No other process reads it."""
@@ -142,6 +160,8 @@ class SimulatedDisk:
         self.faults: set[str] = set()
         self.failures = 0
         """Calls that a fault has made fail, those of former processes included."""
+        self.on_operation: Callable[[str], None] | None = None
+        """Told of each of `OPERATIONS` that has happened; a sync is under way then."""
         self._time = time
         self._is_gone = False
         self._used = 0
@@ -150,8 +170,10 @@ class SimulatedDisk:
         """Bytes of all files together; None for no bound."""
         self._random = random
         self._files: dict[str, _Content] = {}
-        self._undo: list[tuple[str, Callable[[], None]]] = []
-        """Calls that take the directory operations back that are not durable, oldest first."""
+        self._undo: list[_Change] = []
+        """The directory operations that are not durable, oldest first."""
+        self._ended_at: float | None = None
+        """The time of the operation at which the process ended."""
         self._locked: set[str] = set()
 
     # -- what happens to the machine
@@ -163,15 +185,23 @@ class SimulatedDisk:
         disk.latency, disk.faults, disk.capacity = self.latency, self.faults, self.capacity
         disk.sync_delay, disk.failures = self.sync_delay, self.failures
         disk._files, disk._undo, disk._used = self._files, self._undo, self._used
+        disk._ended_at = self._ended_at
         return disk
+
+    def detach(self, last: str) -> None:
+        """From now on every call fails: the process ends, with an operation the last one that it has begun."""
+        self._ended_at = self.time() - (_RESOLUTION if last == "sync" else 0.0)
+        self._is_gone = True
 
     def lose_power(self) -> None:
         """See the module's text."""
+        now, self._ended_at = max(self._time(), self._ended_at or 0.0), None
+        self._settle_directories(now)
         for _ in range(self._random.randint(0, len(self._undo))):
-            self._undo.pop()[1]()
+            self._undo.pop().take_back()
         self._undo.clear()
         for content in self._files.values():
-            content.settle(self._time())
+            content.settle(now)
             content.cut(self._random.randint(content.durable, len(content.data)))
             content.durable = len(content.data)
         self._used = sum(len(content.data) for content in self._files.values())
@@ -242,6 +272,11 @@ class SimulatedDisk:
             size = self._random.randint(1, size)
         return size
 
+    def tell(self, operation: str) -> None:
+        """One of `OPERATIONS` has happened."""
+        if self.on_operation is not None:
+            self.on_operation(operation)
+
     def grow(self, size: int) -> None:
         """The files have so many bytes more."""
         self._used += size
@@ -285,6 +320,7 @@ class SimulatedDisk:
         self.room_for(1, path)
         content = self._files[name] = _Content()
         self._remember(name, lambda: self._forget(name, content))
+        self.tell("create")
         return _File(self, path, content)
 
     def append(self, path: str) -> AppendFile:
@@ -315,6 +351,7 @@ class SimulatedDisk:
         if replaced is not None:
             self.grow(-len(replaced.data))
         self._remember(target, take_back)
+        self.tell("rename")
 
     def remove(self, path: str) -> None:
         self.check(WRITE_FAILS, path)
@@ -322,13 +359,18 @@ class SimulatedDisk:
         del self._files[name]
         self.grow(-len(content.data))
         self._remember(name, lambda: self._files.__setitem__(name, content))
+        self.tell("remove")
 
     def _remember(self, name: str, take_back: Callable[[], None]) -> None:
-        self._undo.append((_place(name)[0], take_back))
+        self._undo.append(_Change(_place(name)[0], take_back))
 
     def _forget(self, name: str, content: _Content) -> None:
         if self._files.get(name) is content:
             del self._files[name]
+
+    def _settle_directories(self, now: float) -> None:
+        """Forget how to take back what is durable."""
+        self._undo[:] = [change for change in self._undo if change.durable_at > now]
 
     def touch(self, path: str) -> None:
         self._content(path)
@@ -337,7 +379,11 @@ class SimulatedDisk:
         self.check(SYNC_FAILS, directory)
         self.spend()
         synced = _plain(directory)
-        self._undo[:] = [change for change in self._undo if change[0] != synced]
+        for change in self._undo:
+            if change.directory == synced:
+                change.durable_at = min(change.durable_at, self.time())
+        self._settle_directories(self._time())
+        self.tell("sync of a directory")
 
     def lock(self, directory: str) -> DirectoryLock | None:
         if directory in self._locked:

@@ -4,6 +4,9 @@
 group     kinds
 process   kill, crash (at some `await`), power (a kill unless every write is synced), halt, restart
           away (while the node is down or cut off, the others make snapshots, some after a restart of each)
+          lag (while the node is cut off, the others are started again)
+          outage (the power goes at some operation of the disk), relapse (the process ends there, and the power goes
+          soon after the next start)
 network   isolate, split (in two parts), cut (one direction), only (what the node sends reaches one other only), reset,
           slow, corrupt
 disk      write, sync, short, full, read, latency, flush (slow syncs), stuck (a failed write cannot be taken back), rot
@@ -24,7 +27,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 GROUPS: Final = {
-    "process": ("kill", "crash", "power", "halt", "restart", "away"),
+    "process": ("kill", "crash", "power", "halt", "restart", "away", "lag", "outage", "relapse"),
     "network": ("isolate", "split", "cut", "only", "reset", "slow", "corrupt"),
     "disk": ("write", "sync", "short", "full", "read", "latency", "flush", "stuck", "rot"),
     "clock": ("jump", "drift"),

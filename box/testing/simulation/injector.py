@@ -8,18 +8,15 @@ from contextlib import suppress
 from typing import Any, Final
 
 from box.errors import BoxError
+from box.testing.simulation.absences import Absences
 from box.testing.simulation.administrator import Administrator
+from box.testing.simulation.crash_points import CrashPoints, lose_power
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.faults import Fault, kinds_of, plan
 from box.testing.simulation.leader_faults import LeaderFaults
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
-_WITH_RESTARTS: Final = 0.6
-"""The share of absences in which the others are started again."""
-_LOOKS: Final = 100
-_LOOK: Final = 0.01
-"""Seconds between two looks for the moment of an absence."""
 _CALLBACKS: Final = 2000
 """Callbacks after which a crash comes, at most."""
 
@@ -44,8 +41,9 @@ class Injector:
         self.administrator = Administrator(simulation)
         self._simulation = simulation
         self._leaders = LeaderFaults(simulation)
+        self._absences = Absences(simulation, self.administrator)
+        self._points = CrashPoints(simulation)
         self._tasks: dict[asyncio.Task[None], None] = {}
-        self._is_one_away = False
 
     async def run(self, faults: Sequence[Fault]) -> None:
         """Let all faults begin at their times; those that take long go on."""
@@ -104,8 +102,7 @@ class Injector:
         await self._end_and_start(fault, node, node.kill)
 
     async def _power(self, fault: Fault, node: SimulatedNode) -> None:
-        is_synced = node.options.get("wal_mode") == "fsync"
-        await self._end_and_start(fault, node, node.lose_power if is_synced else node.kill)
+        await self._end_and_start(fault, node, lambda: lose_power(node))
 
     async def _crash(self, fault: Fault, node: SimulatedNode) -> None:
         """A process that has nothing to do does not come to its last callback."""
@@ -134,64 +131,16 @@ class Injector:
         await self._simulation.within(30, work)
 
     async def _away(self, fault: Fault, node: SimulatedNode) -> None:
-        """A node that is cut off has consumers at the others, which keep files for it. One that is down while they are
-        started again has none, and has to be joined anew: that is done where it has nothing that they lack."""
-        others = [other for other in self._simulation.nodes.values() if other is not node]
-        if self._is_one_away:
-            return
-        self._is_one_away = True
-        try:
-            await self._be_away(fault, node, others)
-        finally:
-            self._is_one_away = False
+        await self._absences.away(fault, node)
 
-    async def _be_away(self, fault: Fault, node: SimulatedNode, others: Sequence[SimulatedNode]) -> None:
-        if fault.amount < _WITH_RESTARTS and await self._has_nothing_else(node, others):
-            with self.administrator.leaving_alone(node):
-                node.kill()
-                for other in others:
-                    await self._restart_at_once(other)
-                await self._simulation.sleep(fault.seconds)
-                await self._make_snapshots(others)
-                await self._start_connected(node)
-        else:
-            self._simulation.network.isolate(node.name)
-            try:
-                await self._simulation.sleep(fault.seconds)
-                await self._make_snapshots(others)
-            finally:
-                self._simulation.network.rejoin(node.name)
+    async def _lag(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._absences.lag(fault, node)
 
-    async def _start_connected(self, node: SimulatedNode) -> None:
-        """Only who knows what the others have kept can tell that it has to be joined anew."""
-        usual = node.options["replication_connect_quorum"]
-        try:
-            if not node.is_up:
-                await node.start(replication_connect_quorum=len(self._simulation.nodes))
-        finally:
-            node.options["replication_connect_quorum"] = usual
+    async def _outage(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._points.outage(fault, node)
 
-    async def _has_nothing_else(self, node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
-        """Wait a while for a moment at which the others have all that a node has. Rows of elections are local: as any
-        local rows they keep a node from being joined anew."""
-        for _ in range(_LOOKS):
-            if node.is_running and node.instance.elections.mode == "off":
-                vclock = node.instance.state.vclock.without_zero()
-                if all(other.is_running and other.instance.state.vclock.covers(vclock) for other in others):
-                    return True
-            await self._simulation.sleep(_LOOK)
-        return False
-
-    async def _restart_at_once(self, node: SimulatedNode) -> None:
-        if node.is_running and not node.process.is_halted:
-            await self._limited(node.stop())
-            await self._start(node)
-
-    async def _make_snapshots(self, nodes: Sequence[SimulatedNode]) -> None:
-        for node in nodes:
-            if node.is_running and not node.process.is_halted:
-                with suppress(BoxError, NodeDied, TimeoutError):
-                    await self._limited(node.run(node.instance.checkpoints.make()))
+    async def _relapse(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._points.relapse(fault, node)
 
     async def _halt(self, fault: Fault, node: SimulatedNode) -> None:
         await self._between(fault, node.halt, node.go_on)

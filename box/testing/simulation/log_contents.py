@@ -3,7 +3,8 @@
 ```
 every row             the same type and body at every node, by origin and lsn; with elections it may be a NOP where it
                       came from a leader whose time was over
-rows of elections     terms never go back, and a term has one vote
+rows of elections     terms never go back, and a term has one vote; what a node tells of itself stands in its log, also
+                      after it has recovered from a snapshot and the log
 ```
 
 The logs are read as they grow, because old files go. A row counts once the node's vclock covers it: what is behind may
@@ -35,6 +36,7 @@ class _OneLog:
     """Rows that the node has not counted yet."""
     term: int = 0
     vote: int = 0
+    """Of the last row of elections; no term while none was read."""
 
 
 class LogContents:
@@ -56,6 +58,7 @@ class LogContents:
         except BoxError as error:
             # Files have gone that were not read yet, or the disk cannot be read now.
             log.reader, log.pending = None, []
+            log.term = log.vote = 0
             if node.disk.failures == 0:
                 log.checked = VClock(node.instance.state.vclock)
                 log.checked.reset(0)
@@ -77,6 +80,7 @@ class LogContents:
         log.pending = [row for row in log.pending if row.lsn > vclock[row.replica_id]]
         for row in counted:
             self._compare(node.name, log, row)
+        self._compare_votes(node, log)
 
     def _compare(self, name: str, log: _OneLog, row: Row) -> None:
         if row.lsn > log.checked[row.replica_id]:
@@ -99,3 +103,10 @@ class LogContents:
             text = f"{name}: term {request.term}, vote {request.vote} stands in the log"
             self.violations[f"{text} behind term {log.term}, vote {log.vote}"] = None
         log.term, log.vote = request.term, request.vote
+
+    def _compare_votes(self, node: SimulatedNode, log: _OneLog) -> None:
+        """A row is written before the node tells of it, so the log may be ahead."""
+        told = node.instance.elections.raft.local_state()
+        if log.term and (told.term > log.term or (told.term == log.term and told.vote not in (0, log.vote))):
+            text = f"{node.name}: tells of term {told.term}, vote {told.vote}; its log has {log.term}, {log.vote}"
+            self.violations[text] = None

@@ -20,9 +20,12 @@ from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
 from box.txn.limbo import Limbo
 from box.txn.synchro import LimboDriver
+from box.txn.transaction import Transaction
+from box.txn.versions import Slot
 from box.wire.messages import RaftRequest
 from box.wire.vclock import VClock
 
+VISIBLE = Slot.visible
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 
 
@@ -72,6 +75,21 @@ def test_a_node_that_was_away_for_long_is_joined_anew_unless_it_has_local_rows()
     assert "replica is too old, initiating rebootstrap" in without.logs["node3"]
     assert not with_local_rows.violations
     assert any("Missing .xlog file" in line for line in with_local_rows.logs["node3"])
+
+
+def test_a_node_that_is_killed_while_it_is_joined_anew_comes_back() -> None:
+    outcome = play(Scenario(5, workload="async", seconds=20, kinds=kinds_of(["away", "kill"])), deadline=120)
+    assert not outcome.violations
+    assert any("replica is too old, initiating rebootstrap" in line for line in outcome.logs["node2"])
+
+
+@pytest.mark.parametrize("kind", ["outage", "relapse", "lag"])
+def test_points_and_lags_come_about(kind: str) -> None:
+    options = {"wal_mode": "fsync"}
+    outcome = play(Scenario(2, workload="async", seconds=6, kinds=(kind,), options=options), deadline=120)
+    assert not outcome.violations
+    expected = {"outage": "point", "relapse": "power", "lag": "stop"}[kind]
+    assert any(event.kind == expected for event in outcome.trace.events)
 
 
 def test_files_are_kept_for_a_node_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +182,22 @@ async def at_once(*_: Any) -> None:
     """In the place of a wait."""
 
 
+def sees_its_writer(slot: Slot, txn: Transaction | None) -> bytes | None:
+    """`Slot.visible` with a read view that includes the transaction that it is there to exclude."""
+    if txn is None or not txn.read_view:
+        return VISIBLE(slot, txn)
+    txn.read_view += 1
+    try:
+        return VISIBLE(slot, txn)
+    finally:
+        txn.read_view -= 1
+
+
+def claim_a_vote(raft: Raft) -> RaftRequest:
+    """`Raft.local_state` of who thinks of a vote that was never written."""
+    return RaftRequest(raft.recorded_term, raft._recorded.vote % 3 + 1)
+
+
 def tell_before_recorded(raft: Raft) -> RaftRequest:
     """`Raft.remote_state` that tells what is not in the log yet."""
     vclock = VClock(raft._own_vclock()).without_zero() if raft.role is Role.CANDIDATE else None
@@ -195,14 +229,24 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             (Elections, "_has_taken_over", True),
             "differs between",
         ),
+        (
+            Scenario(1, workload="transactions", seconds=4, kinds=()),
+            (Slot, "visible", sees_its_writer),
+            "has changed",
+        ),
+        (
+            Scenario(1, workload="register", seconds=3, kinds=(), elections="manual"),
+            (Raft, "local_state", claim_a_vote),
+            "tells of term",
+        ),
     ],
-    ids=["snapshot", "promotion", "vote", "leader"],
+    ids=["snapshot", "promotion", "vote", "leader", "read view", "claim"],
 )
 def test_faults_that_look_for_their_moment_find_what_chance_does_not(
     monkeypatch: pytest.MonkeyPatch, scenario: Scenario, broken: tuple[type, str, Any], text: str
 ) -> None:
     """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded, a
-    leader that takes changes before its PROMOTE."""
+    leader that takes changes before its PROMOTE, a read view with its writer, a vote that is not in the log."""
     assert not play(scenario, deadline=60).violations
     monkeypatch.setattr(*broken)
     assert any(text in violation for violation in play(scenario, deadline=60).violations)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from box.testing.simulation.history import ClientCall, Ending
 from box.testing.simulation.serializability import ListAppend, ListRead, Operation, check_serializability
+from box.testing.simulation.transaction_workload import torn_reports
 
 
 def read(key: str, *values: int) -> ListRead:
@@ -78,3 +79,16 @@ def test_what_was_acknowledged_is_there_and_what_nobody_knows_may_be() -> None:
     unknown = call(0, 1, append("x", 1), ending=Ending.UNKNOWN)
     assert violations([unknown], x=()) == ""
     assert violations([unknown, call(2, 3, read("x", 1))], x=(1,)) == ""
+
+
+def test_reports_read_one_state() -> None:
+    """Twice the same, and nobody's half."""
+
+    transactions = [call(0, 1, append("a", 10), append("b", 20), append("c", 30))]
+    whole = call(0, 1, read("a", 10), read("b", 5, 20), read("a", 10))
+    nothing = call(0, 1, read("a"), read("b", 5))
+    assert list(torn_reports([whole, nothing], transactions)) == []
+    changed = call(0, 1, read("a"), read("a", 10))
+    assert ["object a has changed" in text for text in torn_reports([changed], transactions)] == [True]
+    half = call(0, 1, read("a", 10), read("b", 5))
+    assert ["is there" in text for text in torn_reports([half], transactions)] == [True]
