@@ -31,7 +31,7 @@ __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
-_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID, _CLOSED = 0, 1, 2, 4  # 3 is WOKEN of lua.fiber
+_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2  # 3 is WOKEN of lua.fiber
 _CELLS = 6
 
 Values = tuple[Value, ...]
@@ -375,7 +375,6 @@ class Runtime:
             for _, ctx in contexts:
                 self.end_context(ctx)
         self._start = self._bind = self._keep_context = _refuse
-        self._cells[_CLOSED] = 1
         del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
         del self._state
 

@@ -49,6 +49,11 @@ function cells.is_stopped()
     return true
 end
 
+-- There will be no other tick.
+function cells.close()
+    shared[CLOSED] = 1
+end
+
 function cells.is_closed()
     return shared[CLOSED] ~= 0
 end

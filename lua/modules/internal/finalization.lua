@@ -6,7 +6,7 @@
 -- `require('internal.finalization')(running, switch)`, once, by internal.scheduler: `running.strand` is the one that runs,
 -- `switch(strand)` runs another one.
 local python = require('internal.python')
-local want_tick = require('internal.cells').want_tick
+local cells = require('internal.cells')
 local strands = require('internal.strand')
 local new_fiber, new_strand = strands.new_fiber, strands.new
 
@@ -28,7 +28,7 @@ return function(running, switch)
         local place = put_off.tail
         put_off.tail = place + 2
         put_off[place + 1], put_off[place + 2] = run, object
-        want_tick()
+        cells.want_tick()
     end
     finalization.finalize_later = finalize_later
 
@@ -71,14 +71,18 @@ return function(running, switch)
     end
     finalization.finalize_put_off = finalize_put_off
 
-    -- There will be no other tick: those that the last ones put off are run, too.
+    -- There will be no other tick: those that the last ones put off are run, too. From the end on none is put off, or it
+    -- would be lost: a step of the collector may follow on the way back to Python (where a trace is left in the phase of
+    -- finalizers there is one, even if the collector was stopped).
     function finalization.finalize_all()
         for _ = 1, MOST_ROUNDS do
             if put_off.head == put_off.tail then
-                return
+                break
             end
             finalize_put_off()
         end
+        cells.close()
+        finalize_put_off()
     end
 
     -- Compiled, a step of theirs would not be one: the collector may run where a trace is left.
