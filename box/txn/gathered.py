@@ -35,10 +35,10 @@ def gather(txn: Transaction) -> None:
         if space is not last and row.type != _NOP:
             last = space
             if space is not None:
-                txn.spaces.add(space)
+                txn.spaces[space] = None
     txn.gathered, txn.size = len(statements), size
 
 
 def forget_gathered(txn: Transaction) -> None:
     """Begin anew: statements were taken back."""
-    txn.gathered, txn.rows, txn.size, txn.spaces, txn.has_own_rows = 0, [], 0, set(), True
+    txn.gathered, txn.rows, txn.size, txn.spaces, txn.has_own_rows = 0, [], 0, {}, True

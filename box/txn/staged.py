@@ -211,7 +211,7 @@ class StagedTransaction:
         """Make all changes at once, as those of `txn`; `work` merges them."""
         txn.statements, txn.changes = self.statements, self._applied
         txn.gathered, txn.rows, txn.size = len(self.statements), self.rows, self._size
-        txn.spaces = {staged.space for staged in self._spaces.values()}
+        txn.spaces = {staged.space: None for staged in self._spaces.values()}
         self.rows[-1].is_commit = True
         for kind, count in self._kinds.items():
             self._counters[kind] += count

@@ -237,7 +237,7 @@ class Transaction(Commit, LimboEntry):
         self.aborted_by_yield = False
         self.gathered = 0
         """The number of the first statements of which `rows`, `size`, `spaces` and `has_own_rows` are known."""
-        self.spaces: set[Space] = set()
+        self.spaces: dict[Space, None] = {}
         """The spaces of all rows but NOPs."""
         self.has_own_rows = True
         """All rows are of this instance and of replicated spaces, or they are in the order of the log already."""

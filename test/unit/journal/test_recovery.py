@@ -248,6 +248,7 @@ def test_recovered_rows_are_durable_before_others_follow_them(seed: int) -> None
     """A killed process may leave rows in its file that are not synced. They count after the start, so that a loss of
     power must not take them from the middle of the log."""
     disk = SimulatedDisk(lambda: 0.0, lambda: 0.0, Random(seed))
+    disk.latency = (0.0, 0.0)  # the clock stands
 
     async def write_rows(mode: str, first: int, last: int) -> None:
         async with running_journal(disk, vclock=VClock({1: first - 1}), wal_mode=mode) as journal:
