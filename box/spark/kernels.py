@@ -352,6 +352,30 @@ def read_booleans(block: Bytes, starts: Offsets, values: Bytes, valid: Bytes) ->
 
 
 @compiled
+def text_at(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
+    """Start and end of the body of a string (or a binary value); the start is -1 for another value."""
+    code = wide(block[position])
+    size = 0
+    length = wide(0)
+    if is_binary:
+        if not 0xC4 <= code <= 0xC6:
+            return -1, 0
+        size = 1 << (code - 0xC4)
+    elif 0xA0 <= code <= 0xBF:
+        length = code & 31
+    elif 0xD9 <= code <= 0xDB:
+        size = 1 << (code - 0xD9)
+    else:
+        return -1, 0
+    start = position + 1 + size
+    if start > len(block):
+        return -1, 0
+    if size:
+        length = _number(block, position + 1, size)
+    return (start, start + length) if start + length <= len(block) else (-1, 0)
+
+
+@compiled
 def measure_text(
     block: Bytes, starts: Offsets, is_binary: bool, bodies: Offsets, ends: NDArray[np.int32], valid: Bytes
 ) -> int:
@@ -367,25 +391,12 @@ def measure_text(
             bodies[row] = 0
             ends[row + 1] = total
             continue
-        size = 0
-        length = wide(0)
-        if is_binary:
-            if not 0xC4 <= code <= 0xC6:
-                return IRREGULAR
-            size = 1 << (code - 0xC4)
-        elif 0xA0 <= code <= 0xBF:
-            length = code & 31
-        elif 0xD9 <= code <= 0xDB:
-            size = 1 << (code - 0xD9)
-        else:
+        start, end = text_at(block, position, is_binary)
+        if start < 0:
             return IRREGULAR
-        if size:
-            if position + 1 + size > len(block):
-                return IRREGULAR
-            length = _number(block, position + 1, size)
-        bodies[row] = position + 1 + size
-        total += length
-        if bodies[row] + length > len(block) or total > 0x7FFFFFFF:
+        bodies[row] = start
+        total += end - start
+        if total > 0x7FFFFFFF:
             return IRREGULAR
         ends[row + 1] = total
         valid[row >> 3] |= np.uint8(1 << (row & 7))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from box.spark.kernels import IRREGULAR, Bytes, compiled, wide
+from box.spark.kernels import IRREGULAR, Bytes, compiled, text_at, wide
 from box.spark.primary_keys import KeyKind
 
 _INTEGER = int(KeyKind.INTEGER)
@@ -35,7 +35,7 @@ def measure_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int6
                     return IRREGULAR
                 total += 16
             else:
-                start, end = _text(block, position, kinds[part] == _BINARY)
+                start, end = text_at(block, position, kinds[part] == _BINARY)
                 if start < 0:
                     return IRREGULAR
                 total += end - start + 2
@@ -59,30 +59,6 @@ def _integer_size(block: Bytes, position: int) -> int:
 
 
 @compiled
-def _text(block: Bytes, position: int, is_binary: bool) -> tuple[int, int]:
-    """Start and end of the body of a string (or a binary value); the start is -1 for another value."""
-    code = wide(block[position])
-    size = 0
-    length = wide(0)
-    if is_binary:
-        if not 0xC4 <= code <= 0xC6:
-            return -1, 0
-        size = 1 << (code - 0xC4)
-    elif 0xA0 <= code <= 0xBF:
-        length = code & 31
-    elif 0xD9 <= code <= 0xDB:
-        size = 1 << (code - 0xD9)
-    else:
-        return -1, 0
-    start = position + 1 + size
-    if start > len(block):
-        return -1, 0
-    for index in range(size):
-        length = (length << 8) | wide(block[position + 1 + index])
-    return (start, start + length) if start + length <= len(block) else (-1, 0)
-
-
-@compiled
 def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64], data: Bytes) -> None:
     """The bytes of the keys that `measure_keys` has measured."""
     target = 0
@@ -96,7 +72,7 @@ def write_keys(block: Bytes, starts: NDArray[np.int64], kinds: NDArray[np.int64]
                     data[target + index] = block[position + 2 + index]
                 target += 16
             else:
-                start, end = _text(block, position, kinds[part] == _BINARY)
+                start, end = text_at(block, position, kinds[part] == _BINARY)
                 for index in range(start, end):
                     data[target] = block[index]
                     target += 1

@@ -12,17 +12,16 @@ One node at a time is away.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from box.errors import BoxError
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.faults import Fault
+from box.testing.simulation.one_story import OneStory
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
-
-Story = Callable[[Fault, SimulatedNode, Sequence[SimulatedNode]], Awaitable[None]]
 
 _WITH_RESTARTS: Final = 0.6
 """The share of absences in which the others are started again."""
@@ -45,24 +44,18 @@ class Absences:
     def __init__(self, simulation: Simulation, administrator: Administrator) -> None:
         self._simulation = simulation
         self._administrator = administrator
-        self._is_one_away = False
+        self._stories = OneStory()
 
     async def away(self, fault: Fault, node: SimulatedNode) -> None:
         """See the module's table."""
-        await self._alone(self._be_away, fault, node)
+        await self._stories.tell(self._be_away, fault, node, self._others(node))
 
     async def lag(self, fault: Fault, node: SimulatedNode) -> None:
         """See the module's table."""
-        await self._alone(self._be_behind, fault, node)
+        await self._stories.tell(self._be_behind, fault, node, self._others(node))
 
-    async def _alone(self, story: Story, fault: Fault, node: SimulatedNode) -> None:
-        if self._is_one_away:
-            return
-        self._is_one_away = True
-        try:
-            await story(fault, node, [one for one in self._simulation.nodes.values() if one is not node])
-        finally:
-            self._is_one_away = False
+    def _others(self, node: SimulatedNode) -> list[SimulatedNode]:
+        return [one for one in self._simulation.nodes.values() if one is not node]
 
     async def _be_away(self, fault: Fault, node: SimulatedNode, others: Sequence[SimulatedNode]) -> None:
         if fault.amount < _WITH_RESTARTS and await self._has_nothing_else(node, others):

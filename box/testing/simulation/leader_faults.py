@@ -16,7 +16,7 @@ one of these faults is at work already, nothing happens.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -25,11 +25,10 @@ from box.errors import BoxError
 from box.replication.raft import Raft, Role
 from box.testing.simulation.disk import WRITE_FAILS
 from box.testing.simulation.faults import Fault
+from box.testing.simulation.one_story import OneStory
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 from box.txn.transaction import LimboEntry
-
-Story = Callable[[Fault, SimulatedNode], Awaitable[None]]
 
 _LOOK: Final = 0.01
 """Seconds between two looks for the moment."""
@@ -48,28 +47,19 @@ class LeaderFaults:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self._is_at_work = False
+        self._stories = OneStory()
 
     async def heir(self, fault: Fault, leader: SimulatedNode) -> None:
         """See the module's table."""
-        await self._alone(self._let_inherit, fault, leader)
+        await self._stories.tell(self._let_inherit, fault, leader)
 
     async def doubt(self, fault: Fault, leader: SimulatedNode) -> None:
         """See the module's table."""
-        await self._alone(self._let_doubt, fault, leader)
+        await self._stories.tell(self._let_doubt, fault, leader)
 
     async def stumble(self, fault: Fault, leader: SimulatedNode) -> None:
         """See the module's table."""
-        await self._alone(self._let_stumble, fault, leader)
-
-    async def _alone(self, story: Story, fault: Fault, leader: SimulatedNode) -> None:
-        if self._is_at_work:
-            return
-        self._is_at_work = True
-        try:
-            await story(fault, leader)
-        finally:
-            self._is_at_work = False
+        await self._stories.tell(self._let_stumble, fault, leader)
 
     def leader(self) -> SimulatedNode | None:
         """The leader of the newest term; without elections the owner of the queue."""
