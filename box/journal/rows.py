@@ -31,10 +31,6 @@ _TIMESTAMP: Final = struct.Struct(">BBd").pack
 _FRAME: Final = struct.Struct(">BI").pack
 _USUAL_LSNS: Final = range(0x100, 0x100000000)
 _WRAP: Final = 1 << 64
-_TSN_U16: Final = struct.Struct(">BBH").pack
-_TSN_U32: Final = struct.Struct(">BBI").pack
-_TSN: Final = [b"\x08" + encode_uint(distance) for distance in range(0x100)]
-"""The pair of the distance to the transaction's first row."""
 _COMMIT: Final = int(Flag.COMMIT)
 _NOP: Final = int(RequestType.NOP)
 
@@ -120,9 +116,6 @@ class RowEncoder:
 
     def _encode_rows(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
         """One transaction in the general way; returns its bytes."""
-        start = clock[self.instance_id] + 1
-        if start in _USUAL_LSNS and start + len(rows) in _USUAL_LSNS and _are_own(rows):
-            return self._encode_own(rows, clock, now, stamp, parts)
         assign_lsn(rows, clock, self.instance_id)
         size = 0
         for row in rows:
@@ -133,37 +126,6 @@ class RowEncoder:
             if self.makes_packets:
                 into = self._packets.begin(row.replica_id, row.group_id == GROUP_LOCAL, row.lsn)
                 into += (_FRAME(0xCE, len(header) + len(body)), header, body)
-        return size
-
-    def _encode_own(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
-        """One transaction of nothing but replicated rows of our own; returns its bytes."""
-        instance_id, heads = self.instance_id, self._heads
-        start = clock[instance_id] + 1
-        clock[instance_id] = end = clock[instance_id] + len(rows)
-        into = self._packets.begin(instance_id, False, start) if self.makes_packets else None
-        size = 0
-        for lsn, row in enumerate(rows, start):
-            row.replica_id, row.lsn, row.tsn, row.tm = instance_id, lsn, start, now
-            row.is_commit = lsn == end
-            if row.flags or lsn == end:
-                header = encode_header(row, stamp)
-            else:
-                head = heads.get((row.type, instance_id, _COMMIT)) or self._head(row.type, instance_id, _COMMIT)
-                header = _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
-                distance = lsn - start
-                if distance < 0x100:
-                    header += _TSN[distance]
-                elif distance < 0x10000:
-                    header += _TSN_U16(8, 0xCD, distance)
-                else:
-                    header += _TSN_U32(8, 0xCE, distance)
-            body = row.body
-            parts += (header, body)
-            size += len(header) + len(body)
-            if into is not None:
-                into += (_FRAME(0xCE, len(header) + len(body)), header, body)
-        if into is not None:
-            self._packets.last = end
         return size
 
     def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:
@@ -200,11 +162,6 @@ class RowEncoder:
         head = bytes((0x85 if flags else 0x84, 0, row_type, 2, instance_id, 3))
         self._heads[row_type, instance_id, flags] = head
         return head
-
-
-def _are_own(rows: list[Row]) -> bool:
-    """All rows are of this instance, and of replicated spaces."""
-    return not any(row.replica_id or row.group_id for row in rows)
 
 
 def assign_lsn(rows: Sequence[Row], clock: VClock, instance_id: int) -> None:

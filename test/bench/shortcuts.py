@@ -106,12 +106,6 @@ def _without_short_updates() -> None:
     update._apply_short = lambda *_: None
 
 
-def _without_own_transactions() -> None:
-    from box.journal import rows
-
-    rows._are_own = lambda rows: False
-
-
 def _without_runs() -> None:
     from box.net import framing, peer_connection
 
@@ -159,7 +153,6 @@ SHORTCUTS = {
     "usual_changes": Shortcut(("iproto update",), _without_usual_changes),
     "usual_calls": Shortcut(("iproto call",), _without_usual_calls),
     "short_updates": Shortcut(("none update", "none upsert"), _without_short_updates),
-    "own_transactions": Shortcut(("write transaction",), _without_own_transactions),
     "runs": Shortcut(("replicated apply", "replicated commit"), _without_runs),
     "rows_together": Shortcut(("replicated together",), _without_rows_together),
     "tuple_runs": Shortcut(("replicated join",), _without_tuple_runs),
