@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from box.txn.synchro import LimboDriver
 
 
-ROWS_A_TURN: Final = 256
-"""Rows of the log that are executed without giving way."""
+ROWS_A_TURN: Final = 64
+"""Rows of the log that are executed without giving way: one or two milliseconds with a few indexes."""
 _INSERT_HEADER: Final = bytes((0x81, 0x00, RequestType.INSERT))
 
 

@@ -23,7 +23,7 @@ from box.wire.tuple_run import TupleRun
 
 _PROGRESS: Final = 100_000
 """Rows after which the log tells how far it is, as the peer's does."""
-_TUPLES_A_TURN: Final = 1024
+_TUPLES_A_TURN: Final = 512
 _STANDBY_PAUSE: Final = 0.01
 """Seconds between two looks at the log of another instance."""
 _LOCK_PAUSE: Final = 0.1
