@@ -1,10 +1,11 @@
-"""Plays a scenario while sets give their elements in an order of chance: what comes of a run must not follow from it.
+"""Plays scenarios while sets give their elements in an order of chance: what comes of a run must not follow from it.
 
-    python -m test.unit.simulation.any_order CHANCE SCENARIO.json
+    python -m test.unit.simulation.any_order CHANCE SCENARIO.json...
 
-Prints the digest of the trace and the places where something else than names and numbers was taken from a set. The
-order of a set of objects follows from their addresses, which is nearly always the same one and then once is not. So
-the product is compiled with each loop, comprehension, `*argument` and call that goes through something asking first.
+Prints for each the digest of the trace and, so far, the places where something else than names and numbers was taken
+from a set. The order of a set of objects follows from their addresses, which is nearly always the same one and then
+once is not. So the product is compiled with each loop, comprehension, `*argument` and call that goes through something
+asking first.
 """
 
 from __future__ import annotations
@@ -95,14 +96,15 @@ class _Finder(MetaPathFinder):
         return spec
 
 
-def main(chance: str, scenario: str) -> None:
+def main(chance: str, *scenarios: str) -> None:
     """See the module's text."""
     any_order = AnyOrder(int(chance))
     setattr(builtins, _NAME, any_order)
     sys.meta_path.insert(0, _Finder())
     from box.testing.simulation.run import Scenario, play  # only now, so that it is compiled here
 
-    print(play(Scenario.from_json(Path(scenario).read_text()), deadline=300).digest, sorted(any_order.places))
+    for path in scenarios:
+        print(play(Scenario.from_json(Path(path).read_text()), deadline=300).digest, sorted(any_order.places))
 
 
 if __name__ == "__main__":
