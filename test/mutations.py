@@ -263,8 +263,8 @@ TRANSACTIONS: Final = (
     Mutation(
         "a read view that sees its writer",
         "box/txn/versions.py",
-        "(write.psn and (not txn.read_view or write.psn < txn.read_view))",
-        "(write.psn and (not txn.read_view or write.psn <= txn.read_view))",
+        "is_placed = writer.psn and (not txn.read_view or writer.psn < txn.read_view)",
+        "is_placed = writer.psn and (not txn.read_view or writer.psn <= txn.read_view)",
         "transactions",
         "none",
         seconds=30,
@@ -272,8 +272,8 @@ TRANSACTIONS: Final = (
     Mutation(
         "a rollback of what others have read",
         "box/txn/mvcc.py",
-        "                self._break_readers(txn, slot, write.value, slot.prepared)\n                self._break_views",
-        "                self._break_views",
+        "                self._break_readers(txn, slot, write.value, slot.left_by(txn))\n",
+        "                pass\n",
         "transactions",
         "write,sync,isolate,latency",
         seconds=30,

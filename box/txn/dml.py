@@ -250,9 +250,13 @@ class Dml:
 
     def _grows(self, txn: Transaction) -> None:
         """A transaction without an open statement has become large, or larger."""
+        newest = txn.statements[txn.gathered :]
         gather(txn)
-        newest = txn.statements[-_STATEMENTS_A_SIGN:]
-        untrack([statement for statement in newest if not isinstance(statement, OpenStatement)])
+        self.txns.storage.grows(txn)
+        for statement in newest:
+            if isinstance(statement, OpenStatement):
+                statement.spare()
+        untrack([statement for statement in newest if not statement.on_commit and not statement.on_rollback])
         untrack([statement.row for statement in newest if statement.row is not None])
         self.on_busy()
 
@@ -297,6 +301,9 @@ class Dml:
             waited_for = work.send(None)
         except StopIteration as end:
             outcome: Outcome = end.value
+            txn = ctx.txn
+            if txn is not None and not txn.nesting and len(txn.statements) - txn.gathered >= _STATEMENTS_A_SIGN:
+                self._grows(txn)
             return outcome
         waiting = WaitingWrite(self._loop, work, waited_for)
         self._waiting[waiting] = None

@@ -60,7 +60,8 @@ class TransactionManager:
         self.storage = storage
         self.synchro = synchro
         self.work = SlicedWork(loop)
-        """Left over of large transactions: changes to be merged, statements to be let go."""
+        """Left over of large transactions: changes to be merged, versions to be folded, statements to be let go."""
+        storage.add_work = self.work.add
         self._loop = loop
         self._next_id = 0
         self._last_psn = 0
@@ -229,12 +230,12 @@ class TransactionManager:
     # -- the way of a commit
 
     def _prepare(self, txn: Transaction) -> None:
-        self._last_psn += 1
-        txn.psn = self._last_psn
         if txn.aborted_by_yield:
             raise client_error(ErrorCode.TRANSACTION_YIELD)
         if txn.state is TxnState.CONFLICTED or (txn.state is TxnState.IN_READ_VIEW and txn.statements):
             raise client_error(ErrorCode.TRANSACTION_CONFLICT)
+        self._last_psn += 1
+        txn.psn = self._last_psn
         self.storage.prepare(txn)
         txn.state = TxnState.PREPARED
 
@@ -303,7 +304,8 @@ class TransactionManager:
 
     def _fail(self, txn: Transaction, error: BoxError | None) -> None:
         txn.state = TxnState.ABORTED
-        self._undo_all(txn, txn.statements)
+        if not self.storage.undo_whole(txn):
+            self._undo_all(txn, txn.statements)
         self.storage.forget(txn)
         txn.error = error
         self._finish(txn, txn.on_rollback[::-1])

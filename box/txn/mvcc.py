@@ -12,7 +12,7 @@ A transaction's reads are remembered: the tuples, and the places where it found 
 the last key it has read). When a writer is prepared, every other open transaction that has read a value which
 the writer replaced, or a place where it put something, goes to a read view just before the writer if it has written
 nothing, and is aborted otherwise. Committed writes sink into `base` when no read view needs what is below, and a
-slot without writes turns back into the bytes of its base.
+slot without writes turns back into the bytes of its base: in slices, when there are many.
 
 Source: the peer's visibility rules (prepared data is visible in transactions, not outside); the version chain per key
 instead of per tuple is this node's.
@@ -20,19 +20,21 @@ instead of per tuple is this node's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from box.data.codec import unpack
 from box.index import IteratorType
 from box.index.ordered import OrderedIndex
+from box.index.untracked import untrack
 from box.index.view import open_view
 from box.txn.read_set import Range, ReadSet
 from box.txn.storage import TupleStorage, keys_of
 from box.txn.transaction import TxnState
 from box.txn.versions import Slot, Write
+from box.txn.write_set import WriteSet
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -40,6 +42,11 @@ if TYPE_CHECKING:
     from box.index.view import TupleView
     from box.schema.space import Space
     from box.txn.transaction import Statement, Transaction
+
+_MANY: Final = 1024
+"""Statements, or slots, that are too many for one turn."""
+_SLICE: Final = 128
+"""So many are folded in a millisecond."""
 
 
 class MvccStorage(TupleStorage):
@@ -52,7 +59,9 @@ class MvccStorage(TupleStorage):
         self._open: dict[Transaction, ReadSet] = {}
         """Transactions that have read or written and are not prepared, with what they have read."""
         self._writes: dict[Statement, list[Write]] = {}
-        """Of statements whose outcome is open."""
+        """Of statements whose outcome is open, or which are not folded yet."""
+        self._written: dict[Transaction, WriteSet] = {}
+        """Of transactions whose outcome is open."""
         self._slots: dict[Index, dict[Slot, None]] = {}
         self._stale: dict[Slot, None] = {}
         """Slots kept only for read views."""
@@ -68,7 +77,7 @@ class MvccStorage(TupleStorage):
             if found is not None:
                 reads.tuples.setdefault(index.definition.space_id, set()).add(found)
             else:
-                reads.points.add((index, key))
+                reads.add_point(index, key)
         return found
 
     def peek(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
@@ -142,13 +151,15 @@ class MvccStorage(TupleStorage):
 
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
         new, reads = statement.new, self._reads(txn)
+        if txn not in self._written:
+            self._written[txn] = WriteSet(txn)
         self._writes[statement] = writes = []
         if new is not None:
             for index, key in zip(space.indexes.values(), keys, strict=True):
                 if key is not None:
                     writes.append(self._put(txn, statement, index, key, new))
                     if index.is_unique and index.iid:
-                        reads.points.add((index, key))
+                        reads.add_point(index, key)
         self._hide_old(txn, statement, space, keys)
 
     def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[SortKey]) -> None:
@@ -163,25 +174,62 @@ class MvccStorage(TupleStorage):
 
     def _put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
         slot = index.find(key)
-        if type(slot) is not Slot:
+        if type(slot) is Slot:
+            self._share(slot, txn)
+        else:
             slot = Slot(index, key, slot)
             index.put(key, slot)
             self._slots.setdefault(index, {})[slot] = None
+        self._written[txn].indexes[index] = None
         write = Write(slot, txn, statement, value)
         slot.add(write)
         return write
 
+    def _share(self, slot: Slot, txn: Transaction) -> None:
+        """A transaction is about to write to a slot; others may have done that."""
+        for write in slot.writes:
+            if write.txn is not txn:
+                self._written[txn].shared[slot] = None
+                if (other := self._written.get(write.txn)) is not None:
+                    other.shared[slot] = None
+
     def undo(self, txn: Transaction, statement: Statement) -> None:
         writes = self._writes.pop(statement)
+        self._written[txn].forget()
         for write in reversed(writes):
             slot = write.slot
             slot.remove(write)
-            if write.psn:
-                self._break_readers(txn, slot, write.value, slot.prepared)
-                self._break_views(write.psn)
+            if txn.psn:
+                self._break_readers(txn, slot, write.value, slot.left_by(txn))
             self._fold(slot)
-        if writes[0].psn:
+        if txn.psn:
+            self._break_views(txn.psn)
             self._refresh_replaces(write.slot for write in writes)
+
+    def undo_whole(self, txn: Transaction) -> bool:
+        written = self._written.get(txn)
+        if written is None or len(txn.statements) < _MANY or txn.has_hooks:
+            return False
+        if txn.psn:
+            if self._is_watched(written, txn):
+                return False
+            self._break_views(txn.psn)
+        # Nobody sees any of it from now on.
+        for slot in written.shared:
+            slot.writes = [write for write in slot.writes if write.txn is not txn]
+            self._fold(slot)
+        if txn.psn:
+            self._refresh_replaces(written.shared)
+        self._fold_later(txn.statements, self._take_out)
+        return True
+
+    def _take_out(self, statement: Statement) -> None:
+        """A statement of a transaction that was rolled back."""
+        for write in self._writes.pop(statement, ()):
+            slot = write.slot
+            if write in slot.writes:
+                slot.remove(write)
+            self._fold(slot)
 
     def _refresh_replaces(self, slots: Iterable[Slot]) -> None:
         """Give replaces in progress another tuple to hide: the one prepared under their primary key has changed."""
@@ -212,17 +260,55 @@ class MvccStorage(TupleStorage):
 
     # -- the life of a transaction
 
+    def grows(self, txn: Transaction) -> None:
+        written = self._written.get(txn)
+        if written is None:
+            return
+        statements = txn.statements[written.gathered :]
+        writes = list(self._writes_of(statements))
+        written.gather(writes, len(txn.statements))
+        # The collector would look at all of these again and again, and finds nothing: `_fold` ends the cycles.
+        untrack(writes)
+        untrack(write.slot for write in writes)
+        untrack(write.slot.writes for write in writes)
+        untrack(self._writes[statement] for statement in statements if statement in self._writes)
+
+    def _writes_of(self, statements: list[Statement]) -> Iterator[Write]:
+        for statement in statements:
+            yield from self._writes.get(statement, ())
+
     def prepare(self, txn: Transaction) -> None:
         self._leave(txn)
-        slots: dict[Slot, list[Write]] = {}
-        for statement in txn.statements:
-            for write in self._writes.get(statement, ()):
-                slots.setdefault(write.slot, []).append(write)
-        for slot, own in slots.items():
-            below = slot.prepared
-            slot.prepare(own, txn.psn)
-            self._break_readers(txn, slot, below, own[-1].value)
-        self._refresh_replaces(slots)
+        written = self._written.get(txn)
+        if written is None:
+            return
+        for slot in written.shared:
+            slot.prepare(txn)
+        if self._is_watched(written, txn):
+            if written.gathered and not _has_listeners(written):
+                self._break_readers_by_sets(txn, written)
+            else:
+                self._break_readers_of(txn, {write.slot: None for write in self._writes_of(txn.statements)})
+        self._refresh_replaces(written.shared)
+
+    def _is_watched(self, written: WriteSet, txn: Transaction) -> bool:
+        """Whether anybody wants to know what becomes of the writes of a transaction."""
+        return _has_listeners(written) or any(
+            reader is not txn and reader.state is TxnState.INPROGRESS for reader in self._open
+        )
+
+    def _break_readers_of(self, txn: Transaction, slots: Iterable[Slot]) -> None:
+        for slot in slots:
+            if slot.has_writes_of(txn):
+                self._break_readers(txn, slot, slot.below(txn), slot.last_of(txn))
+
+    def _break_readers_by_sets(self, txn: Transaction, written: WriteSet) -> None:
+        """The same for a large transaction, without a look at every slot."""
+        self.grows(txn)
+        self._break_readers_of(txn, written.shared)
+        for reader, reads in self._open.items():
+            if reader.state is TxnState.INPROGRESS and written.hides(reads):
+                self._break(txn, reader)
 
     def _break_readers(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
         """`below` is no longer the newest value under the slot's key, `value` is."""
@@ -246,13 +332,21 @@ class MvccStorage(TupleStorage):
             reader.read_view = writer.psn
 
     def commit(self, txn: Transaction) -> None:
-        for statement in txn.statements:
-            for write in self._writes.pop(statement, ()):
-                write.committed = True
-                self._fold(write.slot)
+        if self._written.pop(txn, None) is None:
+            return
+        if len(txn.statements) < _MANY:
+            for statement in txn.statements:
+                self._fold_writes(statement)
+        else:
+            self._fold_later(txn.statements, self._fold_writes)
+
+    def _fold_writes(self, statement: Statement) -> None:
+        for write in self._writes.pop(statement, ()):
+            self._fold(write.slot)
 
     def forget(self, txn: Transaction) -> None:
         self._leave(txn)
+        self._written.pop(txn, None)
 
     @contextmanager
     def alteration(self, txn: Transaction) -> Iterator[None]:
@@ -270,19 +364,39 @@ class MvccStorage(TupleStorage):
 
     def _leave(self, txn: Transaction) -> None:
         self._open.pop(txn, None)
-        if txn.read_view:
-            for slot in list(self._stale):
-                self._fold(slot)
+        if txn.read_view and self._stale:
+            stale = list(self._stale)
+            if len(stale) < _MANY:
+                for slot in stale:
+                    self._fold(slot)
+            else:
+                self._fold_later(stale, self._fold)
+
+    def _fold_later(self, items: list[Any], fold: Callable[[Any], None]) -> None:
+        """Fold many in slices."""
+        done = 0
+
+        def step() -> bool:
+            nonlocal done
+            part = items[done : done + _SLICE]
+            done += _SLICE
+            for item in part:
+                fold(item)
+            return done < len(items)
+
+        self.add_work(step)
 
     def _fold(self, slot: Slot) -> None:
         """Let committed writes sink into the base, and the slot vanish when it has no writes left."""
         oldest_view = min((txn.read_view for txn in self._open if txn.read_view), default=0)
         writes = slot.writes
-        while writes and writes[0].committed and (not oldest_view or writes[0].psn < oldest_view):
+        while writes and writes[0].txn.state is TxnState.COMMITTED:
+            if oldest_view and writes[0].txn.psn >= oldest_view:
+                break
             slot.base = writes.pop(0).value
         if not writes:
             self._remove_slot(slot)
-        elif all(write.committed for write in writes):
+        elif all(write.txn.state is TxnState.COMMITTED for write in writes):
             self._stale[slot] = None
 
     def _remove_slot(self, slot: Slot) -> None:
@@ -298,6 +412,10 @@ class MvccStorage(TupleStorage):
             index.remove(slot.key)
         else:
             index.put(slot.key, slot.base)
+
+
+def _has_listeners(written: WriteSet) -> bool:
+    return any(isinstance(index, OrderedIndex) and index.listeners for index in written.indexes)
 
 
 def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[bytes]) -> Iterator[bytes]:

@@ -40,6 +40,14 @@ class Range:
         last = self.index.key_of(unpack(self.last))
         return bool(key >= last if IteratorType(self.iterator).is_reverse else key <= last)
 
+    def span(self) -> tuple[SortKey | None, SortKey | None]:
+        """Keys that it covers are not below the first, and not above the second; None is no bound."""
+        low, high, _, _ = self._bounds
+        if self.complete or self.last is None or not isinstance(self.index, TreeIndex):
+            return low, high
+        last = self.index.key_of(unpack(self.last))
+        return (last, high) if IteratorType(self.iterator).is_reverse else (low, last)
+
 
 class ReadSet:
     """Everything that a transaction has read."""
@@ -49,15 +57,22 @@ class ReadSet:
     def __init__(self) -> None:
         self.tuples: dict[int, set[bytes]] = {}
         """By space id."""
-        self.points: set[tuple[Index, SortKey]] = set()
+        self.points: dict[Index, set[SortKey]] = {}
         """Full keys under which there was nothing."""
         self.ranges: list[Range] = []
+
+    def add_point(self, index: Index, key: SortKey) -> None:
+        """There was nothing under this full key."""
+        points = self.points.get(index)
+        if points is None:
+            points = self.points[index] = set()
+        points.add(key)
 
     def has_tuple(self, space_id: int, value: bytes) -> bool:
         return value in self.tuples.get(space_id, ())
 
     def has_place(self, index: Index, key: SortKey) -> bool:
         """True if nothing was found where now something is."""
-        if (index, key) in self.points:
+        if key in self.points.get(index, ()):
             return True
         return any(place.index is index and place.covers(key) for place in self.ranges)

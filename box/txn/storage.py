@@ -8,7 +8,7 @@ One tuple is in all indexes of its space or in none: every check comes before th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -63,6 +63,8 @@ class TupleStorage:
     def __init__(self) -> None:
         self.waiting: dict[Statement, None] = {}
         """Statements of open transactions that wait nevertheless: changes of the dictionary, for an index build."""
+        self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once
+        """Takes steps that can wait: each call does some of the work, and tells whether there is more."""
 
     # -- reading
 
@@ -215,7 +217,15 @@ class TupleStorage:
         assert space is not None
         exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
+    def undo_whole(self, txn: Transaction) -> bool:
+        """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,
+        newest first; False: it cannot."""
+        return False
+
     # -- the life of a transaction
+
+    def grows(self, txn: Transaction) -> None:
+        """The transaction has become large, or larger. None of its statements is open."""
 
     def prepare(self, txn: Transaction) -> None:
         """The transaction takes its place in the order of commits."""
@@ -232,6 +242,11 @@ class TupleStorage:
     def alteration(self, txn: Transaction) -> AbstractContextManager[None]:
         """Surrounds the system trigger of a statement, which may give spaces other indexes."""
         return nullcontext()
+
+
+def _do_at_once(step: Callable[[], bool]) -> None:
+    while step():
+        pass
 
 
 def keys_of(space: Space, raw: bytes) -> list[SortKey]:

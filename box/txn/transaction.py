@@ -151,6 +151,9 @@ class Statement:
         return f"<statement type {self.type} in {where!r}: {self.old!r} -> {self.new!r}>"
 
 
+_NO_HOOKS: Final[list[StatementHook]] = []
+
+
 class OpenStatement(Statement):
     """A statement that takes the general way, where a change of the dictionary may add hooks."""
 
@@ -163,6 +166,11 @@ class OpenStatement(Statement):
         super().__init__(space, request_type)
         self.on_commit = []
         self.on_rollback = []
+
+    def spare(self) -> None:
+        """The statement has ended; without hooks it gets none any more, and needs no lists for them."""
+        if not (self.on_commit or self.on_rollback):
+            self.on_commit = self.on_rollback = _NO_HOOKS
 
 
 class Savepoint:

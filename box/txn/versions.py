@@ -12,22 +12,31 @@ The visible value is that of the newest write that the reader may see:
     its own                           always
     committed                         unless the reader is in a read view that is older
     prepared                          only to readers inside a transaction, because what they write comes later anyway
+    rolled back                       never: it is still to be taken out
+
+Whether a write is committed, prepared or rolled back is known of its transaction, so that all those of one become so
+at once, however many there are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from box.txn.transaction import TxnState
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Index
     from box.txn.transaction import Statement, Transaction
 
+_COMMITTED: Final = TxnState.COMMITTED
+_ABORTED: Final = TxnState.ABORTED
+
 
 class Write:
     """The value that one statement leaves in one slot. `number` orders the changes of a transaction."""
 
-    __slots__ = ("committed", "number", "psn", "slot", "statement", "txn", "value")
+    __slots__ = ("number", "slot", "statement", "txn", "value")
 
     def __init__(self, slot: Slot, txn: Transaction, statement: Statement, value: bytes | None) -> None:
         self.number = statement.applied or txn.changes + 1
@@ -35,12 +44,9 @@ class Write:
         self.txn = txn
         self.statement = statement
         self.value = value
-        self.psn = 0
-        self.committed = False
 
     def __repr__(self) -> str:
-        state = "committed" if self.committed else "prepared" if self.psn else "in progress"
-        return f"<write {self.value!r} {state} by {self.txn.id}>"
+        return f"<write {self.value!r} {self.txn.state.name} by {self.txn.id}>"
 
 
 class Slot:
@@ -57,10 +63,15 @@ class Slot:
     def visible(self, txn: Transaction | None) -> bytes | None:
         """The value that a reader in this transaction, or outside of any, sees."""
         for write in reversed(self.writes):
+            writer = write.txn
             if txn is None:
-                if write.committed:
-                    return write.value
-            elif write.txn is txn or (write.psn and (not txn.read_view or write.psn < txn.read_view)):
+                is_seen = writer.state is _COMMITTED
+            elif writer is txn:
+                is_seen = True
+            else:
+                is_placed = writer.psn and (not txn.read_view or writer.psn < txn.read_view)
+                is_seen = bool(is_placed) and writer.state is not _ABORTED
+            if is_seen:
                 return write.value
         return self.base
 
@@ -80,30 +91,49 @@ class Slot:
         else:
             self.writes.remove(write)
 
-    def prepare(self, own: list[Write], psn: int) -> None:
-        """The writes of one transaction take their place in the order of commits: behind those that have one."""
-        txn = own[0].txn
-        for write in own:
-            write.psn = psn
+    def prepare(self, txn: Transaction) -> None:
+        """The writes of a transaction take their place in the order of commits: behind those that have one."""
+        own = [write for write in self.writes if write.txn is txn]
         others = [write for write in self.writes if write.txn is not txn]
-        place = sum(1 for write in others if write.psn)
+        place = sum(1 for write in others if write.txn.psn)
         self.writes = others[:place] + own + others[place:]
 
     def first_in_progress(self) -> list[Write]:
         """The first write of each transaction that is not prepared."""
         found: dict[Transaction, Write] = {}
         for write in self.writes:
-            if not write.psn:
+            if not write.txn.psn and write.txn.state is not _ABORTED:
                 found.setdefault(write.txn, write)
         return list(found.values())
 
     @property
     def prepared(self) -> bytes | None:
         """The newest value that has its place in the order of commits."""
+        return self.below(None)
+
+    def below(self, txn: Transaction | None) -> bytes | None:
+        """The same without what this transaction wrote."""
         for write in reversed(self.writes):
-            if write.psn:
+            writer = write.txn
+            if writer.psn and writer is not txn and writer.state is not _ABORTED:
                 return write.value
         return self.base
+
+    def left_by(self, txn: Transaction) -> bytes | None:
+        """The same with what is left of this transaction, which is being rolled back."""
+        for write in reversed(self.writes):
+            writer = write.txn
+            if writer is txn or (writer.psn and writer.state is not _ABORTED):
+                return write.value
+        return self.base
+
+    def last_of(self, txn: Transaction) -> bytes | None:
+        """The value that a transaction leaves here; None also if it has written nothing."""
+        return next((write.value for write in reversed(self.writes) if write.txn is txn), None)
+
+    def has_writes_of(self, txn: Transaction) -> bool:
+        """Whether a transaction has written here."""
+        return any(write.txn is txn for write in self.writes)
 
     def __repr__(self) -> str:
         return f"<slot {self.key!r} base {self.base!r} {self.writes}>"

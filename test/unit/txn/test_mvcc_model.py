@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.index import IteratorType
 from box.session import Context
+from box.txn import dml, mvcc
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 from box.wire.change import Request
@@ -39,7 +41,7 @@ class Step(NamedTuple):
 
 READS = ("get", "select", "count", "min", "max")
 WRITES = ("insert", "replace", "update", "upsert", "delete")
-CONTROL = ("begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback_to", "written", "failed")
+CONTROL = ("begin", "begin", "commit", "commit", "rollback", "savepoint", "rollback_to", "written", "failed", "turn")
 
 small = st.integers(0, 3)
 actions = st.sampled_from(READS + ("replace",) * 4 + WRITES + CONTROL)
@@ -288,14 +290,16 @@ class Game:
                 assert storage.size(txn, index) == len(shown[-1])
             assert all(rows == shown[0] for rows in shown), (player.log, shown)
 
-    def end(self) -> None:
+    async def end(self) -> None:
         for player in self.players:
             self.world.txns.fiber_stopped(player.ctx)
         self.finish_journal(True)
         self.check_outside()
+        await self.world.txns.work.wait()
+        self.check_outside()
         storage = self.world.storage
         assert isinstance(storage, MvccStorage)
-        left = [*storage._slots, *storage._open, *storage._stale]
+        left = [*storage._slots, *storage._open, *storage._stale, *storage._writes, *storage._written]
         assert left == []
 
 
@@ -363,12 +367,30 @@ def test_programs_are_serial_by_every_index(has_unique: bool, program: list[Step
     """A transaction that is committed has read and written what it would have alone, at the place of its commit; one
     that has only read, at some place. Each index shows the same rows at any time, also when the log fails."""
 
-    async def body() -> None:
-        game = Game(has_unique)
-        for step in program:
-            game.play(step)
-            game.check_outside()
-            game.check_inside()
-        game.end()
+    asyncio.run(_play(has_unique, program))
 
-    asyncio.run(body())
+
+@settings(max_examples=300, deadline=None)
+@given(st.booleans(), st.lists(steps, max_size=60), st.integers(1, 3))
+@example(False, TWO_VERSIONS, 1)
+@example(False, VIEW_AND_REPLACE, 1)
+def test_large_transactions_are_serial_too(has_unique: bool, program: list[Step], many: int) -> None:
+    """The same where a few statements are many: what others have read is compared with sets, and versions that are of
+    no use any more are taken out later, one in a turn."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mvcc, "_MANY", many)
+        patch.setattr(mvcc, "_SLICE", 1)
+        patch.setattr(dml, "_STATEMENTS_A_SIGN", many)
+        asyncio.run(_play(has_unique, program))
+
+
+async def _play(has_unique: bool, program: list[Step]) -> None:
+    game = Game(has_unique)
+    for step in program:
+        if step.action == "turn":
+            await asyncio.sleep(0)
+        else:
+            game.play(step)
+        game.check_outside()
+        game.check_inside()
+    await game.end()

@@ -1,0 +1,192 @@
+"""Large transactions with versions: others are compared with them as a whole, with the outcome that a look at every
+change would have; their end takes no long turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from box.errors import BoxError
+from box.index import IteratorType
+from box.txn import dml, mvcc
+from box.txn.mvcc import MvccStorage
+from box.txn.transaction import TxnState
+from box.wire.change import Request
+from test.unit.txn._world import World, code
+
+UNIQUE = ("unique", "TREE", True, [(2, "unsigned")])
+LOOSE = ("loose", "TREE", False, [(3, "unsigned")])
+small = st.integers(0, 7)
+reads = st.tuples(st.sampled_from(["get", "select", "first"]), st.integers(0, 2), small, st.integers(0, 6))
+writes = st.one_of(
+    st.tuples(st.just("replace"), small, small, small),
+    st.tuples(st.just("delete"), small, small, small),
+)
+ITERATORS = tuple(IteratorType[name] for name in ("EQ", "REQ", "LT", "LE", "GE", "GT", "ALL"))
+
+
+def _read(world: World, space: Any, ctx: Any, read: tuple[str, int, int, int]) -> None:
+    kind, iid, key, number = read
+    if kind == "get":
+        world.get(space, key, ctx=ctx, iid=iid % 2)
+        return
+    iterator = ITERATORS[number]
+    whole = [] if iterator == IteratorType.ALL else [key]
+    limit = 1 if kind == "first" else 100
+    world.dml.reads.select(ctx, space, iid, iterator, 0, limit, whole)
+
+
+def _write(world: World, space: Any, ctx: Any, write: tuple[str, int, int, int]) -> None:
+    kind, *fields = write
+    try:
+        if kind == "replace":
+            world.replace(space, *fields, ctx=ctx)
+        else:
+            world.write(space, Request.delete([fields[0]]), ctx)
+    except BoxError as error:
+        if code(error) != "TUPLE_FOUND":
+            raise
+
+
+async def _outcome(
+    before: list[Any], read: list[Any], written: list[Any], reader_writes: bool, is_large: bool
+) -> tuple[TxnState, list[Any]]:
+    """What becomes of a reader when a transaction is committed, and what it sees then."""
+    world = World(mvcc=True)
+    world.journal.is_quick = True
+    space = world.space("s", UNIQUE, LOOSE)
+    for write in before:
+        _write(world, space, None, write)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dml, "_STATEMENTS_A_SIGN", 3 if is_large else 10**9)
+        patch.setattr(mvcc, "_MANY", 1 if is_large else 10**9)
+        patch.setattr(mvcc, "_SLICE", 1)
+        writer, reader = world.context(), world.context()
+        world.txns.begin(writer)
+        txn = world.txns.begin(reader)
+        for action in read:
+            _read(world, space, reader, action)
+        if reader_writes:
+            world.replace(space, 100, 100, 100, ctx=reader)
+        for write in written:
+            _write(world, space, writer, write)
+        world.commit(writer)
+        state = txn.state
+        seen = [] if state is TxnState.CONFLICTED else world.all(space, reader)
+        world.txns.rollback(reader)
+        await world.txns.work.wait()
+    return state, [*seen, *world.all(space)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(writes, max_size=6), st.lists(reads, max_size=3), st.lists(writes, max_size=12), st.booleans())
+def test_a_large_transaction_is_to_readers_what_a_small_one_is(
+    before: list[Any], read: list[Any], written: list[Any], reader_writes: bool
+) -> None:
+    """The reader goes on, is in a read view or in conflict, whichever way its reads are compared."""
+
+    async def body() -> None:
+        assert await _outcome(before, read, written, reader_writes, True) == await _outcome(
+            before, read, written, reader_writes, False
+        )
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("read", "is_hit"),
+    [
+        (("get", 0, 1, 0), True),
+        (("get", 0, 5, 0), True),
+        (("get", 0, 6, 0), False),
+        (("get", 1, 5, 0), True),
+        (("select", 2, 5, 0), True),
+        (("select", 2, 6, 0), False),
+        (("select", 0, 6, 5), False),
+        (("select", 0, 2, 4), True),
+        (("first", 0, 0, 4), False),
+    ],
+)
+def test_what_a_reader_has_read_decides(read: tuple[str, int, int, int], is_hit: bool) -> None:
+    """Tuples, single keys and ranges, of the primary and of other indexes."""
+    before = [("replace", 0, 0, 0), ("replace", 1, 1, 1)]
+    written = [("replace", 1, 1, 2), ("replace", 4, 4, 4), ("replace", 5, 5, 5), ("delete", 4, 0, 0)]
+    state, _ = asyncio.run(_outcome(before, [read], written, False, True))
+    assert state is (TxnState.IN_READ_VIEW if is_hit else TxnState.INPROGRESS)
+
+
+@pytest.mark.parametrize("ending", ["commit", "rollback", "failure"])
+def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
+    ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everybody sees the outcome at once; what is left of its versions goes a slice a turn."""
+    monkeypatch.setattr(mvcc, "_MANY", 10)
+    monkeypatch.setattr(mvcc, "_SLICE", 4)
+
+    async def body() -> None:
+        world = World(mvcc=True)
+        space = world.space("s", UNIQUE)
+        storage = world.storage
+        assert isinstance(storage, MvccStorage)
+        world.txns.begin(world.ctx)
+        for number in range(20):
+            world.replace(space, number, number)
+        if ending == "rollback":
+            world.txns.rollback(world.ctx)
+        else:
+            world.commit()
+            if ending == "commit":
+                world.journal.write()
+            else:
+                world.journal.fail()
+        committed = [[number, number] for number in range(20)] if ending == "commit" else []
+        turns, left = 0, 40
+        while left:
+            assert world.all(space) == world.all(space, iid=1) == committed
+            assert world.get(space, 3) == (committed[3] if committed else None)
+            await asyncio.sleep(0)
+            slots = sum(map(len, storage._slots.values()))
+            assert left - slots <= 8
+            left, turns = slots, turns + 1
+        assert turns >= 5
+        assert world.all(space) == committed
+        assert len(space.index(0)) == len(committed)
+
+    asyncio.run(body())
+
+
+def test_a_key_of_a_transaction_that_was_rolled_back_is_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others write to slots that still have its writes, in a transaction or outside, and it does not matter when these
+    are taken out."""
+    monkeypatch.setattr(mvcc, "_MANY", 2)
+    monkeypatch.setattr(mvcc, "_SLICE", 1)
+
+    async def body() -> None:
+        world = World(mvcc=True)
+        world.journal.is_quick = True
+        space = world.space("s", UNIQUE)
+        world.insert(space, 0, 0)
+        txn = world.txns.begin(world.ctx)
+        for number in range(6):
+            world.replace(space, number, 10 + number)
+        world.txns.rollback(world.ctx)
+        assert txn.state is TxnState.ABORTED
+        other = world.context()
+        world.txns.begin(other)
+        assert world.get(space, 0, ctx=other) == [0, 0]
+        world.insert(space, 5, 15, ctx=other)
+        world.insert(space, 4, 16)
+        assert world.all(space) == [[0, 0], [4, 16]]
+        await asyncio.sleep(0)
+        world.commit(other)
+        assert world.all(space) == [[0, 0], [4, 16], [5, 15]]
+        await world.txns.work.wait()
+        assert world.all(space) == [[0, 0], [4, 16], [5, 15]]
+        assert world.all(space, iid=1) == [[0, 0], [5, 15], [4, 16]]
+        assert [space.index(0).find(key) for key in range(4)].count(None) == 3
+
+    asyncio.run(body())
