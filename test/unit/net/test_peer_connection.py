@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import uvloop
 
 from box.errors import BoxError, client_error
 from box.errors import ErrorCode as Code
@@ -161,7 +162,7 @@ def test_silence_and_garbage() -> None:
 
 @pytest.mark.parametrize(
     ("packet", "count"),
-    [(encode_packet(row(1)), 200_000), (encode_packet(Row(0, body=b"\x81\x21\xc5\x40\x00" + bytes(0x4000))), 300)],
+    [(encode_packet(row(1)), 25_000), (encode_packet(Row(0, body=b"\x81\x21\xc5\x40\x00" + bytes(0x4000))), 38)],
 )
 def test_a_fast_writer_is_held(packet: bytes, count: int) -> None:
     """More rows, or larger ones, than the reader may leave unread pause the transport until all are read."""
@@ -182,6 +183,33 @@ def test_a_fast_writer_is_held(packet: bytes, count: int) -> None:
         assert not transport.is_reading_paused
 
     asyncio.run(main())
+
+
+def test_a_turn_does_not_bring_megabytes() -> None:
+    """A loop in C goes on reading from a socket that has more, until it is told not to."""
+    packets = encode_packet(row(1)) * 400_000
+
+    async def send(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(GREETING + packets)
+        await writer.drain()
+
+    async def main() -> int:
+        server = await asyncio.start_server(send, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        port = server.sockets[0].getsockname()[1]
+        _, connection = await loop.create_connection(lambda: PeerConnection(loop, keeps_rows=True), "127.0.0.1", port)
+        most, until = 0, loop.time() + 30
+        while connection._input.size < 400_000 and loop.time() < until:
+            await asyncio.sleep(0)
+        for _ in range(100):
+            most = max(most, connection._input.size)
+            await asyncio.sleep(0.001)
+        connection.close()
+        server.close()
+        return most
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert 400_000 <= runner.run(main()) < 1_200_000
 
 
 def test_rows_come_in_turns() -> None:
