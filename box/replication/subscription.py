@@ -11,6 +11,7 @@ from box.replication.applier_host import ApplierHost, UpstreamTimes, journal_of,
 from box.replication.applier_machine import ApplierEvent, ApplierMachine
 from box.replication.fetch_once import FetchList
 from box.replication.incoming import IncomingTransaction, expect_ok
+from box.replication.passed_rows import PassedRows
 from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
 from box.wire import messages
@@ -30,8 +31,6 @@ _ROWS_PER_LOOK: Final = 32
 """The same, where they are applied one by one."""
 HELD_TIMEOUTS: Final = 2
 """So many `replication_timeout` rows are held for others that come before them."""
-_PASSED_TRANSACTIONS: Final = 1000
-"""Transactions of who does not lead that are remembered; a leader dies with what its fibers have under way."""
 _SLOW_ACK: Final = 0.01
 """Seconds that ERRINJ_APPLIER_SLOW_ACK waits after each acknowledgement."""
 
@@ -75,8 +74,7 @@ class Subscription:
         self._rows_taken = 0
         self._last_ack = 0.0
         self._ack_wanted = asyncio.Event()
-        self._passed: list[list[Row]] = []
-        """Transactions that were passed over and may have no effect."""
+        self._passed = PassedRows(host.sink.may_be_void)
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
@@ -202,10 +200,7 @@ class Subscription:
         # Of a part of the rows nobody knows what was before.
         if self._fetch is not None or not sink.may_be_void(transaction):
             return
-        if len(self._passed) >= _PASSED_TRANSACTIONS:
-            self._passed = [passed for passed in self._passed if sink.may_be_void(passed)]
-        if len(self._passed) < _PASSED_TRANSACTIONS:
-            self._passed.append(transaction)
+        if self._passed.add(transaction):
             self.signal_ack()
 
     def _take_void(self, theirs: VClock) -> None:

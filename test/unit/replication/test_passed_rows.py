@@ -1,0 +1,46 @@
+"""Transactions that were passed over: how many are remembered, and what of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from box.replication import passed_rows
+from box.replication.passed_rows import PassedRows
+from box.wire.row import Row
+
+
+def _transaction(first: int, rows: int) -> list[Row]:
+    return [Row(3, 2, first + number, tsn=first, body=b"x" * 100) for number in range(rows)]
+
+
+def test_bodies_are_let_go() -> None:
+    """Of a row that has no effect nobody needs the tuple."""
+    passed = PassedRows(lambda transaction: True)
+    assert passed.add(_transaction(1, 3))
+    [found] = passed
+    assert [(row.type, row.lsn, row.tsn, row.body) for row in found] == [(3, lsn, 1, b"") for lsn in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(("rows", "remembered"), [(1, 5), (2, 5), (3, 3), (10, 1), (11, 0)])
+def test_transactions_and_rows_are_bounded(rows: int, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five transactions or ten rows, whichever comes first."""
+    monkeypatch.setattr(passed_rows, "_TRANSACTIONS", 5)
+    monkeypatch.setattr(passed_rows, "_ROWS", 10)
+    passed = PassedRows(lambda transaction: True)
+    taken = [passed.add(_transaction(number * rows + 1, rows)) for number in range(7)]
+    assert taken == [number < remembered for number in range(7)]
+    assert len(passed) == remembered
+
+
+def test_those_of_no_interest_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transactions that have come by another way are forgotten when there is no room."""
+    monkeypatch.setattr(passed_rows, "_ROWS", 4)
+    here = 0
+    passed = PassedRows(lambda transaction: transaction[-1].lsn > here)
+    assert passed.add(_transaction(1, 2))
+    assert passed.add(_transaction(3, 2))
+    assert not passed.add(_transaction(5, 2))
+    here = 2
+    assert passed.add(_transaction(5, 2))
+    assert [transaction[0].lsn for transaction in passed] == [3, 5]
+    assert not passed.add(_transaction(7, 1))
