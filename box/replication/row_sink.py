@@ -6,8 +6,8 @@ before it was handed over (the origin's latch); CONFIRM, ROLLBACK and PROMOTE ke
 because the limbo may change hands by them.
 
 Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others, large
-ones among them, which are executed in slices (`box.txn.staged`). Usual changes that follow each other take a short way
-together (`apply_run`).
+ones among them, which are executed in slices (`box.txn.staged`; with versions of tuples in an open transaction). Usual
+changes that follow each other take a short way together (`apply_run`).
 
 When the journal fails, `applied` falls back to what is written and every applier stops with the error.
 """
@@ -27,7 +27,7 @@ from box.replication.local import LocalInstance, ReplicationOptions
 from box.session import Context
 from box.txn.pending import completed
 from box.txn.staged import STAGED_ROWS, StagedTransaction
-from box.txn.transaction import Transaction
+from box.txn.transaction import Transaction, TxnState
 from box.waiters import Waiters
 from box.wire.change import decode_row, request_text
 from box.wire.change_run import ChangeRun
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _CONFIRM_PAUSE: Final = 0.01
 """Seconds until others are told of a written CONFIRM, if no transaction is written before: nobody waits for that."""
+_SLICE_ROWS: Final = 32
+"""Rows with versions that are executed in a slice: a millisecond or two."""
 _MANY_ROWS: Final = 16
 """Rows of a transaction from which on they are executed together."""
 
@@ -270,6 +272,8 @@ class RowSink:
         """Execute a large transaction while others have their turns; nothing is done if it has to be in one go."""
         async with self._large:
             await self._txns.work.wait()
+            if self._txns.storage.allows_yield:
+                return await self._execute_with_versions(ctx, rows)
             failures, staged = self._failures, self._dml.stage(ctx, rows)
             if staged is None:
                 return False
@@ -288,6 +292,49 @@ class RowSink:
                     self._synchro.leave()
             finally:
                 staged.close()
+        return True
+
+    async def _execute_with_versions(self, ctx: Context, rows: list[Row]) -> bool:
+        """The same where tuples have versions: the transaction stays open meanwhile, and nobody sees it."""
+        failures, counters, txn = self._failures, self._dml.counters, self._txns.begin(ctx)
+        counted: list[int] = []
+        try:
+            for start in range(0, len(rows), _SLICE_ROWS):
+                part = rows[start : start + _SLICE_ROWS]
+                if txn.state is not TxnState.INPROGRESS or not self._run_slice(ctx, part, counted):
+                    return False
+                await asyncio.sleep(0)
+            await self._synchro.enter()
+            try:
+                if failures != self._failures:
+                    raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost
+                if txn.state is not TxnState.INPROGRESS or self._without_outdated(rows) is not rows:
+                    return False
+                self._commit(ctx, txn, rows)
+            finally:
+                self._synchro.leave()
+        finally:
+            if ctx.txn is txn:
+                self._txns.rollback_open(ctx, txn)
+                for kind in counted:
+                    counters[kind] -= 1  # as if never asked for
+        return True
+
+    def _run_slice(self, ctx: Context, rows: list[Row], counted: list[int]) -> bool:
+        """Execute rows; False where one go has to find out what comes of them."""
+        for row in rows:
+            if row.type == RequestType.NOP:
+                self._dml.run_nop(ctx, row)
+                continue
+            space_id, request = decode_row(row)
+            space = self._schema.spaces.get(space_id)
+            if space is None or space.has_triggers or space.system_trigger is not None:
+                return False
+            counted.append(request.type)
+            try:
+                self._dml.write(ctx, space, request)
+            except BoxError:
+                return False
         return True
 
     def _publish(self, ctx: Context, staged: StagedTransaction) -> None:

@@ -55,8 +55,8 @@ class _Trigger:
 class Replica:
     """Everything that has a say when rows are applied."""
 
-    def __init__(self, *, skips_conflicts: bool) -> None:
-        world = self.world = World()
+    def __init__(self, *, skips_conflicts: bool, mvcc: bool = False) -> None:
+        world = self.world = World(mvcc=mvcc)
         extra = (("sk", "TREE", True, [(2, "string")]), ("three", "TREE", False, [(3, "unsigned", True)]))
         self.spaces = [
             world.space("plain", space_id=PLAIN),
@@ -166,8 +166,8 @@ def transaction(changes: list[Any], lsn: int) -> list[Row]:
 class Pair:
     """Two replicas that get the same by two ways. `lsn`: the next one of the origin."""
 
-    def __init__(self, *, skips_conflicts: bool) -> None:
-        self.one, self.other = (Replica(skips_conflicts=skips_conflicts) for _ in range(2))
+    def __init__(self, *, skips_conflicts: bool, mvcc: bool = False) -> None:
+        self.one, self.other = (Replica(skips_conflicts=skips_conflicts, mvcc=mvcc) for _ in range(2))
         self.lsn = 70000
 
     def happen(self, step: Any) -> bool:
@@ -188,11 +188,13 @@ class Pair:
         return True
 
 
-def go_through(program: list[Any], skips_conflicts: bool, apply: Callable[[Pair, Any], Awaitable[None]]) -> None:
+def go_through(
+    program: list[Any], skips_conflicts: bool, apply: Callable[[Pair, Any], Awaitable[None]], *, mvcc: bool = False
+) -> None:
     """Take both replicas through a program, with `apply` for steps that bring rows; they agree after every step."""
 
     async def body() -> None:
-        pair = Pair(skips_conflicts=skips_conflicts)
+        pair = Pair(skips_conflicts=skips_conflicts, mvcc=mvcc)
         for step in program:
             if not pair.happen(step):
                 await apply(pair, step)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from box import Node
 from box.data.codec import pack, unpack
-from box.errors import ErrorCode
+from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.index.ordered import OrderedIndex
 from box.replication import row_sink
@@ -54,16 +54,18 @@ def small_slices(rows: int = 1, keys: int = 1) -> Iterator[None]:
     """Every transaction is large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(row_sink, "STAGED_ROWS", 1)
+        patch.setattr(row_sink, "_SLICE_ROWS", rows)
         patch.setattr(staged, "_SLICE_ROWS", rows)
         patch.setattr(staged, "_MERGED_KEYS", keys)
         yield
 
 
 @settings(max_examples=60, deadline=None)
-@given(steps, st.booleans(), st.integers(1, 4))
-def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slice_rows: int) -> None:
+@given(steps, st.booleans(), st.integers(1, 4), st.booleans())
+def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slice_rows: int, mvcc: bool) -> None:
     """Contents of all indexes, rows of the log, counters, triggers, the limbo and errors with their texts agree, step
-    by step, also when synchronous ones are confirmed or rolled back, when the log fails and when it refuses."""
+    by step, also when synchronous ones are confirmed or rolled back, when the log fails and when it refuses. With
+    versions of tuples, too."""
 
     async def apply(pair: Pair, step: Any) -> None:
         with small_slices(slice_rows):
@@ -71,7 +73,7 @@ def test_slices_have_the_outcome_of_one_go(program: list[Any], skips: bool, slic
         assert found == await pair.other.apply(*transaction(step, pair.lsn))
         pair.lsn += len(step)
 
-    go_through(program, skips, apply)
+    go_through(program, skips, apply, mvcc=mvcc)
 
 
 class History:
@@ -195,6 +197,87 @@ def test_others_have_their_turns(space: int) -> None:
         assert len(world.journal.entries) == 1
 
     _run(body)
+
+
+def test_with_versions_the_transaction_is_open_meanwhile() -> None:
+    """Others have their turns and see it whole or not at all; none of the turns executes more than a slice."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False, mvcc=True)
+        world, turns, seen = replica.world, 0, set()
+        space = world.schema.space(INDEXED)
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+                seen.add(len(world.all(space)))
+
+        counter = asyncio.ensure_future(count())
+        assert await replica.apply(*_replaces(900, INDEXED)) is None
+        assert turns >= 900 // row_sink._SLICE_ROWS
+        world.journal.write()
+        await world.txns.work.wait()
+        await asyncio.sleep(0)
+        counter.cancel()
+        assert seen == {0, 900}
+        assert len(world.journal.entries) == 1
+        assert world.dml.counters[3] == 900
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_sink, "STAGED_ROWS", 100)
+        asyncio.run(asyncio.wait_for(body(), DEADLINE))
+
+
+@pytest.mark.parametrize("way", ["conflict", "cancel", "failure"])
+def test_an_open_transaction_with_versions_can_be_given_up(way: str) -> None:
+    """Somebody changes a tuple that it has read, its applier stops, or the log fails before it."""
+
+    async def body() -> None:
+        replica = Replica(skips_conflicts=False, mvcc=True)
+        world = replica.world
+        space = world.schema.space(INDEXED)
+        world.write(space, Request.replace(pack([0, "before", 1])))
+        if way == "conflict":
+            world.journal.write()
+        changed = [(4, INDEXED, (0,), [["=", 3, 7]], 0)] if way == "conflict" else []
+        rows = transaction([*changed, *[(3, INDEXED, (n, f"n{n}", n), [], 0) for n in range(1, 300)]], 1)
+        task = asyncio.ensure_future(replica.apply(*rows))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        if way == "conflict":
+            world.write(space, Request.replace(pack([0, "ours", 1])), world.context())
+        elif way == "cancel":
+            task.cancel()
+        else:
+            replica.sink._fail(client_error(ErrorCode.WAL_IO))
+            world.journal.fail()
+        await asyncio.wait([task])
+        world.journal.write()
+        await world.txns.work.wait()
+        found = _contents_with_versions(replica, INDEXED)
+        if way == "conflict":
+            assert task.result() is None
+            assert found == [[0, "ours", 7], *[[n, f"n{n}", n] for n in range(1, 300)]]
+            assert world.dml.counters[4] == 1
+        elif way == "cancel":
+            assert task.cancelled()
+            assert found == [[0, "before", 1]]
+        else:
+            assert "WAL_IO" in (task.result() or "")
+            assert found == []
+        assert world.ctx.txn is None
+        assert not replica.sink._large.locked()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_sink, "STAGED_ROWS", 100)
+        asyncio.run(asyncio.wait_for(body(), DEADLINE))
+
+
+def _contents_with_versions(replica: Replica, space_id: int) -> list[Any]:
+    world = replica.world
+    return world.all(world.schema.space(space_id))
 
 
 def test_a_failure_of_the_log_takes_back_all() -> None:
