@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.framing import RowBuffer, SnapshotItem, StreamItem, TakeRun, take_changes, take_tuples
+from box.net.reader_wait import ReaderWait
 from box.net.replies import PendingReplies, PushHandler
 from box.net.sockets import address_text, send_now, socket_name
 from box.net.uri import socket_error
@@ -75,7 +76,7 @@ class PeerConnection(asyncio.Protocol):
         """Bytes that have come since all rows were read."""
         self._is_held = False
         self._detached_input: bytes | None = None
-        self._reader: asyncio.Future[None] | None = None
+        self._reader = ReaderWait(loop)
         self._drained: asyncio.Future[None] | None = None
         self._error: BoxError | None = None
 
@@ -114,7 +115,7 @@ class PeerConnection(asyncio.Protocol):
         if not self._greeting.done():
             self._greeting.set_exception(error)
             self._greeting.exception()  # whoever awaits it is told; nobody has to
-        _wake(self._reader)
+        self._reader.stop()
         _wake(self._drained)
         on_close, self.on_close = self.on_close, None  # whom it tells mostly knows this connection, too
         if on_close is not None:
@@ -180,7 +181,7 @@ class PeerConnection(asyncio.Protocol):
             if self._rows or self._items:
                 self._unread += len(data)
                 self._hold_if_full()
-                _wake(self._reader)
+                self._reader.wake()
 
     def _take_rows(self) -> None:
         """Decode what is here: replies that somebody waits for all at once, other rows as many as go into a turn."""
@@ -333,14 +334,8 @@ class PeerConnection(asyncio.Protocol):
             self._all_read()
             if self._error is not None:
                 raise self._error
-            self._reader = self._loop.create_future()
-            try:
-                async with asyncio.timeout(timeout):
-                    await self._reader
-            except TimeoutError:
+            if not await self._reader.wait(timeout):
                 await self._look_again()
-            finally:
-                self._reader = None
 
     async def _look_again(self) -> None:
         """Read what has come while the loop was busy: only without it there is silence. Raises `timed out`."""

@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from box.eager import first_step
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
@@ -94,7 +95,7 @@ class RowSink:
         self.on_written: Callable[[], None] = _ignore
         self.on_failure: Callable[[BoxError], None] = _ignore
         self._latches = [asyncio.Lock() for _ in range(VCLOCK_MAX)]
-        self._synchro_tasks: dict[asyncio.Task[bool], None] = {}
+        self._synchro_tasks: dict[asyncio.Task[bool], asyncio.Future[None]] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._failures = 0
         self._large = asyncio.Lock()
@@ -415,18 +416,25 @@ class RowSink:
         log without being in `applied`, and be applied again when it comes next time. But not after a failure of the
         journal: rows before it may be lost, and the log would go on behind the gap.
         """
-        failures = self._failures
-        work = self._write_synchro(row, lambda: failures == self._failures)
-        task = asyncio.get_running_loop().create_task(work, name="applier/synchro")
-        self._synchro_tasks[task] = None
+        if self._has(row):
+            return True
+        failures, loop = self._failures, asyncio.get_running_loop()
+        task, result = first_step(loop, self._write_synchro(row, lambda: failures == self._failures))
+        if task is None:
+            return bool(result)
+        task.set_name("applier/synchro")
+        ended = self._synchro_tasks[task] = loop.create_future()
         task.add_done_callback(self._synchro_done)
-        return await asyncio.shield(task)
+        await ended
+        return task.result()
 
     def _synchro_done(self, task: asyncio.Task[bool]) -> None:
         """Errors are known by `_fail`; nobody may be left to take this one."""
-        del self._synchro_tasks[task]
+        ended = self._synchro_tasks.pop(task)
         if not task.cancelled():
             task.exception()
+        if not ended.done():
+            ended.set_result(None)
 
     async def _write_synchro(self, row: Row, is_next: Callable[[], bool]) -> bool:
         async with self._latches[row.replica_id]:

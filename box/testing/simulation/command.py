@@ -55,14 +55,18 @@ def _node_count(text: str) -> int:
     return int(text)
 
 
-def _seconds(text: str) -> float:
+def _positive(text: str, what: str) -> float:
     try:
         found = float(text)
     except ValueError:
         found = 0.0
     if not 0 < found < 1e9:
-        raise argparse.ArgumentTypeError(f"a number of seconds is expected, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a number of {what} is expected, not {text!r}")
     return found
+
+
+_seconds: Final = partial(_positive, what="seconds")
+_rate: Final = partial(_positive, what="calls a second")
 
 
 def _replay(text: str) -> Scenario:
@@ -83,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     modes = [mode.value for mode in ElectionMode]
     parser.add_argument("--elections", choices=modes, default="off", help="election_mode of all nodes")
     parser.add_argument("--fetch-once", action="store_true", help="replication_fetch_once of all nodes")
+    parser.add_argument("--rate", type=_rate, metavar="CALLS", help="calls a second of all clients, at most")
     parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
     parser.add_argument(
         "--deadline", type=_seconds, default=600.0, metavar="SECONDS", help="processor seconds of one run"
@@ -168,6 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.faults,
                 elections=options.elections,
                 options=settings,
+                rate=options.rate,
             )
             for seed in options.seed
         ]

@@ -56,6 +56,8 @@ class Scenario:
     """`election_mode` of all nodes."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of `box.cfg` for every node, beside those that the seed chooses."""
+    rate: float | None = None
+    """Calls a second that all clients make together, at most; None: as many as the workload's pauses allow."""
 
     def planned(self) -> Self:
         """The same with its faults and options written out."""
@@ -105,6 +107,8 @@ class Scenario:
         """ValueError for what cannot be played."""
         known = {f"node{number + 1}" for number in range(self.nodes)}
         strangers = [one for one in self.faults or () if one.kind not in KINDS or not {one.node, one.other} <= known]
+        if self.rate is not None and not self.rate > 0:
+            raise ValueError(f"{self.rate} calls a second")
         if self.workload not in WORKLOADS or strangers:
             raise ValueError(f"{self.workload}, {strangers}")
         if ElectionMode(self.elections) is not ElectionMode.OFF and not WORKLOADS[self.workload].may_elect:
@@ -198,6 +202,8 @@ async def _start(simulation: Simulation, scenario: Scenario, workload_class: typ
     options |= scenario.options | workload_class.options
     nodes = await simulation.start_cluster(scenario.nodes, **options)
     workload = workload_class(simulation, nodes, has_elections=has_elections)
+    if scenario.rate is not None:
+        workload.slow_down(scenario.rate)
     await workload.prepare()
     return workload
 

@@ -104,7 +104,7 @@ class Workload(ABC):
 
     name: ClassVar[str]
     clients: ClassVar[int] = 3
-    pause: ClassVar[tuple[float, float]] = (0.0, 0.1)
+    pause: tuple[float, float] = (0.0, 0.1)
     """Seconds between two calls of a client."""
     options: ClassVar[dict[str, Any]] = {}
     """Options of `box.cfg` without which it makes no sense."""
@@ -153,6 +153,10 @@ class Workload(ABC):
         """Start all clients."""
         loop = self.surroundings.loop
         return [loop.create_task(self._client(f"client{number}")) for number in range(self.clients)]
+
+    def slow_down(self, rate: float) -> None:
+        """Make at most so many calls a second, all clients together, on the average."""
+        self.pause = (0.0, 2 * self.clients / rate)
 
     async def _client(self, name: str) -> None:
         random = self.surroundings.random(f"{self.name} {name}")

@@ -18,6 +18,7 @@ from box.testing.simulation.run import Scenario
         (["--seed", "9-1"], "a number or a range such as 1-100 is expected"),
         (["--nodes", "0"], "1 to 31 nodes are possible"),
         (["--time", "soon"], "a number of seconds is expected"),
+        (["--rate", "0"], "a number of calls a second is expected"),
         (["--replay", "/nonexistent/file"], "No such file or directory"),
         (["--replay", __file__], "not a scenario"),
     ],
@@ -39,6 +40,18 @@ def test_a_file_is_played_exactly_and_drawn(tmp_path: Path, capsys: pytest.Captu
     assert first.rpartition("trace ")[2] == second.rpartition("trace ")[2]
     assert drawing.read_text().startswith("<svg")
     assert main(["--nodes", "2", "--workload", "token", "--time", "2", "--fetch-once"]) == 0
+
+
+def test_clients_make_as_many_calls_as_the_rate_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At most, on the average; the file of a run remembers it."""
+    arguments = ["--workload", "set", "--time", "10", "--faults", "none"]
+    main([*arguments, "--rate", "5"])
+    main(arguments)
+    slow, quick = (int(line.split("faults, ")[1].split()[0]) for line in capsys.readouterr().out.splitlines())
+    assert 25 < slow < 60 < 200 < quick
+    assert Scenario.from_json(Scenario(1, rate=5.0).to_json()).rate == 5.0
+    with pytest.raises(ValueError, match="not a scenario"):
+        Scenario.from_json(Scenario(1, rate=-5.0).to_json())
 
 
 def test_a_run_that_hangs_ends_with_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,70 @@
+"""The wait of a reader for what comes next, at most for a time.
+
+A connection that is busy is waited for thousands of times a second, mostly for a moment, and each wait has an end: one
+timer serves them all. A wait that is over leaves it armed; when it fires it looks for the wait of that moment, ends it
+if its time has come, and is armed for its end otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+
+
+class ReaderWait:
+    """See the module's text. There is one reader at a time."""
+
+    __slots__ = ("_armed_for", "_deadline", "_loop", "_reader", "_timer")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._reader: asyncio.Future[bool] | None = None
+        self._deadline = inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for = inf
+
+    async def wait(self, timeout: float | None) -> bool:
+        """Wait for `wake`; False if it has not come within `timeout` seconds (None: without an end)."""
+        reader = self._reader = self._loop.create_future()
+        if timeout is not None:
+            self._deadline = self._loop.time() + timeout
+            if self._deadline < self._armed_for:
+                self._arm()
+        try:
+            return await reader
+        finally:
+            self._reader, self._deadline = None, inf
+
+    def wake(self) -> None:
+        """Something has come."""
+        reader = self._reader
+        if reader is not None and not reader.done():
+            reader.set_result(True)
+
+    def stop(self) -> None:
+        """The last wait, if there is one, ends now, and no timer is left."""
+        self.wake()
+        self._disarm()
+
+    def _arm(self) -> None:
+        self._disarm()
+        self._armed_for = self._deadline
+        self._timer = self._loop.call_at(self._deadline, self._fire)
+
+    def _disarm(self) -> None:
+        timer, self._timer = self._timer, None
+        self._armed_for = inf
+        if timer is not None:
+            timer.cancel()
+
+    def _fire(self) -> None:
+        # Not by the clock: timers may fire a moment early.
+        is_over = self._deadline <= self._armed_for
+        self._timer, self._armed_for = None, inf
+        reader = self._reader
+        if reader is None or reader.done() or self._deadline == inf:
+            return
+        if is_over:
+            reader.set_result(False)
+        else:
+            self._arm()
