@@ -389,7 +389,7 @@ ELECTIONS: Final = (
         "if request.term < self.term:\n            return  # a row of the log",
         "if False:\n            return  # a row of the log",
         "register",
-        "promote,snapshot,flush,kill",
+        "rivals",
         elections="manual",
         seconds=30,
     ),

@@ -25,7 +25,8 @@ class ReaderWait:
 
     async def wait(self, timeout: float | None) -> bool:
         """Wait for `wake`; False if it has not come within `timeout` seconds (None: without an end)."""
-        reader = self._reader = self._loop.create_future()
+        reader: asyncio.Future[bool] = self._loop.create_future()
+        self._reader = reader
         if timeout is not None:
             self._deadline = self._loop.time() + timeout
             if self._deadline < self._armed_for:

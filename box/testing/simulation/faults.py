@@ -15,7 +15,8 @@ clock     jump, drift
 files     snapshot
 leader    depose (whoever leads, or owns the queue, is killed, is cut off, or reaches one other only), heir (who alone
           has what waits comes to lead), doubt (a snapshot of what waits, and a start from it), stumble (who comes to
-          lead cannot write for a moment)
+          lead cannot write for a moment), rivals (with manual elections two terms pass while the snapshot of a former
+          leader waits)
 people    sources (replication is configured anew), promote (with manual elections)
 ```
 """
@@ -32,7 +33,7 @@ GROUPS: Final = {
     "disk": ("write", "sync", "short", "full", "read", "latency", "flush", "stuck", "rot"),
     "clock": ("jump", "drift"),
     "files": ("snapshot",),
-    "leader": ("depose", "heir", "doubt", "stumble"),
+    "leader": ("depose", "heir", "doubt", "stumble", "rivals"),
     "people": ("sources", "promote"),
 }
 KINDS: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)

@@ -14,6 +14,7 @@ from box.testing.simulation.crash_points import CrashPoints, lose_power
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.faults import Fault, kinds_of, plan
 from box.testing.simulation.leader_faults import LeaderFaults
+from box.testing.simulation.rivals import Rivals
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 
@@ -41,6 +42,7 @@ class Injector:
         self.administrator = Administrator(simulation)
         self._simulation = simulation
         self._leaders = LeaderFaults(simulation)
+        self._rivalry = Rivals(simulation)
         self._absences = Absences(simulation, self.administrator)
         self._points = CrashPoints(simulation)
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -295,6 +297,9 @@ class Injector:
 
     async def _stumble(self, fault: Fault, node: SimulatedNode) -> None:
         await self._leaders.stumble(fault, self._leaders.leader() or node)
+
+    async def _rivals(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._rivalry.rivals(fault, self._leaders.leader() or node)
 
     # -- people
 

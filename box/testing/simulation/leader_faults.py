@@ -15,8 +15,7 @@ one of these faults is at work already, nothing happens.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -25,13 +24,12 @@ from box.errors import BoxError
 from box.replication.raft import Raft, Role
 from box.testing.simulation.disk import WRITE_FAILS
 from box.testing.simulation.faults import Fault
+from box.testing.simulation.leader_moments import last_waiting, leads, until
 from box.testing.simulation.one_story import OneStory
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
 from box.testing.simulation.simulation import Simulation
 from box.txn.transaction import LimboEntry
 
-_LOOK: Final = 0.01
-"""Seconds between two looks for the moment."""
 _WRITES: Final = 1.0
 """Seconds in which clients write something that has to wait."""
 _ELECTION: Final = 8.0
@@ -64,7 +62,7 @@ class LeaderFaults:
     def leader(self) -> SimulatedNode | None:
         """The leader of the newest term; without elections the owner of the queue."""
         running = [node for node in self._simulation.nodes.values() if node.is_running]
-        leaders = [node for node in running if _leads(node)]
+        leaders = [node for node in running if leads(node)]
         if leaders:
             return max(leaders, key=lambda node: node.instance.elections.raft.term)
         return next((node for node in running if node.instance.limbo.owner_id == node.instance_id), None)
@@ -76,25 +74,25 @@ class LeaderFaults:
         heir = next((node for node in others if node.name == fault.other), others[0])
         rest = [node for node in others if node is not heir]
         with self._cut((leader, node) for node in rest):
-            if not await self._until(lambda: _last_waiting(heir) is not None, _WRITES):
+            if not await until(lambda: last_waiting(heir) is not None, _WRITES):
                 return
         everybody = (leader, *others)
         ways = [way for one in everybody for other in everybody if heir not in (way := (one, other)) or leader in way]
         with self._cut(ways):
-            await self._until(lambda: _leads(heir), _ELECTION)
+            await until(lambda: leads(heir), _ELECTION)
             await self._simulation.sleep(fault.seconds)
 
     async def _let_doubt(self, fault: Fault, leader: SimulatedNode) -> None:
         others = [node for node in self._simulation.nodes.values() if node is not leader]
         with self._cut(way for other in others for way in ((leader, other), (other, leader))):
-            await self._until(lambda: _last_waiting(leader) is not None, _WRITES)
-            entry = _last_waiting(leader)
+            await until(lambda: last_waiting(leader) is not None, _WRITES)
+            entry = last_waiting(leader)
             if entry is None:
                 return
             snapshot = self._simulation.loop.create_task(self._make_snapshot(leader))
-            await self._until(lambda: _is_over(entry, leader) or any(map(_leads, others)), _ELECTION)
+            await until(lambda: _is_over(entry, leader) or any(map(leads, others)), _ELECTION)
         try:
-            await self._until(lambda: _is_over(entry, leader), _DECISION)
+            await until(lambda: _is_over(entry, leader), _DECISION)
         finally:
             snapshot.cancel()
         leader.kill()
@@ -104,14 +102,14 @@ class LeaderFaults:
 
     async def _let_stumble(self, fault: Fault, leader: SimulatedNode) -> None:
         others = [node for node in self._simulation.nodes.values() if node is not leader]
-        if not _leads(leader):
+        if not leads(leader):
             return
         end = self._simulation.loop.time() + _STUMBLE
         with self._cut(way for other in others for way in ((leader, other), (other, leader))):
-            if not await self._until(lambda: _last_waiting(leader) is not None, _WRITES):
+            if not await until(lambda: last_waiting(leader) is not None, _WRITES):
                 return
             with self._failing_when_elected(others):
-                await self._until(lambda: any(map(_leads, others)), _ELECTION)
+                await until(lambda: any(map(leads, others)), _ELECTION)
                 await self._simulation.sleep(max(0.0, end - self._simulation.loop.time()))
             await self._simulation.sleep(fault.seconds)
 
@@ -153,26 +151,6 @@ class LeaderFaults:
         finally:
             for way in names:
                 network.mend(*way)
-
-    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait for a condition for so long; whether it came about."""
-        end = self._simulation.loop.time() + seconds
-        while not condition():
-            if self._simulation.loop.time() > end:
-                return False
-            await asyncio.sleep(_LOOK)
-        return True
-
-
-def _leads(node: SimulatedNode) -> bool:
-    return node.is_running and node.instance.elections.raft.role is Role.LEADER
-
-
-def _last_waiting(node: SimulatedNode) -> LimboEntry | None:
-    """The newest synchronous transaction that waits at a node and is in its log, if any."""
-    if not node.is_running:
-        return None
-    return next((entry for entry in reversed(node.instance.limbo.entries) if entry.wait_ack and entry.written), None)
 
 
 def _is_over(entry: LimboEntry, node: SimulatedNode) -> bool:
