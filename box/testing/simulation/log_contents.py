@@ -67,8 +67,7 @@ class LogContents:
     def _read_on(self, node: SimulatedNode, log: _OneLog) -> None:
         vclock = node.instance.state.vclock
         if log.reader is None:
-            directory = LogDirectory(node.disk, ".", LogKind.XLOG, instance_uuid=node.instance.state.instance_uuid)
-            directory.scan()
+            directory = _log_directory(node)
             if not directory.files:
                 return
             start = log.checked.copy()
@@ -80,7 +79,15 @@ class LogContents:
         log.pending = [row for row in log.pending if row.lsn > vclock[row.replica_id]]
         for row in counted:
             self._compare(node.name, log, row)
+        if log.checked[0] < vclock[0] and self._are_gone(node, log):
+            log.term = log.vote = 0
         self._compare_votes(node, log)
+
+    def _are_gone(self, node: SimulatedNode, log: _OneLog) -> bool:
+        """Whether the next rows of the node itself were in files that a snapshot has made needless since the last
+        look."""
+        directory = _log_directory(node)
+        return not directory.files or directory.files[0].vclock[0] > log.checked[0]
 
     def _compare(self, name: str, log: _OneLog, row: Row) -> None:
         if row.lsn > log.checked[row.replica_id]:
@@ -110,3 +117,10 @@ class LogContents:
         if log.term and (told.term > log.term or (told.term == log.term and told.vote not in (0, log.vote))):
             text = f"{node.name}: tells of term {told.term}, vote {told.vote}; its log has {log.term}, {log.vote}"
             self.violations[text] = None
+
+
+def _log_directory(node: SimulatedNode) -> LogDirectory:
+    """The log files that are there now."""
+    directory = LogDirectory(node.disk, ".", LogKind.XLOG, instance_uuid=node.instance.state.instance_uuid)
+    directory.scan()
+    return directory

@@ -84,6 +84,41 @@ def test_a_healthy_cluster_breaks_none() -> None:
         assert simulation.run(scenario(simulation)) == []
 
 
+def test_a_vote_whose_file_has_gone_is_not_missed_and_one_without_a_row_is() -> None:
+    """A snapshot has it, and whoever reads the logs now and then comes too late for its row."""
+
+    async def scenario(simulation: Simulation) -> list[str]:
+        (node,) = await simulation.start_cluster(1, checkpoint_count=1, wal_cleanup_delay=0)
+        logs = LogContents(has_elections=True)
+
+        async def lead_again() -> None:
+            await node.configure(election_mode="off")
+            await node.configure(election_mode="manual")
+            await node.run(node.instance.elections.promote())
+
+        await lead_again()
+        logs.look_at(node)
+        await node.run(node.instance.checkpoints.make())  # the next row begins a file
+        read = node.instance.elections.raft.recorded_term
+        await lead_again()
+        assert node.instance.elections.raft.recorded_term > read
+        await node.run(node.instance.checkpoints.make())
+        has_no_log = lambda: not any(name.endswith(".xlog") for name in node.disk.names("."))  # noqa: E731
+        await simulation.until(has_no_log, 10, "a log without files")
+        logs.look_at(node)
+        assert not logs.violations
+        await lead_again()
+        logs.look_at(node)
+        assert not logs.violations
+        vote(node, node.instance.elections.raft.recorded_term, 7)
+        logs.look_at(node)
+        return list(logs.violations)
+
+    with Simulation(1) as simulation:
+        (text,) = simulation.run(scenario(simulation))
+        assert "tells of" in text
+
+
 def test_a_confirmation_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As soon as it happens, although the transaction arrives later and nothing is lost in the end."""
 
