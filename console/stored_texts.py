@@ -1,8 +1,8 @@
-"""The code that `dataclass` and `namedtuple` compile from text, from one file: a sixth of a start.
+"""The code that `dataclass`, `namedtuple` and `NamedTuple` compile from text, from one file: a sixth of a start.
 
-They write a function's source for each method of a class, and give it to `exec` or `eval`. Within `with` these names of
-their modules mean functions that have the code of a text already, which depends on nothing else. Without the file, and
-for a text that is not in it, they compile as ever.
+They write a function's source for each method of a class, and give it to `exec` or `eval`; a named tuple compiles each
+annotation. Within `with` these names of their modules mean functions that have the code of a text already, which
+depends on nothing else. Without the file, and for a text that is not in it, they compile as ever.
 
 The file is a marshalled {mode and text: code}, in `__pycache__` under the conditions of `console.code_store`.
 """
@@ -13,12 +13,13 @@ import collections
 import dataclasses
 import marshal
 import sys
+import typing
 from types import CodeType, TracebackType
 from typing import Any, Self
 
 from console.code_store import replace_file, store_path
 
-_EXEC, _EVAL = "exec", "eval"
+_EXEC, _EVAL, _COMPILE = "exec", "eval", "compile"
 
 
 class StoredTexts:
@@ -34,10 +35,11 @@ class StoredTexts:
         self._known = len(self._codes)
         vars(dataclasses)[_EXEC] = self._exec
         vars(collections)[_EVAL] = self._eval
+        vars(typing)[_COMPILE] = self._compile
         return self
 
     def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
-        del vars(dataclasses)[_EXEC], vars(collections)[_EVAL]
+        del vars(dataclasses)[_EXEC], vars(collections)[_EVAL], vars(typing)[_COMPILE]
         if kind is None and len(self._codes) > self._known and not sys.dont_write_bytecode:
             replace_file(self._path, [marshal.dumps(self._codes)])
         self._codes = {}
@@ -47,6 +49,9 @@ class StoredTexts:
 
     def _eval(self, text: Any, *names: Any) -> Any:
         return eval(self._code(_EVAL, text) if isinstance(text, str) else text, *names)
+
+    def _compile(self, text: str, _name: str, mode: str) -> CodeType:
+        return self._code(mode, text)
 
     def _code(self, mode: str, text: str) -> CodeType:
         key = f"{mode} {text}"

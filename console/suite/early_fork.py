@@ -5,6 +5,7 @@ It makes itself ready beside the runner. This module imports hardly anything: wh
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -43,7 +44,9 @@ def fork_early(arguments: list[str]) -> EarlyFork | None:
         return EarlyFork(pid, mine)
     try:
         mine.close()
-        _become_warm(other.detach(), runner)
+        descriptor = other.detach()
+        _leave_runner(descriptor)
+        become_warm(descriptor, runner)
     finally:
         os._exit(1)
 
@@ -55,7 +58,8 @@ def _open_missing() -> None:
     os.close(descriptor)
 
 
-def _become_warm(descriptor: int, runner: int) -> None:
+def _leave_runner(descriptor: int) -> None:
+    """A session, standard streams and descriptors of its own; `descriptor` stays."""
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
@@ -65,6 +69,15 @@ def _become_warm(descriptor: int, runner: int) -> None:
             setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115 - it lives as long as the process
     os.closerange(3, descriptor)
     os.closerange(descriptor + 1, os.sysconf("SC_OPEN_MAX"))
-    from console.suite.warm_process import serve
 
+
+def become_warm(descriptor: int, runner: int) -> None:
+    """Import all that a node starts with, and serve the runner at this end of the connection until it is gone."""
+    gc.disable()  # what the imports make stays; each node switches it on again
+    from console.stored_imports import StoredImports
+
+    with StoredImports("warm"):
+        from console.suite.warm_process import import_node, serve
+
+        import_node()
     serve(descriptor, runner)

@@ -34,8 +34,8 @@ from console.suite.early_fork import EarlyFork
 _PROGRAM: Final = """\
 import sys
 sys.path[:] = {path!r}
-from console.suite.warm_process import serve
-serve({end}, {runner})"""
+from console.suite.early_fork import become_warm
+become_warm({end}, {runner})"""
 
 
 class WarmProcess:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from console import quick_start
 from console.suite.bound_child import bind_to_parent
 from console.suite.defaults import LARGEST
 from console.suite.process_title import show_command
@@ -28,12 +29,13 @@ from console.suite.process_title import show_command
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
 """Nodes."""
+_LATER: Final = ("encodings.idna", "tempfile")
+"""Modules that nodes import when they need them; the first of a run starts sooner without."""
 
 
 def serve(descriptor: int, runner: int) -> None:
     """Fork nodes until the runner, a process with this id, is gone."""
     bind_to_parent(runner)()
-    _import_all()
     forked = 0
     with socket.socket(fileno=descriptor) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * LARGEST)
@@ -50,23 +52,29 @@ def serve(descriptor: int, runner: int) -> None:
             for number in descriptors:
                 os.close(number)
             connection.send(json.dumps(reply).encode())
-            if forked == _REHEARSED_AFTER and "run" in request:
-                _rehearse()
+            if "run" in request:
+                _make_ready(forked)
 
 
-def _import_all() -> None:
+def import_node() -> None:
     """All that a node imports until it is ready."""
-    from console import quick_start
-    from console.stored_imports import StoredImports
+    quick_start.prepare()
+    for name in ("console.cli", "console.bindings", "box.embed.lua_instance"):
+        importlib.import_module(name)
+    from lua.runtime import default_flavour
 
-    with StoredImports("warm"):
-        quick_start.prepare()
-        for name in ("console.cli", "console.bindings", "box.embed.lua_instance", "encodings.idna", "tempfile"):
-            importlib.import_module(name)
-        from lua.runtime import default_flavour
-
-        importlib.import_module(f"lupa.{default_flavour()}")
+    importlib.import_module(f"lupa.{default_flavour()}")
     gc.freeze()
+
+
+def _make_ready(forked: int) -> None:
+    """What the next node is better off with, after so many."""
+    if forked == 1:
+        for name in _LATER:
+            importlib.import_module(name)
+        gc.freeze()
+    elif forked == _REHEARSED_AFTER:
+        _rehearse()
 
 
 def _rehearse() -> None:

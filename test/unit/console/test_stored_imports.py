@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import subprocess
 import sys
@@ -112,8 +113,10 @@ def test_command_takes_its_modules_from_stores(tmp_path: Path) -> None:
     assert outputs == {(3, "true\nrunning\n")}
     assert sorted(path.name.partition(".")[0] for path in tmp_path.rglob("*.store")) == [
         "command",
+        "command-patterns",
         "command-texts",
         "node",
+        "node-patterns",
         "node-texts",
     ]
 
@@ -125,7 +128,7 @@ def _folder(parent: Path) -> Path:
 
 
 CLASSES = """
-import builtins, json, sys
+import builtins, json, sys, types
 from console.stored_imports import StoredImports
 compiled = []
 def count(*arguments, **options):
@@ -133,13 +136,14 @@ def count(*arguments, **options):
     return real(*arguments, **options)
 real, builtins.compile = compile, count
 with StoredImports("test"):
-    import dataclasses, collections
+    import dataclasses, collections, typing
     seen = len(compiled)
     @dataclasses.dataclass(frozen=True, slots=True, order=True)
     class Record:
         number: int
         text: str = "none"
     Pair = collections.namedtuple("Pair", "one other", defaults=[5])
+    Triple = typing.NamedTuple("Triple", [("one", "list[int]"), ("other", "'Pair'"), ("rest", "unseen.type")])
 made = len(compiled) - seen
 @dataclasses.dataclass
 class Later:
@@ -148,9 +152,10 @@ record = Record(1)
 code = Record.__init__.__code__
 print(json.dumps({
     "made": made,
+    "hints": str(typing.get_type_hints(Triple, localns={"unseen": types.SimpleNamespace(type=str), "Pair": Pair})),
     "values": [repr(record), record < Record(2), hash(record) == hash(Record(1)), repr(Pair(1)), Later().number],
     "code": [code.co_filename, code.co_name, list(code.co_varnames), Record.__init__.__qualname__],
-    "names": ["exec" in vars(dataclasses), "eval" in vars(collections)],
+    "names": ["exec" in vars(dataclasses), "eval" in vars(collections), "compile" in vars(typing)],
 }))
 """
 
@@ -165,7 +170,8 @@ def test_methods_of_records_are_compiled_once(tmp_path: Path) -> None:
     assert first == second
     assert first["values"] == ["Record(number=1, text='none')", True, True, "Pair(one=1, other=5)", 3]
     assert first["code"] == ["<string>", "__init__", ["self", "number", "text"], "Record.__init__"]
-    assert first["names"] == [False, False]
+    assert first["hints"] == "{'one': list[int], 'other': <class '__main__.Pair'>, 'rest': <class 'str'>}"
+    assert first["names"] == [False, False, False]
 
 
 def test_torn_file_of_texts_is_no_file(tmp_path: Path) -> None:
@@ -177,3 +183,65 @@ def test_torn_file_of_texts_is_no_file(tmp_path: Path) -> None:
     assert isinstance(made, int)
     assert made > 5
     assert run(tmp_path, CLASSES)["made"] == 0
+
+
+PATTERNS = """
+import json, re, sys
+parsed = []
+from console.stored_imports import StoredImports
+from re import _compiler, _parser
+parse = _parser.parse
+_parser.parse = lambda pattern, *rest: parsed.append(pattern) or parse(pattern, *rest)
+with StoredImports("test"):
+    seen = len(parsed)
+    compiled = [
+        re.compile(r"(?P<year>\\d{4})-(?P<month>\\d\\d)|(never)", re.IGNORECASE),
+        re.compile(b"a+[^b-f]?"),
+        re.compile("a+[^b-f]?"),
+        re.compile("a+[^b-f]?", re.VERBOSE),
+        re.compile("(?x) [\u00e4\u20ac\U0001f600] | \\w{2,3}? # comment"),
+        re.compile(b"(?L)\\w+"),
+    ]
+    made = parsed[seen:]
+    try:
+        re.compile("(")
+    except re.error as error:
+        wrong = str(error)
+found = [
+    [match.group(), list(match.groups()), match.groupdict()] if isinstance(match.group(), str) else match.span()
+    for pattern in compiled
+    for text in ("x 2026-11 aab \U0001f600", b"x 2026-11 aab")
+    if isinstance(text, type(pattern.pattern)) and (match := pattern.search(text))
+]
+print(json.dumps({
+    "made": [str(text) for text in made], "wrong": wrong, "found": found,
+    "patterns": [[str(each.pattern), each.flags, each.groups, dict(each.groupindex)] for each in compiled],
+    "usual": _compiler.compile.__module__,
+}))
+"""
+
+
+def test_patterns_are_compiled_once(tmp_path: Path) -> None:
+    """A pattern whose program was stored matches as ever; one that depends on the locale is not stored."""
+    first, second = run(tmp_path, PATTERNS), run(tmp_path, PATTERNS)
+    made = first.pop("made")
+    assert isinstance(made, list)
+    assert len(made) == 6
+    assert second.pop("made") == [r"b'(?L)\\w+'"]
+    assert first == second
+    assert first["usual"] == "re._compiler"
+    assert first["wrong"] == "missing ), unterminated subpattern at position 0"
+    found = first["found"]
+    assert isinstance(found, list)
+    assert found[0] == ["2026-11", ["2026", "11", None], {"year": "2026", "month": "11"}]
+
+
+def test_damaged_file_of_patterns_is_no_file(tmp_path: Path) -> None:
+    whole = run(tmp_path, PATTERNS)
+    (file,) = (tmp_path / "cache").rglob("test-patterns.*.store")
+    data = file.read_bytes()
+    another_machine = marshal.dumps((1, marshal.loads(data)[1]))
+    for damaged in (b"", data[:-20], b"\xff" * 100, marshal.dumps(3), marshal.dumps((1, 2)), another_machine):
+        file.write_bytes(damaged)
+        assert run(tmp_path, PATTERNS) == whole
+        assert file.read_bytes() == data
