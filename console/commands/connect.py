@@ -9,11 +9,11 @@ import sys
 from typing import Final
 
 from box.errors import BoxError
-from box.net.dial import address_of
-from box.net.uri import Uri, parse
+from box.net.dial import address_of, parse_address
+from box.net.uri import Uri
 from console import streams
 from console.interactive.settings import TerminalSettings, load
-from console.remote.nodes import dial, reason_of
+from console.remote.nodes import address_problem, dial, reason_of
 from console.remote.remote_console import CONNECTION, FINE, LUA_ERROR, USAGE, AwaitInterrupts, RemoteConsole
 
 _EPILOG: Final = """\
@@ -51,9 +51,9 @@ def main(arguments: list[str]) -> int:
         options = parser().parse_args(arguments)
     except SystemExit as end:
         return USAGE if end.code else FINE
-    uri = parse(options.uri)
-    if uri is None or uri.service is None:
-        streams.complain(f"lunabox connect: {options.uri!r} is no URI: [user[:password]@]host:port expected")
+    problem = address_problem(options.uri)
+    if problem is not None:
+        streams.complain(f"lunabox connect: {problem}")
         return USAGE
     settings, problems = load()
     for problem in problems:
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         settings.output = options.output
     elif options.expressions or not sys.stdin.isatty():
         settings.output = "yaml"
-    password = _password(uri, options.uri)
+    password = _password(parse_address(options.uri), options.uri)
     try:
         return asyncio.run(_run(options.uri, password, options.expressions, settings))
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from box.net.dial import address_of
-from box.net.uri import parse
 from console import streams
 from console.interactive.settings import load
+from console.remote.nodes import address_problem
 from console.remote.remote_console import CONNECTION, FINE, USAGE
 from console.top.sampling import ClusterSample, ClusterWatch
 
@@ -64,9 +64,9 @@ def main(arguments: list[str]) -> int:
     except SystemExit as end:
         return USAGE if end.code else FINE
     for address in options.uris:
-        uri = parse(address)
-        if uri is None or uri.service is None:
-            streams.complain(f"lunabox top: {address!r} is no URI: [user[:password]@]host:port expected")
+        problem = address_problem(address)
+        if problem is not None:
+            streams.complain(f"lunabox top: {problem}")
             return USAGE
     is_live = not (options.once or options.json or options.svg)
     if is_live and not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -22,13 +22,16 @@ from box.errors import BoxError, ErrorCode, client_error, timed_out
 from box.net.dial import address_of, connect, open_connection, parse_address
 from box.net.peer_connection import PeerConnection
 from box.net.sockets import SocketNetwork
-from box.net.uri import Uri
+from box.net.uri import Uri, parse
 from box.wire.constants import Key, RequestType
 from box.wire.row import Row
 from console.sent_modules import call_of, sent_source
 
 CONNECT_TIMEOUT: Final = 5.0
 _QUESTION_TIMEOUT: Final = 2.0
+_LAST_PORT: Final = 65535
+_LOOK_UP: Final = "getaddrinfo: "
+"""How the message begins that tells of a name or a service that nobody knows."""
 _ROUTE: Final = "return require('console').eval(...)"
 _DELIMITER: Final = "$EOF$"
 _END: Final = {"yaml": b"\n...\n", "lua": b";"}
@@ -236,8 +239,20 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+def address_problem(address: str) -> str | None:
+    """Why there can be no instance at this address, in one line; None where there can be one."""
+    uri = parse(address)
+    if uri is None or uri.service is None:
+        return f"{address!r} is no URI: [user[:password]@]host:port expected"
+    if uri.unix is None and uri.service.isdigit() and not 0 < int(uri.service) <= _LAST_PORT:
+        return f"{address_of(address)}: ports are numbers from 1 to {_LAST_PORT}"
+    return None
+
+
 def reason_of(error: BoxError) -> str:
     """The reason for a missing connection, in one line."""
+    if error.message.startswith(_LOOK_UP):  # what its number says, an input/output error, tells nobody anything
+        return error.message.removeprefix(_LOOK_UP)
     if error.errno:
         return os.strerror(error.errno)
     return error.message

@@ -68,7 +68,7 @@ def import_node() -> None:
 
 
 def _make_ready(forked: int) -> None:
-    """What the next node is better off with, after so many."""
+    """Prepare for the next node, after so many."""
     if forked == 1:
         for name in _LATER:
             importlib.import_module(name)

@@ -105,6 +105,10 @@ def test_tables(shared: Server) -> None:
     [
         (["a b"], 2, "is no URI"),
         (["::"], 2, "is no URI"),
+        (["guido:secret@localhost:99999"], 2, "connect: localhost:99999: ports are numbers from 1 to 65535"),
+        (["localhost:0"], 2, "ports are numbers"),
+        (["nobody.invalid:3301"], 3, "nobody.invalid:3301: "),
+        (["localhost:nothing"], 3, "localhost:nothing: "),
         ([], 2, "the following arguments are required: URI"),
         (["--nope", "3301"], 2, "unrecognized arguments"),
         (["localhost:1"], 3, "refused"),
@@ -116,6 +120,8 @@ def test_what_is_wrong_is_one_line(shared: Server, arguments: list[str], code: i
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+    assert "Input/output error" not in done.stderr  # of a name that nobody knows
+    assert "secret" not in done.stderr
 
 
 @pytest.mark.parametrize("user", ["guido:wrong@", "nobody:x@", "guido@", ""])

@@ -140,7 +140,9 @@ def test_an_instance_that_is_not_there(cluster: list[str]) -> None:
     assert run("--once", "localhost:1").returncode == 3
 
 
-@pytest.mark.parametrize("arguments", [[], ["::"], ["--interval", "0", "3301"], ["--interval", "x", "3301"], ["3301"]])
+@pytest.mark.parametrize(
+    "arguments", [[], ["::"], ["localhost:99999"], ["--interval", "0", "3301"], ["--interval", "x", "3301"], ["3301"]]
+)
 def test_wrong_command_lines(arguments: list[str]) -> None:
     """2, also for a live view without a terminal."""
     done = run(*arguments)
