@@ -21,5 +21,5 @@
 | `export`, `export_options`, `progress` | the command `lunabox-export` |
 | `direct_parquet`, `table_formats` | Parquet written by the tasks themselves; Delta and Iceberg tables of it |
 | `report/`, `java_home` | the page about a directory; Java where there is none |
-| `cat` | the command `lunabox-cat` |
+| `cat`, `entry_points` | the command `lunabox-cat`; both commands where packages are missing |
 """

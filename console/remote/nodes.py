@@ -31,7 +31,7 @@ CONNECT_TIMEOUT: Final = 5.0
 _QUESTION_TIMEOUT: Final = 2.0
 _LAST_PORT: Final = 65535
 _LOOK_UP: Final = "getaddrinfo: "
-"""How the message begins that tells of a name or a service that nobody knows."""
+"""The beginning of a message about a name or a service that nobody knows."""
 _ROUTE: Final = "return require('console').eval(...)"
 _DELIMITER: Final = "$EOF$"
 _END: Final = {"yaml": b"\n...\n", "lua": b";"}
@@ -240,7 +240,7 @@ def _bytes(text: str) -> bytes:
 
 
 def address_problem(address: str) -> str | None:
-    """Why there can be no instance at this address, in one line; None where there can be one."""
+    """The reason why no instance can be at this address, in one line; None where one can."""
     uri = parse(address)
     if uri is None or uri.service is None:
         return f"{address!r} is no URI: [user[:password]@]host:port expected"

@@ -28,8 +28,11 @@ end)()
 
 
 async def dump(servers: Iterable[InstanceProcess]) -> str:
-    """A text for the report. Never raises, and takes two seconds for each node at most."""
-    return "".join([await _dump_one(server) for server in servers])
+    """A text for the report. Never raises, and takes two seconds for each node at most.
+
+    The test's own script may still run and make or drop nodes meanwhile.
+    """
+    return "".join([await _dump_one(server) for server in list(servers)])
 
 
 async def _dump_one(server: InstanceProcess) -> str:

@@ -165,7 +165,7 @@ def test_methods_of_records_are_compiled_once(tmp_path: Path) -> None:
     first, second = run(tmp_path, CLASSES), run(tmp_path, CLASSES)
     made, found = first.pop("made"), second.pop("made")
     assert isinstance(made, int)
-    assert made > 5
+    assert made > 1  # one for each method, or, from Python 3.13 on, one for each class
     assert found == 0
     assert first == second
     assert first["values"] == ["Record(number=1, text='none')", True, True, "Pair(one=1, other=5)", 3]
@@ -181,7 +181,7 @@ def test_torn_file_of_texts_is_no_file(tmp_path: Path) -> None:
     again = run(tmp_path, CLASSES)
     made = again["made"]
     assert isinstance(made, int)
-    assert made > 5
+    assert made > 1  # one for each method, or, from Python 3.13 on, one for each class
     assert run(tmp_path, CLASSES)["made"] == 0
 
 

@@ -140,3 +140,25 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(data: Path) -> None:
     command = f"{sys.executable} -m box.spark.cat --show-system {snapshot(data)} | head -n 1"
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert (ran.stdout, ran.stderr) == ("---\n", "")
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name == "pyarrow":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+from box.spark import entry_points
+sys.exit(entry_points.%s())
+"""
+
+
+@pytest.mark.parametrize("command", ["cat", "export"])
+def test_missing_packages_are_named(command: str) -> None:
+    """The commands are installed with a node, the packages of the extra are not."""
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT % command], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 2
+    assert run.stderr == f"lunabox-{command}: pyarrow is not installed: pip install 'lunabox[spark]'\n"

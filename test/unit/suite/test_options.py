@@ -7,12 +7,15 @@ import hashlib
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from console.suite.case import Settings, discover
 from console.suite.cli import main
+from console.suite.dump import dump
+from console.suite.instance import State
 from console.suite.junit import write_junit
 from console.suite.report import Report, RunOutcome, TestPart
 from console.suite.runner import run_case
@@ -129,6 +132,25 @@ def test_a_time_limit_shows_fibers_and_logs(tmp_path: Path) -> None:
     assert "no answer within 4 s to: require('fiber').sleep(100)" in report.text
     assert "sleeper csw=" in report.text
     assert "the last words" in report.text
+
+
+def test_nodes_that_are_dropped_meanwhile_are_shown() -> None:
+    """The test's script still runs while its nodes are asked."""
+    servers: dict[str, Any] = {}
+
+    class Server:
+        name, state = "a", State.RUNNING
+
+        async def evaluate(self, _expression: str) -> str:
+            servers.clear()
+            return "---\n- 101 main\n...\n"
+
+        def tail(self, _lines: int) -> str:
+            return "the last words"
+
+    servers.update(a=Server(), b=Server())
+    text = asyncio.run(dump(servers.values()))
+    assert text.count("101 main") == text.count("the last words") == 2
 
 
 def test_a_node_that_is_stuck_is_told_from_one_that_waits(tmp_path: Path) -> None:
