@@ -41,6 +41,8 @@ from console.terminal import Terminal
 from console.terminal_stream import own_stream
 from lua.standard_output import OUTPUT
 
+_MENU_LINES = 8  # kept free below the statement, so that a menu opens without moving it
+
 
 class PromptTerminal(SessionTerminal):
     """A tty. `ask` questions the node, `source` and `sink` replace the process's own streams, for tests."""
@@ -73,6 +75,7 @@ class PromptTerminal(SessionTerminal):
             input=source or _own_terminal(),
             output=sink or _own_output(),
         )
+        self._session.app.before_render += lambda _: self._fit_menu()
         buffer = self._session.default_buffer
         buffer.on_text_changed += self._on_change
         buffer.on_cursor_position_changed += self._on_change
@@ -128,6 +131,10 @@ class PromptTerminal(SessionTerminal):
     def _lexer(self) -> Lexer | None:
         """Lua's, from the first character on: the prompt does not wait for its import."""
         return _lua_lexer() if self._session.default_buffer.text else None
+
+    def _fit_menu(self) -> None:
+        """Keep no more lines for the menu than a low terminal has beside the statement and the bar."""
+        self._session.reserve_space_for_menu = max(0, min(_MENU_LINES, terminal_size()[1] - 2))
 
     def _on_change(self, buffer: Buffer) -> None:
         if self.settings.help and self._session.app.is_running:

@@ -242,6 +242,23 @@ def test_poor_terminals(open_terminal: Open, columns: int, locale: str) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.parametrize("size", [(20, 6), (10, 5)])
+def test_low_terminals(open_terminal: Open, size: tuple[int, int]) -> None:
+    """The menu takes the lines that there are; the statement is seen beside it."""
+    terminal = open_terminal(*size)
+    terminal.type("string.fo")
+    terminal.wait(lambda text: "format" in dense(text))
+    terminal.type(TAB)
+    terminal.wait(lambda text: "string.format" in dense(text))
+    assert "small" not in terminal.text
+    terminal.type("\x03")
+    terminal.wait_prompt()
+    terminal.type("7*6" + ENTER)
+    terminal.wait("- 42")
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
 @pytest.mark.parametrize(("columns", "term", "locale"), [(80, "dumb", "C.UTF-8"), (20, "dumb", "C"), (80, "", "")])
 def test_terminals_without_escape_sequences(open_terminal: Open, columns: int, term: str, locale: str) -> None:
     """Nothing is drawn: prompts, lines, answers. Ctrl-C drops a statement of several lines, and ends one that runs."""
