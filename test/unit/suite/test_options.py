@@ -69,7 +69,7 @@ local ffi = require('ffi')
 ffi.cdef('int getppid(void);')
 local command = io.open('/proc/' .. ffi.C.getppid() .. '/cmdline'):read('*a')
 print('TAP version 13') print('1..1')
-print((command:find('warm_process', 1, true) and 'ok' or 'not ok') .. ' 1 - is forked')
+print((command:find('become_warm', 1, true) and 'ok' or 'not ok') .. ' 1 - is forked')
 os.exit(0)
 """
 
