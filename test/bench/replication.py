@@ -10,7 +10,7 @@ join       an empty replica joins 1,000,000 tuples with two indexes, until it is
 lag        10,000 rows a second, a few at a time: the age of the newest row on the replica
 commit     synchronous commits of 100 fibers with one replica, quorum 2
 large      one transaction of 400,000 rows: until the replica has it
-mesh       five nodes that fetch from each other, 1,000 rows a second: processor time of a node, share of a core
+mesh       five nodes that fetch from each other, without rows and with 1,000 a second: processor time of a node
 ```
 """
 
@@ -60,6 +60,7 @@ FIGURES = (
     Figure("large", "one transaction of 400,000 rows, until the replica has it", "s"),
     Figure("large_turn", "the same, the longest turn of the master / 1 ms timer", "ms"),
     Figure("large_turn_replica", "the same, on the replica", "ms"),
+    Figure("mesh_idle", "five nodes in a mesh without rows: processor time of a node", "% of a core"),
     Figure("mesh", "five nodes in a mesh, 1,000 rows a second: processor time of a node", "% of a core"),
 )
 
@@ -240,12 +241,18 @@ def mesh(command: Command, _: Command, root: Path, scale: float) -> Values:
         for member in members:
             member.until("box.space.two ~= nil and box.space.two.index.name ~= nil")
         seconds = max(3.0, 6 * scale)
-        before = [member.number("processor_time()") for member in members]
+        idle = _share_of_a_core(members, seconds)
         for member in members:
             member.ask(f"require('fiber').create(trickle, 200, {seconds + 2})")
-        time.sleep(seconds)
-        used = [member.number("processor_time()") - was for member, was in zip(members, before, strict=True)]
-        return {"mesh": 100 * sum(used) / len(used) / seconds}
+        return {"mesh_idle": idle, "mesh": _share_of_a_core(members, seconds)}
+
+
+def _share_of_a_core(members: list[Member], seconds: float) -> float:
+    """Processor time of a node within some seconds, per cent."""
+    before = [member.number("processor_time()") for member in members]
+    time.sleep(seconds)
+    used = [member.number("processor_time()") - was for member, was in zip(members, before, strict=True)]
+    return 100 * sum(used) / len(used) / seconds
 
 
 _GROUPS: dict[str, Callable[[Command, Command, Path, float], Values]] = {
