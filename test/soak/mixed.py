@@ -320,9 +320,9 @@ async def _check_rows(connection: Connection, clients: list[Client]) -> int:
     return len(found)
 
 
-async def run(seed: int, seconds: float, directory: Path, clients: int = CLIENTS) -> Result:
-    """AssertionError for whatever is wrong."""
-    result, server = Result(), Server(directory)
+async def run(seed: int, seconds: float, directory: Path, result: Result, clients: int = CLIENTS) -> None:
+    """What is seen is in `result`, also when it ends early. AssertionError for whatever is wrong."""
+    server = Server(directory)
     try:
         keeper = await server.connect()
         [before] = await keeper.call("report")
@@ -363,7 +363,6 @@ async def run(seed: int, seconds: float, directory: Path, clients: int = CLIENTS
         if seconds >= _LONG_RUN:
             grown = result.slope() * seconds / 120
             assert grown < _GROWTH * memory[-1], f"the memory grows: {grown:.0f} MB in half of the time"
-        return result
     except BaseException:
         server.kill()
         raise
@@ -372,12 +371,15 @@ async def run(seed: int, seconds: float, directory: Path, clients: int = CLIENTS
 def run_campaign(seed: int, size: int) -> bool:
     """`size` seconds. Prints a summary; True if nothing was wrong."""
     with tempfile.TemporaryDirectory(prefix="mixed") as name:
+        result = Result()
         try:
-            result = asyncio.run(run(seed, size, Path(name)))
+            asyncio.run(run(seed, size, Path(name), result))
         except BaseException as error:
             problems = error.exceptions if isinstance(error, BaseExceptionGroup) else (error,)
             for problem in problems[:3]:
                 print(f"mixed, seed {seed}: {type(problem).__name__}: {problem}", flush=True)
+            when, _ = result.memory[-1] if result.memory else (0.0, 0.0)
+            print(f"mixed, seed {seed}: {len(problems)} after {when:.0f} s; {result.slope():+.2f} MB a minute by then")
             if not isinstance(error, Exception):
                 raise
             return False
