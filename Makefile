@@ -43,9 +43,9 @@ soak: $(DEVELOPMENT)
 teeth: $(DEVELOPMENT)
 	@$(VENV)/bin/python -m test.teeth
 
-# The site in build/site, man pages in build/man.
+# The site in build/site, man pages in build/man. The variable: the theme warns of a release that is not out yet.
 docs: $(DOCUMENTATION)
-	@$(VENV)/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet
 	@$(VENV)/bin/python docs/hooks/man.py build/man
 
 $(NODE): pyproject.toml
