@@ -198,6 +198,14 @@ def claim_a_vote(raft: Raft) -> RaftRequest:
     return RaftRequest(raft.recorded_term, raft._recorded.vote % 3 + 1)
 
 
+def recover_in_any_order(raft: Raft, request: RaftRequest) -> None:
+    """`Raft.recover` that takes the vote of a term which is over."""
+    if request.term > raft.term:
+        raft.term, raft.vote = request.term, 0
+    raft.vote = request.vote or raft.vote
+    raft._recorded = RaftRequest(raft.term, raft.vote)
+
+
 def tell_before_recorded(raft: Raft) -> RaftRequest:
     """`Raft.remote_state` that tells what is not in the log yet."""
     vclock = VClock(raft._own_vclock()).without_zero() if raft.role is Role.CANDIDATE else None
@@ -239,14 +247,20 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             (Raft, "local_state", claim_a_vote),
             "tells of term",
         ),
+        (
+            Scenario(3, workload="register", seconds=8, kinds=("rivals",), elections="manual"),
+            (Raft, "recover", recover_in_any_order),
+            "tells of term",
+        ),
     ],
-    ids=["snapshot", "promotion", "vote", "leader", "read view", "claim"],
+    ids=["snapshot", "promotion", "vote", "leader", "read view", "claim", "rivals"],
 )
 def test_faults_that_look_for_their_moment_find_what_chance_does_not(
     monkeypatch: pytest.MonkeyPatch, scenario: Scenario, broken: tuple[type, str, Any], text: str
 ) -> None:
     """A snapshot that does not wait for the limbo, a promotion without a quorum, a vote told before it is recorded, a
-    leader that takes changes before its PROMOTE, a read view with its writer, a vote that is not in the log."""
+    leader that takes changes before its PROMOTE, a read view with its writer, a vote that is not in the log, one of a
+    term that is over."""
     assert not play(scenario, deadline=60).violations
     monkeypatch.setattr(*broken)
     assert any(text in violation for violation in play(scenario, deadline=60).violations)
