@@ -67,6 +67,8 @@ class RealNode:
         self.name = member.name
         self.is_running = True
         self.lives = 0
+        self.failing = 0
+        """Faults that keep its disk from writing, whichever instance is there."""
 
     @property
     def instance_id(self) -> int:
@@ -106,7 +108,7 @@ class RealFaults:
 
     async def happen(self, fault: Fault) -> None:
         node = self._nodes[fault.node]
-        if node.is_running:
+        if node.is_running or fault.kind == "write":
             await getattr(self, f"_{fault.kind}")(fault, node)
 
     def _roads_of(self, fault: Fault) -> list[Proxy]:
@@ -130,10 +132,15 @@ class RealFaults:
             return  # a write failed meanwhile, or the instance has ended
 
     async def _write(self, fault: Fault, node: RealNode) -> None:
-        node.member.inject("WAL_IO", True)
+        node.failing += 1
+        self._inject(node)
         await asyncio.sleep(fault.seconds)
+        node.failing -= 1
+        self._inject(node)
+
+    def _inject(self, node: RealNode) -> None:
         if node.is_running:
-            node.member.inject("WAL_IO", False)
+            node.member.inject("WAL_IO", node.failing > 0)
 
     async def _restart(self, fault: Fault, node: RealNode) -> None:
         node.is_running = False
@@ -160,6 +167,7 @@ class RealFaults:
     async def _start(self, node: RealNode) -> None:
         await node.member.start()
         node.is_running = True
+        self._inject(node)
 
 
 async def _play(running: Cluster, seed: int, workload_class: type[Workload]) -> tuple[Counter[str], list[str]]:
