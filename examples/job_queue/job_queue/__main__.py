@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -18,8 +19,11 @@ from job_queue.worker import run_worker
 WORKERS = 3
 
 
-async def serve(directory: Path, host: str, port: int, stop: asyncio.Event) -> None:
-    """Run until `stop` is set."""
+async def serve(directory: Path, host: str, port: int) -> None:
+    """Run until SIGINT or SIGTERM, also where a shell has SIGINT ignored, as it does for what it starts with `&`."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         node = await stack.enter_async_context(Node(directory, memtx_use_mvcc_engine=True))
         await create_space(node)
@@ -50,8 +54,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8080)
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
-    with suppress(KeyboardInterrupt):
-        uvloop.run(serve(options.directory, options.host, options.port, asyncio.Event()))
+    uvloop.run(serve(options.directory, options.host, options.port))
 
 
 if __name__ == "__main__":

@@ -56,33 +56,48 @@ def test_the_example_is_typed_strictly(tmp_path: Path) -> None:
     run(*arguments, "test_job_queue.py")
 
 
+# What a shell without job control does for a program that it starts with `&`.
+SIGINT_IGNORED = ["/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh"]
+
+
 def test_the_program_serves_its_page(tmp_path: Path) -> None:
-    """A job that is posted is done by a worker, and is still there after a new start."""
-    assert post_and_wait(tmp_path, "one two three") == [("one two three", "done", "3 words")]
-    assert len(post_and_wait(tmp_path, "four")) == 2
+    """A job that is posted is done by a worker, and is still there after a new start. Signals end it in order."""
+    assert post_and_wait(tmp_path, "one two three", signal.SIGTERM) == [("one two three", "done", "3 words")]
+    assert len(post_and_wait(tmp_path, "four", signal.SIGINT)) == 2
 
 
-def post_and_wait(directory: Path, text: str) -> list[tuple[str, str, str]]:
+def post_and_wait(directory: Path, text: str, number: signal.Signals) -> list[tuple[str, str, str]]:
+    """Give the jobs (text, state, result) when all are done, and stop the program with a signal."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     command = [sys.executable, "-m", "job_queue", "--directory", str(directory / "data"), "--port", port]
-    process = subprocess.Popen(command, cwd=EXAMPLE, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    try:
-        assert process.stdout is not None
-        address = process.stdout.readline().decode().strip()
-        with urllib.request.urlopen(f"{address}/jobs", data=f"text={text}".encode(), timeout=20) as answer:
-            assert answer.status == 201
-        deadline = time.monotonic() + 30
-        while True:
-            with urllib.request.urlopen(f"{address}/jobs", timeout=20) as answer:
-                jobs = [(job["text"], job["state"], job["result"]) for job in json.load(answer)]
-            if all(state == "done" for _, state, _ in jobs):
-                return jobs
-            assert time.monotonic() < deadline, jobs
-            time.sleep(0.02)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(20)
-        assert process.stdout is not None
-        process.stdout.close()
+    with subprocess.Popen(
+        [*SIGINT_IGNORED, *command],
+        cwd=EXAMPLE,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().decode().strip()
+            with urllib.request.urlopen(f"{address}/jobs", data=f"text={text}".encode(), timeout=20) as answer:
+                assert answer.status == 201
+            jobs = jobs_when_done(address)
+            process.send_signal(number)
+            assert process.wait(20) == 0
+            return jobs
+        finally:
+            process.kill()
+
+
+def jobs_when_done(address: str) -> list[tuple[str, str, str]]:
+    deadline = time.monotonic() + 30
+    while True:
+        with urllib.request.urlopen(f"{address}/jobs", timeout=20) as answer:
+            jobs = [(job["text"], job["state"], job["result"]) for job in json.load(answer)]
+        if all(state == "done" for _, state, _ in jobs):
+            return jobs
+        assert time.monotonic() < deadline, jobs
+        time.sleep(0.02)
