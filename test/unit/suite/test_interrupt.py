@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ INI = "[default]\ncore = {core}\nscript = box.lua\nuse_unix_sockets_iproto = 1\n
 NOTE_PID = "local file = io.open({path!r}, 'w') file:write(require('tarantool').pid()) file:close()\n"
 LISTEN = "require('console').listen(os.getenv('ADMIN')) box.cfg{}\n"
 HANG = "require('fiber').sleep(1000)\n"
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """SIGINT is ignored in what a shell without job control starts with `&`, and in all that it starts in turn."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def is_alive(pid: int) -> bool:
