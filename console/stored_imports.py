@@ -2,8 +2,7 @@
 
 For each of some hundred modules the interpreter lists directories, makes paths, opens a file and reads it: a fifth of a
 start. Here it looks at each source's time and size, as for a `.pyc`, and has the code. A module that has changed is
-found in the usual way. What the imports compile from text is stored too (`console.stored_texts`), and their regular
-expressions (`console.stored_patterns`).
+found in the usual way. What the imports compile from text is stored too (`console.stored_texts`).
 
 The note of an entry is (path of the `.pyc`, whether it is a package).
 """
@@ -36,9 +35,6 @@ class StoredImports:
         self._entries = read_store(self._path)
         self._before = frozenset(sys.modules)
         sys.meta_path.insert(0, self)
-        from console.stored_patterns import StoredPatterns
-
-        self._rest.enter_context(StoredPatterns(self._name))
         from console.stored_texts import StoredTexts
 
         self._rest.enter_context(StoredTexts(self._name))

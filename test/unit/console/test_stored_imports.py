@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import subprocess
 import sys
@@ -113,10 +112,8 @@ def test_command_takes_its_modules_from_stores(tmp_path: Path) -> None:
     assert outputs == {(3, "true\nrunning\n")}
     assert sorted(path.name.partition(".")[0] for path in tmp_path.rglob("*.store")) == [
         "command",
-        "command-patterns",
         "command-texts",
         "node",
-        "node-patterns",
         "node-texts",
     ]
 
@@ -183,65 +180,3 @@ def test_torn_file_of_texts_is_no_file(tmp_path: Path) -> None:
     assert isinstance(made, int)
     assert made > 1  # one for each method, or, from Python 3.13 on, one for each class
     assert run(tmp_path, CLASSES)["made"] == 0
-
-
-PATTERNS = """
-import json, re, sys
-parsed = []
-from console.stored_imports import StoredImports
-from re import _compiler, _parser
-parse = _parser.parse
-_parser.parse = lambda pattern, *rest: parsed.append(pattern) or parse(pattern, *rest)
-with StoredImports("test"):
-    seen = len(parsed)
-    compiled = [
-        re.compile(r"(?P<year>\\d{4})-(?P<month>\\d\\d)|(never)", re.IGNORECASE),
-        re.compile(b"a+[^b-f]?"),
-        re.compile("a+[^b-f]?"),
-        re.compile("a+[^b-f]?", re.VERBOSE),
-        re.compile("(?x) [\u00e4\u20ac\U0001f600] | \\w{2,3}? # comment"),
-        re.compile(b"(?L)\\w+"),
-    ]
-    made = parsed[seen:]
-    try:
-        re.compile("(")
-    except re.error as error:
-        wrong = str(error)
-found = [
-    [match.group(), list(match.groups()), match.groupdict()] if isinstance(match.group(), str) else match.span()
-    for pattern in compiled
-    for text in ("x 2026-11 aab \U0001f600", b"x 2026-11 aab")
-    if isinstance(text, type(pattern.pattern)) and (match := pattern.search(text))
-]
-print(json.dumps({
-    "made": [str(text) for text in made], "wrong": wrong, "found": found,
-    "patterns": [[str(each.pattern), each.flags, each.groups, dict(each.groupindex)] for each in compiled],
-    "usual": _compiler.compile.__module__,
-}))
-"""
-
-
-def test_patterns_are_compiled_once(tmp_path: Path) -> None:
-    """A pattern whose program was stored matches as ever; one that depends on the locale is not stored."""
-    first, second = run(tmp_path, PATTERNS), run(tmp_path, PATTERNS)
-    made = first.pop("made")
-    assert isinstance(made, list)
-    assert len(made) == 6
-    assert second.pop("made") == [r"b'(?L)\\w+'"]
-    assert first == second
-    assert first["usual"] == "re._compiler"
-    assert first["wrong"] == "missing ), unterminated subpattern at position 0"
-    found = first["found"]
-    assert isinstance(found, list)
-    assert found[0] == ["2026-11", ["2026", "11", None], {"year": "2026", "month": "11"}]
-
-
-def test_damaged_file_of_patterns_is_no_file(tmp_path: Path) -> None:
-    whole = run(tmp_path, PATTERNS)
-    (file,) = (tmp_path / "cache").rglob("test-patterns.*.store")
-    data = file.read_bytes()
-    another_machine = marshal.dumps((1, marshal.loads(data)[1]))
-    for damaged in (b"", data[:-20], b"\xff" * 100, marshal.dumps(3), marshal.dumps((1, 2)), another_machine):
-        file.write_bytes(damaged)
-        assert run(tmp_path, PATTERNS) == whole
-        assert file.read_bytes() == data
