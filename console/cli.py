@@ -175,7 +175,7 @@ class Program:
             return 1
         self._instance.node.on_panic.append(self._die)
         self._consoles = Consoles(self._instance)
-        self._main = self._instance.runtime.compile(_MAIN, "=main")
+        self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
         self._handle_signals()
         ForkedChildren(self._loop, self._owned_processes).watch()
         script = self._loop.create_task(self._run_script())

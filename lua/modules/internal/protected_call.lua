@@ -65,11 +65,22 @@ local function count_frames()
     return count
 end
 
--- The frame of the function below that stands before the standard one.
-local OWN_LINE = "\n\tbuiltin/internal/protected_call.lua:%d+: in function 'xpcall'"
+-- Frames of this node where the peer has none, or one of C that stands there as well: the function below that comes before
+-- the standard one, what runs a request, a script, a strand.
+local OWN_LINES = {
+    "\n\tbuiltin/internal/protected_call%.lua:%d+: in function 'xpcall'",
+    '\n\tbuiltin/box/call%.lua:[^\n]*',
+    '\n\tbuiltin/main%.lua:[^\n]*',
+    "\n\t%[C%]: in function 'pcall'\n\tbuiltin/internal/strand%.lua:[^\n]*",
+}
 
 local function hide(text)
-    return type(text) == 'string' and text:gsub(OWN_LINE, '') or text
+    if type(text) == 'string' then
+        for i = 1, #OWN_LINES do
+            text = text:gsub(OWN_LINES[i], '')
+        end
+    end
+    return text
 end
 
 local function look_through(co, message, level)
@@ -84,15 +95,18 @@ local function look_through(co, message, level)
 end
 
 function debug.traceback(...)
+    if select('#', ...) == 0 and failed[running()] == nil then
+        return hide(raw_traceback('', 2)):sub(2)
+    end
     local message, level = ...
     local co = failed[running()]
     if co == nil or type(message) == 'thread' or (message ~= nil and type(message) ~= 'string') then
         if type(message) == 'thread' then
-            return (hide(raw_traceback(...)))
+            return hide(raw_traceback(...))
         end
-        return (hide(raw_traceback(message, (type(level) == 'number' and level or 1) + 1)))
+        return hide(raw_traceback(message, (type(level) == 'number' and level or 1) + 1))
     end
-    return (hide(look_through(co, message, type(level) == 'number' and level or 1)))
+    return hide(look_through(co, message, type(level) == 'number' and level or 1))
 end
 
 -- A tail call leaves no frame: the level is still that of the caller.

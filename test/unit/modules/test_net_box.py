@@ -85,6 +85,17 @@ def test_call_and_eval(remote: Any) -> None:
     ) == [5, [1, {"a": 1}], [[1, "a"], [1, [2]]], 0]
 
 
+def test_traces_of_requests(remote: Any) -> None:
+    """Nothing of the node's own stands between a request and what it runs."""
+    evaluated, called = remote(
+        """function _G.where() local trace = debug.traceback() return trace end
+        return conn:eval('local trace = debug.traceback() return trace'), conn:call('where')"""
+    )
+    assert evaluated.split("\n")[:2] == ["stack traceback:", "\teval:1: in main chunk"]
+    assert "builtin/" not in evaluated + called
+    assert called.split("\n")[1].startswith("\ttest.lua:13: in function ")
+
+
 def test_timeouts(remote: Any) -> None:
     assert remote(
         """local _, problem = pcall(conn.call, conn, 'slow', {}, {timeout = 0.001})

@@ -65,6 +65,34 @@ def test_a_standard_handler_and_results(lua: Lua) -> None:
     assert rest == [True, 1, None, 3]
 
 
+def test_a_trace_without_arguments(lua: Lua) -> None:
+    """A message of nil is given back, none at all is another thing."""
+    none, nothing, mine = lua(
+        """local function outer() local trace = debug.traceback() return trace end
+        local trace = outer()
+        local own = debug.traceback('text', 1)
+        return debug.traceback(nil), trace, own"""
+    )
+    assert none is None
+    assert nothing.split("\n")[:2] == ["stack traceback:", "\ttest.lua:1: in function 'outer'"]
+    assert mine.startswith("text\nstack traceback:\n\ttest.lua:3: in ")
+
+
+def test_traces_end_with_what_users_have_written(lua: Lua) -> None:
+    """As in the peer, where a fiber and a request begin in C."""
+    fiber_trace, inner = lua(
+        """local trace
+        local f = require('fiber').new(function() trace = debug.traceback() end)
+        f:set_joinable(true)
+        f:join()
+        local co = coroutine.create(function() coroutine.yield() end)
+        coroutine.resume(co)
+        return trace, debug.traceback(co)"""
+    )
+    assert fiber_trace == "stack traceback:\n\ttest.lua:2: in function <test.lua:2>"
+    assert "test.lua:5" in inner
+
+
 def test_a_handler_that_fails_is_an_error_in_error_handling(lua: Lua) -> None:
     assert (
         lua(
