@@ -109,7 +109,7 @@ class TerminalCommands:
         """Say what belongs below an answer."""
         if self.shows_help:
             self.shows_help = False
-            self._printer.show(_HELP)
+            self._printer.show(_HELP, is_prose=True)
         if is_error and self.failure is not None:
             if self._settings.stack:
                 self._show_stack()

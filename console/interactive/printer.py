@@ -10,6 +10,8 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import IO, Final
 
 from console import streams
@@ -19,7 +21,7 @@ from console.interactive.text_table import ASCII, UNICODE, Lines
 from lua.standard_output import OUTPUT
 
 _PIECE: Final = 65536
-_LESS_OPTIONS: Final = "RSX"
+_CHOPPED, _WRAPPED = "RSX", "RX"  # options of less: tables and data scroll sideways, prose does not
 _ERROR = re.compile(r"---\n- error: |\{error = |error: ")
 _MARK = re.compile(r"^(---\n)(.*?)(\n\.\.\.\n+)?$", re.DOTALL)
 
@@ -68,14 +70,15 @@ class Printer:
 
     # -- an answer -------------------------------------------------------------------------------------------------
 
-    def show(self, text: str) -> None:
+    def show(self, text: str, *, is_prose: bool = False) -> None:
+        """An answer or a part of one. Long lines of prose are wrapped, those of data are for the pager to chop."""
         self._abandoned.clear()
         if self._command is not None:
             self._to_command(text)
         elif self._file is not None:
             self._to_file(text)
         elif self._needs_pager(text):
-            self._to_pager(text)
+            self._to_pager(text, _WRAPPED if is_prose else _CHOPPED)
         else:
             self._to_terminal(coloured(text, self.settings.style))
 
@@ -127,12 +130,12 @@ class Printer:
             return None
         return words if words and shutil.which(words[0]) else None
 
-    def _to_pager(self, text: str) -> None:
+    def _to_pager(self, text: str, options: str) -> None:
         words = self._pager()
         if words is not None:
-            self._run(words, coloured(text, self.settings.style), shell=False)
+            self._run(words, coloured(text, self.settings.style), shell=False, options=options)
 
-    def _run(self, command: str | list[str], text: str, *, shell: bool) -> None:
+    def _run(self, command: str | list[str], text: str, *, shell: bool, options: str = _CHOPPED) -> None:
         """A program that reads the text and has the terminal meanwhile. Ctrl-C is its own."""
         self._hold(True)
         try:
@@ -140,7 +143,7 @@ class Printer:
                 command,
                 shell=shell,
                 stdin=subprocess.PIPE,
-                env={"LESS": _LESS_OPTIONS, **os.environ},
+                env={"LESS": options, **os.environ},
             ) as process:
                 assert process.stdin is not None
                 with suppress(BrokenPipeError):
@@ -192,8 +195,20 @@ def is_dumb() -> bool:
 
 def is_unicode() -> bool:
     """Whether the locale's characters are UTF-8: what it says itself, not what the interpreter makes of it."""
-    chosen = os.environ.get("LC_ALL") or os.environ.get("LC_CTYPE") or os.environ.get("LANG") or ""
+    kind = "" if _has_coerced_locale() else os.environ.get("LC_CTYPE")
+    chosen = os.environ.get("LC_ALL") or kind or os.environ.get("LANG") or ""
     return "utf" in chosen.lower()
+
+
+@cache
+def _has_coerced_locale() -> bool:
+    """Whether the interpreter itself has set LC_CTYPE, in place of no locale or of C (PEP 538): the process was not
+    started with it."""
+    try:
+        variables = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return not any(variable.startswith(b"LC_CTYPE=") for variable in variables)
 
 
 def takes_lines(text: str, columns: int, enough: int) -> int:

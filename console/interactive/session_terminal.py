@@ -62,7 +62,7 @@ class SessionTerminal:
     def answer(self, text: str) -> None:
         """Show the answer to a statement, where and how it is to be shown. May wait: see `is_quick`."""
         self._erase()
-        self.printer.show(text)
+        self.printer.show(text, is_prose=self.commands.shows_help)
         seconds = self._interrupts.seconds if self._interrupts is not None else None
         self.commands.after(text, seconds, is_error(text))
 

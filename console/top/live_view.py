@@ -26,7 +26,7 @@ from console.top.overview import FIBER_ORDERS, SPACE_ORDERS, Choice, heading, ov
 from console.top.sampling import ClusterSample, ClusterWatch
 
 _FASTEST, _SLOWEST = 0.25, 60.0
-_KEYS: Final = "q quit  space hold  s f sort  / filter  + - speed  arrows scroll"
+_KEYS: Final = "space hold  q quit  PgDn  + - speed"
 
 
 class LiveView:
@@ -111,9 +111,9 @@ class LiveView:
     def _foot(self) -> StyleAndTextTuples:
         if self._is_filtering:
             return [("", cut(f"/{self._choice.text}", self._width))]
-        orders = f"spaces by {self._choice.spaces}, fibers by {self._choice.fibers}"
-        chosen = f"  filter {self._choice.text!r}" if self._choice.text else ""
-        return [("class:hint", cut(f"{orders}{chosen}  {_KEYS}", self._width))]
+        orders = f"s spaces by {self._choice.spaces}  f fibers by {self._choice.fibers}"
+        chosen = f" {self._choice.text!r}" if self._choice.text else ""
+        return [("class:hint", cut(f"{orders}  / filter{chosen}  {_KEYS}", self._width))]
 
     @property
     def _width(self) -> int:

@@ -1,6 +1,7 @@
 """`python docs/hooks/man.py DIRECTORY`: man pages from the pages of the commands in docs/reference.
 
-A small part of Markdown: a title, headings, paragraphs, `code`, and lists whose items begin with code and a colon.
+A small part of Markdown: a title, headings, paragraphs, `code`, links (their text is kept), and lists whose items begin
+with code and a colon.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 REFERENCE = Path(__file__).parent.parent / "reference"
+_LINK = re.compile(r"\[([^]\[]+)\]\([^)\s]+\)")
 
 
 def convert(text: str, name: str) -> str:
     """The roff of a page."""
     lines = [f'.TH "{name.upper()}" "1"']
-    for block in re.split(r"\n{2,}", text.strip()):
+    for block in re.split(r"\n{2,}", _LINK.sub(r"\1", text).strip()):
         lines += _block(block, name)
     return "\n".join(lines) + "\n"
 

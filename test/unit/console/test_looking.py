@@ -182,6 +182,18 @@ def test_position_and_stack(open_terminal: Open, tmp_path: Path, size: tuple[int
     assert "xpcall" not in stack
 
 
+def test_help_is_wrapped_in_a_narrow_pager(open_terminal: Open, tmp_path: Path) -> None:
+    """What is cut off at the right of data can be scrolled to; help is read from above to below."""
+    (tmp_path / "pager").write_text('#!/bin/sh\necho "with $LESS"\ncat > /dev/null\n')
+    (tmp_path / "pager").chmod(0o755)
+    terminal = open_terminal(20, 10, PAGER=str(tmp_path / "pager"))
+    terminal.type("\\help" + ENTER)
+    terminal.wait(lambda text: text.count("with RX") == 2)
+    terminal.wait_prompt()
+    terminal.type("('x'):rep(400)" + ENTER)
+    terminal.wait("with RSX")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_help_names_the_commands(open_terminal: Open, size: tuple[int, int]) -> None:
     """All of them, also on a screen that is too small for them."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test.unit.console.emulator import ENTER, PROMPT, RIGHT, TAB, UP, Emulator, dense
+from test.unit.console.emulator import ENTER, LUNABOX, PROMPT, RIGHT, TAB, UP, Emulator, dense
 
 Open = Callable[..., Emulator]
 SIZES = [(80, 24), (200, 50)]
@@ -240,6 +240,18 @@ def test_poor_terminals(open_terminal: Open, columns: int, locale: str) -> None:
     terminal.wait_prompt()
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+def test_no_locale_at_all(tmp_path: Path) -> None:
+    """Tables are drawn in ASCII, though the interpreter makes a UTF-8 locale of none."""
+    unset = ("/usr/bin/env", "-u", "LANG", "-u", "LC_ALL", "-u", "LC_CTYPE")
+    terminal = Emulator(tmp_path, [*unset, *LUNABOX])
+    try:
+        terminal.enter("\\set output table")
+        assert "-----" in terminal.answer("'value'")
+        assert "─" not in terminal.text
+    finally:
+        terminal.close()
 
 
 def test_low_terminals(open_terminal: Open) -> None:

@@ -69,6 +69,7 @@ def test_the_reference_names_every_option(command: str) -> None:
 def test_man_pages_come_from_the_reference(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(DOCS / "hooks" / "man.py"), str(tmp_path)], check=True, timeout=60)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{command}.1" for command in COMMANDS)
+    assert not any("](" in path.read_text() for path in tmp_path.iterdir()), "links are for the site"
     text = (tmp_path / "lunabox-test.1").read_text()
     assert text.startswith('.TH "LUNABOX-TEST" "1"')
     assert ".SH OPTIONS" in text
