@@ -6,6 +6,8 @@ an applier has stopped because a row could not be       its sources are configur
 written, and the disk has failed
 an applier has stopped for any other reason             a violation; it is helped all the same
 nobody leads for a while, elections are manual          some node is promoted
+who leads has not taken over for a while, the same      another one is promoted: as in the peer, a promotion that has
+                                                        failed is not made up for by promoting the leader again
 ```
 """
 
@@ -111,11 +113,12 @@ class Administrator:
     async def _see_to_a_leader(self) -> None:
         running = [node for node in self._simulation.nodes.values() if node.is_running and not node.process.is_halted]
         manual = [node for node in running if node.instance.elections.mode == "manual"]
-        if not manual or any(node.instance.elections.raft.role is Role.LEADER for node in running):
+        leaders = [node for node in running if node.instance.elections.raft.role is Role.LEADER]
+        if not manual or any(node.instance.limbo.owner_id == node.instance_id for node in leaders):
             self._leaderless_since = self._simulation.loop.time()
         elif self._simulation.loop.time() - self._leaderless_since > _LEADERLESS:
             self._leaderless_since = self._simulation.loop.time()
-            await self.promote(self._random.choice(manual))
+            await self.promote(self._random.choice([node for node in manual if node not in leaders] or manual))
 
     async def promote(self, node: SimulatedNode) -> None:
         """`box.ctl.promote`."""

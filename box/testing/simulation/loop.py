@@ -55,6 +55,13 @@ class Blocking(Protocol):
         """Simulated time, and what has been taken since the callback began."""
 
 
+class Metered(Protocol):
+    """A disk whose calls take time."""
+
+    def restart_meter(self) -> float:
+        """Seconds that calls have taken since the last time."""
+
+
 class Deadlock(Exception):
     """Nothing is left to do, but somebody waits. The text lists the tasks and where each of them stands."""
 
@@ -417,17 +424,21 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., _T], *args: Any
     ) -> asyncio.Future[_T]:
-        """Call `func` on the loop, later."""
+        """Call `func` on the loop, later. The result comes when the disk of a simulated pool is ready."""
         future: asyncio.Future[_T] = self.create_future()
+        disk: Metered | None = getattr(executor, "disk", None)
 
         def run() -> None:
             if future.done():
                 return
+            if disk is not None:
+                disk.restart_meter()
             try:
                 settle: Callable[[], None] = partial(future.set_result, func(*args))
             except Exception as error:
                 settle = partial(future.set_exception, error)
-            self.call_later(self._call_delay(), end, settle)
+            spent = 0.0 if disk is None else disk.restart_meter()
+            self.call_later(self._call_delay() + spent, end, settle)
 
         def end(settle: Callable[[], None]) -> None:
             if not future.done():

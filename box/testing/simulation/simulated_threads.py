@@ -113,6 +113,8 @@ class SimulatedPool(Executor):
     """Runs calls one by one, later."""
 
     def __init__(self, threads: SimulatedThreads) -> None:
+        self.disk = threads.disk
+        """What a call of the loop's `run_in_executor` waits for."""
         self._threads = threads
         self._waiting: deque[Callable[[], None]] = deque()
 

@@ -6,10 +6,13 @@ import asyncio
 import inspect
 import time
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
+from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import Deadlock, Process, SimulatedLoop, current_process
+from box.testing.simulation.simulated_threads import SimulatedThreads
 
 
 @pytest.fixture
@@ -46,6 +49,26 @@ def test_calls_of_other_threads_take_time() -> None:
     assert loop.run_until_complete(call()) == "7"
     assert loop.time() == 0.5  # until it begins, and until its outcome is known
     loop.close()
+
+
+def test_a_call_of_a_pool_takes_as_long_as_its_disk(loop: SimulatedLoop) -> None:
+    """Whoever goes on before a sync is over could give a file its name that has not its bytes yet."""
+    disk = SimulatedDisk(loop.time, loop.time, Random(1))
+    disk.sync_delay = 2.0
+    pool = SimulatedThreads(loop, disk, Random(1)).pool(1, "readers")
+
+    async def main() -> tuple[float, bool]:
+        file = disk.create("log")
+        disk.sync_directory(".")
+        file.write(b"meta")
+        await loop.run_in_executor(pool, file.sync)
+        took = loop.time()
+        disk.lose_power()
+        return took, disk.size("log") == 4
+
+    took, is_whole = loop.run_until_complete(main())
+    assert 2.0 < took < 2.1
+    assert is_whole
 
 
 async def _tick(ticks: list[tuple[str | None, float]]) -> None:
