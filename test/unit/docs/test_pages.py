@@ -13,7 +13,7 @@ import pytest
 from test.unit.docs.walkthrough import ROOT, walk
 
 DOCS = ROOT / "docs"
-COMMANDS = ("lunabox", "lunabox-test", "lunabox-export", "lunabox-cat")
+COMMANDS = ("lunabox", "lunabox-test", "lunabox-export", "lunabox-cat", "lunabox-sim")
 
 
 @pytest.mark.parametrize("page", ["tutorials/node.md", "tutorials/suites.md", "how-to/test-an-application.md"])
@@ -50,6 +50,7 @@ def options_of_help(command: str) -> set[str]:
         "lunabox-test": "console.suite.cli",
         "lunabox-export": "box.spark.export",
         "lunabox-cat": "box.spark.cat",
+        "lunabox-sim": "box.testing.simulation.command",
     }
     source = f"import runpy, sys; sys.argv[1:] = ['--help']; runpy.run_module({modules[command]!r}, None, '__main__')"
     run = [sys.executable, "-c", source]
