@@ -114,7 +114,7 @@ class SimulatedPool(Executor):
 
     def __init__(self, threads: SimulatedThreads) -> None:
         self.disk = threads.disk
-        """What a call of the loop's `run_in_executor` waits for."""
+        """Calls of the loop's `run_in_executor` take as long as it."""
         self._threads = threads
         self._waiting: deque[Callable[[], None]] = deque()
 
