@@ -242,6 +242,10 @@ class Host:
         self.queue_size, self.queue_max_size = 0, 1
         self.progress = Waiters()
 
+    def may_be_void(self, rows: list[Row]) -> bool:
+        """Nobody takes over a limbo here."""
+        return False
+
     @property
     def loop(self) -> Any:
         return asyncio.get_running_loop()
