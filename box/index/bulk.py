@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from box.data.keydef import SortKey
 from box.index.base import Entry
@@ -24,40 +24,56 @@ _SAMPLES: Final = 4
 """Keys of the sample for each bucket: then few buckets are more than twice as large as they should be."""
 _MOST_BUCKETS: Final = 4096
 
-Pair = tuple[SortKey, Entry]
+
+class Keyed:
+    """Entries and their keys, side by side, in lists that the garbage collector does not look into."""
+
+    __slots__ = ("entries", "keys")
+
+    def __init__(self) -> None:
+        self.keys: list[SortKey] = untracked_list()
+        self.entries: list[Entry] = untracked_list()
+
+    def add(self, keys: list[SortKey], entries: list[Entry]) -> None:
+        """Add entries. One without a key does not belong to the index."""
+        if None in keys:
+            entries = [entry for key, entry in zip(keys, entries, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        self.keys += keys
+        self.entries += entries
 
 
-def fill(index: OrderedIndex, pairs: list[Pair], repeated: Callable[[Entry, Entry], Exception]) -> Iterator[None]:
-    """Add the pairs; a step of the iterator is a turn. The list is empty at the end.
+def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], Exception]) -> Iterator[None]:
+    """Add the entries; a step of the iterator is a turn. `keyed` is empty at the end.
 
     Raises what `repeated` makes of the two entries of a key that comes twice.
     """
-    count = len(pairs)
+    keys, entries = keyed.keys, keyed.entries
+    count = len(keys)
     bucket_count = min(_MOST_BUCKETS, count // SLICE + 1)
     stride = max(1, count // (bucket_count * _SAMPLES))
-    sample = sorted(key for key, _ in pairs[::stride])
+    sample = sorted(keys[::stride])
     cuts = sample[_SAMPLES::_SAMPLES]
-    buckets: list[list[Pair]] = [untracked_list() for _ in range(len(cuts) + 1)]
+    buckets: list[list[Any]] = [untracked_list() for _ in range(len(cuts) + 1)]
     yield
-    while pairs:
-        part = pairs[-SLICE:]
-        del pairs[-SLICE:]
-        for pair in part:
-            buckets[bisect_right(cuts, pair[0])].append(pair)
+    while keys:
+        for key, entry in zip(keys[-SLICE:], entries[-SLICE:], strict=True):
+            buckets[bisect_right(cuts, key)] += (key, entry)
+        del keys[-SLICE:], entries[-SLICE:]
         yield
     build = SortedBuild(index)
     for number, bucket in enumerate(buckets):
         buckets[number] = []
-        bucket.sort(key=itemgetter(0))
-        for start in range(0, len(bucket), SLICE):
-            keys, entries = zip(*bucket[start : start + SLICE], strict=True)
-            if not build.append(keys, entries):
-                raise repeated(*_repeated(bucket))
+        pairs = sorted(zip(bucket[::2], bucket[1::2], strict=True), key=itemgetter(0))
+        for start in range(0, len(pairs), SLICE):
+            flat = list(chain.from_iterable(pairs[start : start + SLICE]))
+            if not build.append(flat[::2], flat[1::2]):
+                raise repeated(*_repeated(pairs))
             yield
     yield from build.finish()
     index.end_load(count)
 
 
-def _repeated(bucket: list[Pair]) -> tuple[Entry, Entry]:
+def _repeated(pairs: list[tuple[SortKey, Entry]]) -> tuple[Entry, Entry]:
     """The first two entries with the same key."""
-    return next((one[1], other[1]) for one, other in pairwise(bucket) if one[0] == other[0])
+    return next((one[1], other[1]) for one, other in pairwise(pairs) if one[0] == other[0])

@@ -265,6 +265,14 @@ class ForwardCursor(Cursor):
         self._move(pairs[-1][0])
         return [entry for _, entry in pairs]
 
+    def pass_over(self, limit: int) -> list[Entry]:
+        """As `fetch` of one that `reads_base`, in a fraction of the time: no keys are made but the last one."""
+        base = self._index._base
+        entries = list(islice(base.values(*self.bounds), limit))
+        if entries:
+            self._move(base.keys(*self.bounds)[len(entries) - 1])
+        return entries
+
     def rewind(self, used: int) -> None:
         if used == 0:
             self.bounds = self._start
@@ -316,6 +324,10 @@ class BackwardCursor(Cursor):
         if pairs:
             self._move(pairs[-1][0])
         return [entry for _, entry in pairs]
+
+    def pass_over(self, limit: int) -> list[Entry]:
+        """As `fetch`."""
+        return self.fetch(limit)
 
     def _is_below(self, leaf: Any) -> bool:
         low = self.bounds[0]

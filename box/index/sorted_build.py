@@ -12,7 +12,7 @@ pickle restores it, is what the `BTrees` package documents and keeps stable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import islice
 from operator import lt
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class SortedBuild:
         self._leaf_type = _LEAVES[self._tree_type]
         self._width = 2 * int(tree.max_leaf_size * _FULL)
         self._fan = int(tree.max_internal_size * _FULL)
-        self._rest: list[Any] = []
+        self._rest: tuple[Any, ...] = ()
         """Keys and entries in turns; never empty once there are some, because the last leaf has no next one."""
         self._leaf = self._leaf_type()
         """The one that is filled next."""
@@ -56,16 +56,17 @@ class SortedBuild:
             return False
         self.count += len(keys)
         self.last = keys[-1]
-        rest, width = self._rest, self._width
-        rest += chain.from_iterable(zip(keys, entries, strict=True))
+        added: list[Any] = [None] * (2 * len(keys))
+        added[::2], added[1::2] = keys, entries
+        rest, width = (*self._rest, *added), self._width
         whole = (len(rest) - 1) // width * width
         for start in range(0, whole, width):
             following = self._leaf_type()
-            self._leaf.__setstate__((tuple(rest[start : start + width]), following))
+            self._leaf.__setstate__((rest[start : start + width], following))
             self._leaves.append(self._leaf)
             self._firsts.append(rest[start])
             self._leaf = following
-        del rest[:whole]
+        self._rest = rest[whole:]
         return True
 
     def finish(self) -> Iterator[None]:
@@ -75,7 +76,7 @@ class SortedBuild:
             for place in range(0, len(rest), 2):
                 self._index.insert(rest[place], rest[place + 1])
             return
-        self._leaf.__setstate__((tuple(rest),))
+        self._leaf.__setstate__((rest,))
         nodes, keys = [*self._leaves, self._leaf], [*self._firsts, rest[0]]
         leaves = nodes
         while len(nodes) > self._fan:

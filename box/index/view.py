@@ -94,12 +94,13 @@ class IndexView:
     def _fetch(self, limit: int) -> list[bytes]:
         """The next slice: empty at the end, and where all of it is gone."""
         cursor, start = self._cursor, self._cursor.bounds
+        if not self._before:
+            unchanged = cursor.pass_over(limit)
+            if len(unchanged) < limit:
+                self.close()
+            return unchanged
         tuples = cursor.fetch(limit)
         is_end = len(tuples) < limit
-        if not self._before:
-            if is_end:
-                self.close()
-            return tuples
         read = start if is_end else _passed(start, cursor)
         kept = self._kept(read, limit)
         if len(kept) == limit:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
-from box.data.codec import unpack
+from box.data.codec import unpack, unpack_many
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
-from box.index.bulk import SLICE, Pair, fill
+from box.index.bulk import SLICE, Keyed, fill
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
-from box.index.untracked import untrack_index, untracked_list
+from box.index.untracked import untrack_index
 from box.log import Log
 from box.schema.space import Space
 from box.txn.storage import duplicate
@@ -34,7 +35,7 @@ class SpaceLoad:
         self._secondary = [index for index in space.indexes.values() if index is not primary]
         self._count = 0
         self._build: SortedBuild | None = SortedBuild(primary)
-        self._pairs: list[Pair] = untracked_list()
+        self._keyed = Keyed()
         """Of the first secondary index, as long as the primary one is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
@@ -48,14 +49,13 @@ class SpaceLoad:
     def _append(self, build: SortedBuild, tuples: list[bytes]) -> bool:
         """False if there is anything wrong with them, or with their order: nothing is done then."""
         try:
-            decoded = list(map(self.space.format.validate, tuples))
+            decoded = self.space.format.validate_many(tuples)
             if not build.append(list(map(self._primary.key_of, decoded)), tuples):
                 return False
         except BoxError:
             return False
         if self._secondary:
-            keyed = zip(map(self._secondary[0].key_of, decoded), tuples, strict=True)
-            self._pairs += [pair for pair in keyed if pair[0] is not None]  # None: it does not belong to the index
+            self._keyed.add(list(map(self._secondary[0].key_of, decoded)), tuples)
         self._count += len(tuples)
         return True
 
@@ -64,7 +64,7 @@ class SpaceLoad:
         assert build is not None
         for _ in build.finish():
             pass
-        self._pairs = untracked_list()
+        self._keyed = Keyed()
 
     def _insert(self, tuples: list[bytes]) -> None:
         space, primary = self.space, self._primary
@@ -90,14 +90,13 @@ class SpaceLoad:
         for index in self._secondary:
             log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
             assert isinstance(index, OrderedIndex)
-            pairs = self._pairs
+            keyed = self._keyed
             if index is not self._secondary[0] or not is_sorted:
-                pairs = untracked_list()
+                keyed = Keyed()
                 for part in self._slices():
-                    keyed = ((index.key_of(unpack(raw)), raw) for raw in part)
-                    pairs += [pair for pair in keyed if pair[0] is not None]
+                    keyed.add(list(map(index.key_of, _unpack_all(part))), part)
                     yield
-            yield from fill(index, pairs, partial(duplicate, index, self.space))
+            yield from fill(index, keyed, partial(duplicate, index, self.space))
             yield from untrack_index(index)
         log.info(f"Space '{self.space.name}': done")
 
@@ -105,3 +104,7 @@ class SpaceLoad:
         cursor = self._primary.cursor(IteratorType.ALL, [])
         while part := cursor.fetch(SLICE):
             yield part
+
+
+def _unpack_all(tuples: list[bytes]) -> list[Any]:
+    return unpack_many(tuples) or list(map(unpack, tuples))

@@ -12,7 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from box.data.codec import Ext, FrozenMap, decode_decimal, encode_decimal, pack, pack_float32, skip, split_array, unpack
+from box.data.codec import (
+    _MARK,
+    Ext,
+    FrozenMap,
+    decode_decimal,
+    encode_decimal,
+    pack,
+    pack_float32,
+    skip,
+    split_array,
+    unpack,
+    unpack_many,
+)
 from box.errors import BoxError, ErrorCode
 
 _scalars = (
@@ -150,3 +162,43 @@ def test_split_array() -> None:
 def test_the_plain_library_reads_what_we_write() -> None:
     value = {"a": [1, 2.5, None, True, "x", b"y"]}
     assert msgpack.unpackb(pack(value)) == value
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(values, max_size=4))
+def test_many_values_at_once(many: list[object]) -> None:
+    """As one by one; only maps with keys that need a look go the other way."""
+    raws = list(map(pack, many))
+    found = unpack_many(raws)
+    assert found == many or found is None
+    simple = [value for value in many if not isinstance(value, list | dict)]
+    assert unpack_many(list(map(pack, simple))) == simple
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(_scalars, min_size=1, max_size=6), st.data())
+def test_what_is_not_one_value_each_is_not_taken(many: list[object], data: st.DataObject) -> None:
+    """Other boundaries between the same bytes, with marks among them: either each is a value, or nothing comes out."""
+    pieces = list(map(pack, many))
+    for place in data.draw(st.lists(st.integers(0, len(pieces)), max_size=3)):
+        pieces.insert(
+            place, data.draw(st.sampled_from([_MARK, _MARK[:4], _MARK[4:], b"\xd3" + _MARK[1:], b"\x92", b"\xa9"]))
+        )
+    joined = b"".join(pieces)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(joined)), max_size=6)))
+    raws = [joined[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(joined)], strict=True)]
+    found = unpack_many(raws)
+    if found is not None:
+        assert found == list(map(unpack, raws))
+
+
+def test_a_mark_in_a_value_is_no_harm() -> None:
+    """Each is looked at then. A string that runs into the mark takes it away from its place."""
+    mark = unpack(_MARK)
+    assert unpack_many([pack([mark]), pack(1)]) is None
+    assert unpack_many([pack(1), _MARK[1:], _MARK[:1]]) is None
+    assert unpack_many([b"\xa9", b"\x01", b"\x02"]) is None
+    assert unpack_many([b"\x92", b"\x01" + _MARK, b"\x02"]) is None
+    assert unpack_many([b"\x01\x02"]) is None
+    assert unpack_many([b"\x01", b""]) is None
+    assert unpack_many([]) == []

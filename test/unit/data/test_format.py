@@ -51,6 +51,16 @@ def test_errors(value: Any, name: str, message: str) -> None:
     assert error_of(THREE, value) == (name, message)
 
 
+@pytest.mark.parametrize("wrong", [b"\x93\x01\xa1a", b"\x93\x01\xa1a" + pack_float32(1.5), b"\xa1a", b"", pack([1])])
+def test_many_tuples_at_once(wrong: bytes) -> None:
+    """The same values, and the same error for the first wrong one."""
+    good = [pack([number, "name", 2.5]) for number in range(5)]
+    assert THREE.validate_many(good) == list(map(THREE.validate, good))
+    with pytest.raises(BoxError) as raised:
+        THREE.validate_many([*good, wrong, pack([-1])])
+    assert (ErrorCode(raised.value.code).name, raised.value.message) == error_of(THREE, wrong)
+
+
 def test_a_byte_that_looks_like_a_single_float_is_no_harm() -> None:
     assert THREE.validate(pack([1, "\u028a", 2.5]))[1] == "\u028a"  # 0xca 0x8a in UTF-8
 
@@ -124,8 +134,12 @@ def test_what_each_type_takes(kind: T) -> None:
             for sample in samples:
                 if name in _TAKES[kind]:
                     assert form.validate(pack([sample])) == [sample]
+                    assert form.validate_many([pack([sample])] * 3) == [[sample]] * 3
                 else:
                     assert error_of(form, [sample])[0] == "FIELD_TYPE"
+                    good = pack([_SAMPLES[min(_TAKES[kind])][0]])
+                    with pytest.raises(BoxError, match="type does not match"):
+                        form.validate_many([good, pack([sample]), good])
         if nullable or kind is T.ANY:
             assert form.validate(pack([None])) == [None]
         else:

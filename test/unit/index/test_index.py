@@ -13,7 +13,7 @@ from box.data.keydef import KeyDef, PartDef
 from box.data.types import FieldType as T
 from box.errors import BoxError, ErrorCode
 from box.index import Index, IndexDef, IteratorType, create_index
-from box.index.bulk import SLICE, fill
+from box.index.bulk import SLICE, Keyed, fill
 from box.index.ordered import OrderedIndex
 
 I = IteratorType  # noqa: E741
@@ -164,13 +164,22 @@ def test_an_index_is_filled_in_slices(shape: str, count: int) -> None:
     index = index_in(shape)
     pairs = [(index.key_of(row), row) for row in rows]
     expected = [row for _, row in sorted(pairs, key=lambda pair: pair[0])]
-    assert len(list(fill(index, list(pairs), refuse))) >= 2 * (count // SLICE)
+    assert len(list(fill(index, keyed(pairs), refuse))) >= 2 * (count // SLICE)
     assert index.values_list() == expected
     assert len(index) == count
     if count:
         assert index.find(pairs[count // 2][0]) == pairs[count // 2][1]
         with pytest.raises(LookupError, match="twice"):
-            list(fill(index_in(shape), [*pairs, pairs[0]], refuse))
+            list(fill(index_in(shape), keyed([*pairs, pairs[0]]), refuse))
+
+
+def keyed(pairs: list[tuple[Any, Any]]) -> Keyed:
+    """Some of them have no key: they do not belong to the index."""
+    found = Keyed()
+    for start in range(0, len(pairs), 700):
+        part: list[tuple[Any, Any]] = [*pairs[start : start + 700], (None, b"without a key")]
+        found.add([key for key, _ in part], [entry for _, entry in part])
+    return found
 
 
 def refuse(old: Any, new: Any) -> Exception:
