@@ -22,7 +22,7 @@ run: $(NODE)
 # On all cores; the tests of a file stay together, because many share a node or a Spark session.
 test: $(DEVELOPMENT)
 	@$(COMPILE) test
-	@$(VENV)/bin/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadfile
+	@$(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
 
 check: $(DEVELOPMENT)
 	@$(VENV)/bin/ruff check .
