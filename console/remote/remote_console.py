@@ -40,7 +40,7 @@ class AwaitInterrupts:
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[Any] | None = None
         self._main = asyncio.current_task()
-        self._is_held = self._is_at_prompt = False
+        self._is_held = self._is_at_prompt = self._is_pending = False
         self._on_idle: Callable[[], None] = lambda: None
         with suppress(ValueError, RuntimeError):
             self._loop.add_signal_handler(signal.SIGINT, self._interrupt)
@@ -50,6 +50,7 @@ class AwaitInterrupts:
 
     def release(self) -> None:
         self._is_at_prompt = True
+        self._is_pending = False
         self.seconds = None
 
     def hold(self, is_held: bool) -> None:
@@ -58,15 +59,20 @@ class AwaitInterrupts:
     def _interrupt(self) -> None:
         if self._is_held:
             return
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
             self._task.cancel()
         elif not self._is_at_prompt:
+            self._is_pending = True
             self._on_idle()
         elif not keys_make_signals() and self._main is not None:
             self._main.cancel()  # from elsewhere: it is for the program
 
     async def run(self, work: Any) -> Any:
-        """The result of a coroutine; CancelledError after Ctrl-C."""
+        """The result of a coroutine; CancelledError after Ctrl-C, also one since the statement was read."""
+        if self._is_pending:
+            self._is_pending = False
+            work.close()
+            raise asyncio.CancelledError
         began = time.perf_counter()
         self._task = asyncio.ensure_future(work)
         try:
@@ -85,6 +91,8 @@ class RemoteConsole:
         self._settings = settings
         self._delimiter = ""
         self._language = "lua"
+        self._is_sent = False
+        """Whether the other instance may have the statement that is carried out."""
         self.terminal: Terminal
 
     async def ask(self, function: str, *arguments: Any) -> Any:
@@ -123,18 +131,25 @@ class RemoteConsole:
         own = self._own_command(statement)
         if own is not None:
             return own
-        if not await self._reconnect():
-            return None
+        self._is_sent = False
         try:
-            answer: str = await self._interrupts.run(self._execute(statement))
+            answer: str | None = await self._interrupts.run(self._send(statement))
             return answer
         except asyncio.CancelledError:
             if asyncio.current_task() is not None and asyncio.current_task().cancelling():  # type: ignore[union-attr]
                 raise
-            return f"---\n- error: interrupted; {self._node.name} may go on with the statement\n...\n"
+            fate = f"; {self._node.name} may go on with the statement" if self._is_sent else ""
+            return f"---\n- error: interrupted{fate}\n...\n"
         except Lost as error:
             self._say(f"the connection to {self._node.name} was lost: {error}; the next statement connects again")
             return None
+
+    async def _send(self, statement: str) -> str | None:
+        """One piece of work, so that there is no moment at which Ctrl-C is for nobody."""
+        if not await self._reconnect():
+            return None
+        self._is_sent = True
+        return await self._execute(statement)
 
     async def _execute(self, statement: str) -> str:
         if self._settings.output != "table" or statement.startswith("\\") or self._language != "lua":
@@ -174,10 +189,8 @@ class RemoteConsole:
         deadline = time.monotonic() + _RECONNECT
         while True:
             try:
-                await self._interrupts.run(self._node.open())
+                await self._node.open()
                 return True
-            except asyncio.CancelledError:
-                return False
             except BoxError as error:
                 if time.monotonic() > deadline:
                     self._say(f"no connection to {self._node.name}: {reason_of(error)}")

@@ -25,6 +25,12 @@ def dense(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
+def drawn(line: Mapping[int, pyte.screens.Char], columns: int) -> str:
+    """The text of a line of the screen. Behind a character that is two columns wide stands one that is nothing."""
+    end = min(max(line, default=-1) + 1, columns)
+    return "".join(line[column].data for column in range(end)).rstrip()
+
+
 class Emulator:
     """Shows what a program draws; answers when it asks for the cursor's position."""
 
@@ -40,6 +46,8 @@ class Emulator:
         self.screen = pyte.HistoryScreen(columns, lines, history=5000, ratio=0.5)
         self.screen.write_process_input = self._reply
         self._stream = pyte.ByteStream(self.screen)
+        self._lines: list[str] = []
+        self._width = 0
         self.raw = b""
         variables = {
             **{name: value for name, value in os.environ.items() if name not in _NOT_INHERITED},
@@ -59,6 +67,7 @@ class Emulator:
             timeout=PATIENCE,
         )
         self.process.delaybeforesend = None
+        self.process.ptyproc.delayafterclose = 0
 
     def _reply(self, data: str) -> None:
         if self.process.isalive():
@@ -69,11 +78,23 @@ class Emulator:
     @property
     def text(self) -> str:
         """The lines of the screen."""
-        return "\n".join(line.rstrip() for line in self.screen.display).rstrip()
+        return "\n".join(self._drawn_lines()).rstrip()
 
     @property
     def cursor_line(self) -> str:
-        return self.screen.display[self.screen.cursor.y].rstrip()
+        return self._drawn_lines()[self.screen.cursor.y]
+
+    def _drawn_lines(self) -> list[str]:
+        """`screen.display` without the spaces at the ends of lines; only what has changed is drawn again: whoever waits
+        looks often, and `display` is slower than the program that is tried."""
+        screen = self.screen
+        if self._width != screen.columns:
+            self._lines, self._width = [""] * screen.lines, screen.columns
+            screen.dirty.update(range(screen.lines))
+        for number in screen.dirty:
+            self._lines[number] = drawn(screen.buffer[number], screen.columns)
+        screen.dirty.clear()
+        return self._lines
 
     def read(self, seconds: float = 0.05) -> bool:
         """Draw what the program has written; False when it has ended."""
@@ -145,4 +166,5 @@ class Emulator:
     def close(self) -> None:
         if self.process.isalive():
             self.process.kill(signal.SIGKILL)
+            self.process.wait()
         self.process.close(force=True)

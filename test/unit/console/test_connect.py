@@ -159,6 +159,7 @@ def test_interactive(shared: Server, tmp_path: Path) -> None:
                 break
             except AssertionError:
                 continue
+        assert "interrupted" in terminal.text
         terminal.wait_prompt(prompt)
         assert terminal.answer("1 + 1", prompt) == "---\n- 2\n..."
         terminal.type("\x04")
