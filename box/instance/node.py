@@ -228,6 +228,7 @@ class Instance:
 
     def _use_journal(self, journal: Journal) -> None:
         self.journal = self.txns.journal = self.synchro.journal = journal
+        journal.prepare_rollback = self.txns.prepare_rollback
         self.checkpoints.use_journal(journal)
         self.replication.use_journal(journal)
 

@@ -11,6 +11,7 @@ A failed write rolls back everything that was submitted after it too, because it
 ```
 NORMAL --(write fails)--> ROLLBACK: the wal thread writes nothing, `submit` raises WAL_IO
    ^                         |  every entry submitted has come back
+   |                         |  turns that make their undo ready (`prepare_rollback`)
    +-------------------------+  entries completed with WAL_IO, newest first
 
 any ----(the file cannot be cut back)--> BROKEN: `on_broken` is told first, then entries complete with SystemError
@@ -24,7 +25,7 @@ With `inline_limit` the tx thread writes a small batch itself while the wal thre
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 from uuid import UUID
@@ -125,6 +126,9 @@ class Journal:
         self._last: JournalEntry | None = None
         self._rollback: list[JournalEntry] = []
         self._rollback_count = 0
+        self.prepare_rollback: Callable[[list[JournalEntry]], Iterator[None]] = lambda entries: iter(())
+        """Makes the undo of entries ready, oldest first, before they are completed; a step is a turn."""
+        self._preparation: Iterator[None] | None = None
         self._problem: str | None = None
         """The error after which nothing can be written any more."""
         self._busy = 0
@@ -170,6 +174,7 @@ class Journal:
         with another call: an abandoned start and the node's end may both stop it."""
         self._tail.close()
         self._stopping = True  # before the last batch, whose completion may want to write
+        self._prepare()
         self.flush()
         self.is_void = False
         await self._thread.stop()
@@ -279,8 +284,19 @@ class Journal:
             self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch
             if self._writer.checkpoint_size > self.checkpoint_threshold:
                 self._reach_threshold()
-        if self._rollback and self._rollback[-1] is self._last:
-            self._roll_back()
+        if self._rollback and self._rollback[-1] is self._last and self._preparation is None:
+            self._preparation = self.prepare_rollback(self._rollback)
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """One step towards the rollback, then that. When the journal stops nobody waits for the rest."""
+        if self._preparation is None:
+            return
+        for _ in () if self._stopping else self._preparation:
+            self._loop.call_soon(self._prepare)
+            return
+        self._preparation = None
+        self._roll_back()
 
     def _break(self, problem: str) -> None:
         """Stop before anybody learns of the rows that may be in the file and may not."""

@@ -12,13 +12,14 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.slices import SlicedWork
 from box.txn.gathered import forget_gathered, gather
 from box.txn.short import HeldChange
+from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
     NO_LSN,
     SUB_STMT_MAX,
@@ -270,6 +271,15 @@ class TransactionManager:
             self.synchro.written(entry, entry.rows[-1].lsn)
         else:
             self._succeed(entry)
+
+    def prepare_rollback(self, entries: list[JournalEntry]) -> Iterator[None]:
+        """The write of these entries, oldest first, has failed: make the turn short in which they learn of it, and
+        their changes are undone from the newest on. A step of the iterator is a turn; nobody commits meanwhile."""
+        large = [
+            entry for entry in entries if isinstance(entry, Transaction) and len(entry.statements) >= UNDONE_STATEMENTS
+        ]
+        if len(large) == 1:
+            yield from self.storage.prepare_undo(large[0])
 
     def _confirmed(self, commit: LimboEntry) -> None:
         if isinstance(commit, Transaction):

@@ -206,6 +206,9 @@ class MvccStorage(TupleStorage):
             self._break_views(txn.psn)
             self._refresh_replaces(write.slot for write in writes)
 
+    def prepare_undo(self, txn: Transaction) -> Iterator[None]:
+        yield from ()
+
     def undo_whole(self, txn: Transaction) -> bool:
         written = self._written.get(txn)
         if written is None or len(txn.statements) < _MANY or txn.has_hooks:

@@ -14,13 +14,12 @@ the errors, of ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
+from box.txn.laying_over import lay_over
 from box.txn.short_run import change_rows
 from box.txn.transaction import Statement
 from box.wire.change import UPSERT
@@ -40,8 +39,6 @@ STAGED_ROWS: Final = 1024
 """Rows of a transaction from which on it is worth this; fewer are executed in a few milliseconds."""
 _SLICE_ROWS: Final = 64
 """Executed in a few tenths of a millisecond."""
-_MERGED_KEYS: Final = 256
-"""Merged in a few tenths of a millisecond."""
 
 
 class StagedIndex:
@@ -218,11 +215,8 @@ class StagedTransaction:
         spaces = list(self._spaces.values())
         self.close()
         for staged in spaces:
-            _forget_plan(staged.space)
-            for index in staged.indexes.values():
-                index.index.lay_over(index.changes, index.growth)
-                work.add(_merging(index.index))
-            work.add(partial(_forget_plan, staged.space))
+            changes = [(index.index, index.changes, index.growth) for index in staged.indexes.values()]
+            lay_over(staged.space, changes, work.add)
 
     def close(self) -> None:
         """Let go of the indexes. May be called again."""
@@ -230,13 +224,3 @@ class StagedTransaction:
         for staged in spaces.values():
             for index in staged.indexes.values():
                 index.close()
-
-
-def _forget_plan(space: Space) -> bool:
-    """The plan has the indexes' former ways to find a tuple."""
-    space.write_plan = None
-    return False
-
-
-def _merging(index: OrderedIndex) -> Callable[[], bool]:
-    return lambda: index.merge(_MERGED_KEYS)

@@ -17,6 +17,7 @@ from box.data.codec import unpack
 from box.data.show import tuple_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.view import ListView, TupleView, open_view
+from box.txn.staged_undo import StagedUndo
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -217,10 +218,19 @@ class TupleStorage:
         assert space is not None
         exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
+    def prepare_undo(self, txn: Transaction) -> Iterator[None]:
+        """The write of a large transaction has failed: make its undo short; a step of the iterator is a turn."""
+        txn.undo = StagedUndo(txn)
+        yield from txn.undo.steps()
+
     def undo_whole(self, txn: Transaction) -> bool:
         """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,
         newest first; False: it cannot."""
-        return False
+        undo = txn.undo
+        if undo is None or not undo.is_valid:
+            return False
+        undo.publish(self.add_work)
+        return True
 
     # -- the life of a transaction
 

@@ -19,7 +19,7 @@ from box.index import IteratorType
 from box.index.ordered import OrderedIndex
 from box.replication import row_sink
 from box.replication.row_sink import RowSink
-from box.txn import staged
+from box.txn import laying_over, staged
 from box.wire.change import Request
 from box.wire.row import Row
 from test.unit.replication.pair import (
@@ -56,7 +56,7 @@ def small_slices(rows: int = 1, keys: int = 1) -> Iterator[None]:
         patch.setattr(row_sink, "STAGED_ROWS", 1)
         patch.setattr(row_sink, "_SLICE_ROWS", rows)
         patch.setattr(staged, "_SLICE_ROWS", rows)
-        patch.setattr(staged, "_MERGED_KEYS", keys)
+        patch.setattr(laying_over, "MERGED_KEYS", keys)
         yield
 
 
@@ -191,7 +191,7 @@ def test_others_have_their_turns(space: int) -> None:
         assert executed >= 20000 // staged._SLICE_ROWS - 1
         world.journal.write()
         await world.txns.work.wait()
-        assert turns - executed >= 20000 // staged._MERGED_KEYS - 1
+        assert turns - executed >= 20000 // laying_over.MERGED_KEYS - 1
         counter.cancel()
         assert seen == {0, 20000}
         assert len(world.journal.entries) == 1

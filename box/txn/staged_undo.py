@@ -1,0 +1,139 @@
+"""The undo of a large transaction whose write has failed, made ready in slices.
+
+```
+the write fails    slices: what was there before, by key, goes to trees beside the indexes; the journal takes nothing
+                   meanwhile, and readers see the transaction, as they do while a write is on its way
+publish            one turn: the trees are laid over the indexes (`OrderedIndex.lay_over`); the failure is told
+afterwards         slices merge them into the indexes' own trees
+```
+
+Only where a transaction's statements have changed indexes and nothing else. Otherwise, and where the transaction is not
+what it was when the undo is due, statements are taken back one by one in one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack, unpack_many
+from box.index.layered import GONE
+from box.index.ordered import OrderedIndex
+from box.txn.laying_over import MERGED_KEYS, lay_over
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.txn.transaction import Statement, Transaction
+
+UNDONE_STATEMENTS: Final = 1024
+"""Statements of a transaction from which on it is worth this; fewer are undone in a few milliseconds."""
+_SLICE_STATEMENTS: Final = 128
+"""Looked at in less than a millisecond."""
+
+
+class _NotUsual(Exception):
+    """Statements have to be taken back one by one."""
+
+
+class _IndexBefore:
+    """What an index had under the keys that the transaction has changed; GONE where there was nothing."""
+
+    def __init__(self, index: OrderedIndex) -> None:
+        self.index = index
+        self.changes: Any = index.new_tree()
+        self.growth = 0
+        """Entries that it had more than now."""
+
+    def note(self, tuples: list[tuple[bytes | None, list[Any] | None, list[Any] | None]]) -> None:
+        """Changes in their order: the tuple before, its fields, those of the tuple after. The first of a key counts."""
+        insert, key_of = self.changes.insert, self.index.key_of
+        for old, old_fields, new_fields in tuples:
+            if old_fields is not None and (key := key_of(old_fields)) is not None:
+                insert(key, old)
+                self.growth += 1
+            if new_fields is not None and (key := key_of(new_fields)) is not None:
+                insert(key, GONE)
+                self.growth -= 1
+
+
+class StagedUndo:
+    """Of one transaction whose tuples have no versions. Nobody may commit before `publish`."""
+
+    def __init__(self, txn: Transaction) -> None:
+        self._txn = txn
+        self._count = len(txn.statements)
+        self._spaces: dict[Space, list[_IndexBefore]] = {}
+        self._is_ready = False
+
+    def steps(self) -> Iterator[None]:
+        """Make it ready; a step is a turn."""
+        statements, applied = self._txn.statements, 0
+        try:
+            for start in range(0, self._count, _SLICE_STATEMENTS):
+                part = [statement for statement in statements[start : start + _SLICE_STATEMENTS] if statement.applied]
+                if any(getattr(statement, "on_rollback", ()) for statement in part):
+                    raise _NotUsual
+                for statement in part:
+                    if statement.applied <= applied:
+                        raise _NotUsual  # a trigger's statement came before its own
+                    applied = statement.applied
+                for space, run in groupby(part, attrgetter("space")):
+                    self._note(space, list(run))
+                yield
+            for before in self._indexes():
+                while before.index.merge(MERGED_KEYS):
+                    yield
+        except _NotUsual:
+            return
+        self._is_ready = True
+
+    def _note(self, space: Space, statements: list[Statement]) -> None:
+        found = self._spaces.get(space)
+        if found is None:
+            found = self._spaces[space] = _indexes_of(space)
+        olds = [statement.old for statement in statements]
+        changed = list(zip(olds, _fields(olds), _fields([statement.new for statement in statements]), strict=True))
+        for before in found:
+            before.note(changed)
+
+    def _indexes(self) -> Iterator[_IndexBefore]:
+        for found in self._spaces.values():
+            yield from found
+
+    @property
+    def is_valid(self) -> bool:
+        """Everything has been looked at, and the spaces have the same indexes."""
+        return (
+            self._is_ready
+            and self._count == len(self._txn.statements)
+            and all(
+                list(space.indexes.values()) == [before.index for before in found]
+                for space, found in self._spaces.items()
+            )
+            and not any(before.index.is_layered for before in self._indexes())
+        )
+
+    def publish(self, add_work: Callable[[Callable[[], bool]], None]) -> None:
+        """Undo everything at once; `add_work` takes what is left to be done."""
+        for space, found in self._spaces.items():
+            lay_over(space, [(before.index, before.changes, before.growth) for before in found], add_work)
+
+
+def _indexes_of(space: Space | None) -> list[_IndexBefore]:
+    if space is None or space.system_trigger is not None:
+        raise _NotUsual
+    found = []
+    for index in space.indexes.values():
+        if not isinstance(index, OrderedIndex):
+            raise _NotUsual
+        found.append(_IndexBefore(index))
+    return found
+
+
+def _fields(tuples: list[bytes | None]) -> list[Any]:
+    """Of each tuple; None where there is none."""
+    there = [raw for raw in tuples if raw is not None]
+    found = iter(unpack_many(there) or map(unpack, there))
+    return [None if raw is None else next(found) for raw in tuples]

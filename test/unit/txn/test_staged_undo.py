@@ -1,0 +1,255 @@
+"""The undo of a large transaction whose write has failed: made ready in slices, done at once, merged in slices."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from box.data.codec import pack
+from box.errors import BoxError, ErrorCode
+from box.txn import laying_over, lifecycle, staged_undo
+from box.txn.staged_undo import StagedUndo
+from box.wire.change import Request
+from test.unit.journal.faulty import FaultyStorage, failing
+
+from ._world import World, code
+from .test_with_journal import create, rows, running
+
+DEADLINE = 60.0
+COUNT = 6000
+SPACES: tuple[tuple[Any, ...], ...] = (
+    (),
+    (("name", "TREE", True, [(2, "string", True)]), ("group", "HASH", True, [(1, "unsigned"), (3, "unsigned")])),
+    (("group", "TREE", False, [(3, "unsigned", True)]),),
+)
+
+changes = st.tuples(
+    st.sampled_from(["replace", "replace", "insert", "delete", "rename"]),
+    st.integers(0, len(SPACES) - 1),
+    st.integers(0, 7),
+    st.integers(0, 7),
+)
+
+
+@contextmanager
+def small_slices() -> Iterator[None]:
+    """A transaction of three statements is large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifecycle, "UNDONE_STATEMENTS", 3)
+        patch.setattr(staged_undo, "_SLICE_STATEMENTS", 2)
+        patch.setattr(staged_undo, "MERGED_KEYS", 1)
+        patch.setattr(laying_over, "MERGED_KEYS", 1)
+        yield
+
+
+def request_of(change: tuple[str, int, int, int]) -> Request:
+    kind, _, key, other = change
+    row = pack([key, f"name {other}" if other else None, other])
+    if kind == "delete":
+        return Request.delete([key])
+    if kind == "rename":
+        return Request.update([key], [["=", 2, f"name {other}"]])
+    return Request.insert(row) if kind == "insert" else Request.replace(row)
+
+
+class Scene:
+    """Spaces with tuples, and what is in their indexes."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.world.journal.is_quick = True
+        self.spaces = [self.world.space(f"s{n}", *extra, space_id=512 + n) for n, extra in enumerate(SPACES)]
+
+    def change(self, change: tuple[str, int, int, int], ctx: Any = None) -> None:
+        try:
+            self.world.write(self.spaces[change[1]], request_of(change), ctx or self.world.context())
+        except BoxError as error:
+            if code(error) not in ("TUPLE_FOUND", "WAL_IO"):
+                raise
+
+    def contents(self) -> list[Any]:
+        world = self.world
+        return [
+            (world.all(space, iid=iid), len(index)) for space in self.spaces for iid, index in space.indexes.items()
+        ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(changes, max_size=12),
+    st.lists(changes, min_size=1, max_size=14),
+    st.lists(changes, max_size=3),
+    st.lists(changes, max_size=6),
+    st.lists(changes, max_size=8),
+)
+def test_a_failed_write_leaves_what_was_there(
+    before: list[Any], transaction: list[Any], newer: list[Any], refused: list[Any], after: list[Any]
+) -> None:
+    """All indexes are as before, whatever was committed behind the transaction, or tried while the undo was made ready.
+    Meanwhile everybody sees the transaction, and from the undo on nobody; changes go on between the merges."""
+
+    async def body() -> None:
+        scene = Scene()
+        world, journal = scene.world, scene.world.journal
+        for change in before:
+            scene.change(change)
+        expected = scene.contents()
+        journal.is_quick = False
+        ctx = world.context()
+        world.txns.begin(ctx)
+        for change in transaction:
+            scene.change(change, ctx)
+        world.txns.commit(ctx)
+        for change in newer:
+            scene.change(change)
+        changed = scene.contents()
+        journal.refuses = True
+        for number, _ in enumerate(world.txns.prepare_rollback(list(journal.queue))):
+            assert scene.contents() == changed
+            if number < len(refused):
+                scene.change(refused[number])
+        journal.fail()
+        assert scene.contents() == expected
+        journal.refuses, journal.is_quick = False, True
+        other = Scene()
+        for change in before:
+            other.change(change)
+        for change in after:
+            await asyncio.sleep(0)
+            scene.change(change)
+            other.change(change)
+            assert scene.contents() == other.contents()
+        await world.txns.work.wait()
+        assert scene.contents() == other.contents()
+
+    with small_slices():
+        asyncio.run(body())
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_large_one_is_undone_in_slices(alone: bool) -> None:
+    """Two large ones are not: the older one would be laid over what is not merged."""
+
+    async def body() -> None:
+        scene = Scene()
+        world = scene.world
+        world.journal.is_quick = False
+        for first in (0,) if alone else (0, 4):
+            ctx = world.context()
+            world.txns.begin(ctx)
+            for key in range(first, first + 4):
+                scene.change(("replace", 1, key, key), ctx)
+            world.txns.commit(ctx)
+        steps = len(list(world.txns.prepare_rollback(list(world.journal.queue))))
+        world.journal.fail()
+        index = scene.spaces[1].indexes[0]
+        assert (steps, index.is_layered, len(index)) == ((2, True, 0) if alone else (0, False, 0))
+
+    with small_slices():
+        asyncio.run(body())
+
+
+def test_other_indexes_meanwhile() -> None:
+    """The undo that was made ready is of no use then; statements are taken back one by one."""
+
+    async def body() -> None:
+        scene = Scene()
+        world, space = scene.world, scene.spaces[1]
+        world.journal.is_quick = False
+        ctx = world.context()
+        world.txns.begin(ctx)
+        for key in range(4):
+            scene.change(("replace", 1, key, key), ctx)
+        world.txns.commit(ctx)
+        list(world.txns.prepare_rollback(list(world.journal.queue)))
+        dropped = space.indexes.pop(2)
+        world.journal.fail()
+        assert [len(index) for index in space.indexes.values()] == [0, 0]
+        assert len(dropped) == 4
+
+    with small_slices():
+        asyncio.run(body())
+
+
+@pytest.mark.parametrize("unusual", [False, True])
+def test_with_a_disk_that_is_full(unusual: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks between two turns sees all of the transaction or nothing; what is written meanwhile is refused, and
+    later writes go on. A change of a system space is taken back the other way."""
+    published: list[StagedUndo] = []
+    publish = StagedUndo.publish
+
+    def publishing(undo: StagedUndo, add_work: Any) -> None:
+        published.append(undo)
+        publish(undo, add_work)
+
+    monkeypatch.setattr(StagedUndo, "publish", publishing)
+
+    async def body() -> None:
+        disk = FaultyStorage()
+        async with running(disk) as node:
+            spaces = [await create(node, 512, "one"), await create(node, 513, "two")]
+            await node.dml.execute(node.new_context(), spaces[0], Request.replace(pack([0, "old"])))
+            works, disk.on_write = disk.on_write, failing(errno.ENOSPC)
+            ctx = node.new_context()
+            node.txns.begin(ctx)
+            if unusual:
+                node.dml.write(ctx, node.schema.space(272), Request.replace(pack(["key", "value"])))
+            for number in range(COUNT):
+                node.dml.write(ctx, spaces[number % 2], Request.replace(pack([number, "new"])))
+            pending = node.txns.commit(ctx)
+            assert pending is not None
+            seen, refused = set(), 0
+            while not pending.done:
+                seen.add(tuple(len(space.indexes[0]) for space in spaces))
+                try:
+                    node.dml.write(node.new_context(), spaces[1], Request.replace(pack([1, "refused"])))
+                except BoxError as error:
+                    refused += error.code == ErrorCode.WAL_IO
+                await asyncio.sleep(0)
+            assert seen == {(COUNT // 2, COUNT // 2)}
+            assert pending.error is not None
+            assert pending.error.code == ErrorCode.WAL_IO
+            assert [len(space.indexes[0]) for space in spaces] == [1, 0]
+            assert (rows(node, 512), rows(node, 513)) == ([[0, "old"]], [])
+            assert len(published) == (0 if unusual else 1)
+            assert unusual or refused >= COUNT // staged_undo._SLICE_STATEMENTS
+            disk.on_write = works
+            await node.txns.work.wait()
+            await node.dml.execute(node.new_context(), spaces[1], Request.replace(pack([5, "later"])))
+        async with running(disk) as node:
+            assert (rows(node, 512), rows(node, 513)) == ([[0, "old"]], [[5, "later"]])
+
+    asyncio.run(asyncio.wait_for(body(), DEADLINE))
+
+
+def test_a_node_that_stops_meanwhile() -> None:
+    """The rest is done at once: whoever waits for the commit is told."""
+
+    async def body() -> None:
+        disk = FaultyStorage()
+        async with running(disk) as node:
+            space = await create(node, 512, "one")
+            disk.on_write = failing(errno.ENOSPC)
+            ctx = node.new_context()
+            node.txns.begin(ctx)
+            for number in range(COUNT):
+                node.dml.write(ctx, space, Request.replace(pack([number, "new"])))
+            pending = node.txns.commit(ctx)
+            assert pending is not None
+            journal = node.journal
+            assert journal is not None
+            while journal._preparation is None:
+                await asyncio.sleep(0)
+            await journal.stop()
+            assert pending.done
+            assert pending.error is not None
+            assert len(space.indexes[0]) == 0
+
+    asyncio.run(asyncio.wait_for(body(), DEADLINE))
