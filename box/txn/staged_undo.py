@@ -38,7 +38,7 @@ class _NotUsual(Exception):
 
 
 class _IndexBefore:
-    """What an index had under the keys that the transaction has changed; GONE where there was nothing."""
+    """The former entries of an index under the keys that the transaction has changed; GONE where there was none."""
 
     def __init__(self, index: OrderedIndex) -> None:
         self.index = index
