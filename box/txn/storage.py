@@ -64,6 +64,8 @@ class TupleStorage:
     def __init__(self) -> None:
         self.waiting: dict[Statement, None] = {}
         """Statements of open transactions that wait nevertheless: changes of the dictionary, for an index build."""
+        self._undos: dict[Transaction, StagedUndo] = {}
+        """Of transactions whose write has failed, and who are about to be told."""
         self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once
         """Takes steps that can wait: each call does some of the work, and tells whether there is more."""
 
@@ -220,13 +222,13 @@ class TupleStorage:
 
     def prepare_undo(self, txn: Transaction) -> Iterator[None]:
         """The write of a large transaction has failed: make its undo short; a step of the iterator is a turn."""
-        txn.undo = StagedUndo(txn)
-        yield from txn.undo.steps()
+        undo = self._undos[txn] = StagedUndo(txn)
+        yield from undo.steps()
 
     def undo_whole(self, txn: Transaction) -> bool:
         """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,
         newest first; False: it cannot."""
-        undo = txn.undo
+        undo = self._undos.pop(txn, None)
         if undo is None or not undo.is_valid:
             return False
         undo.publish(self.add_work)

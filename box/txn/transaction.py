@@ -27,7 +27,6 @@ from box.wire.entry import JournalEntry
 if TYPE_CHECKING:
     from box.schema.space import Space
     from box.session import Context
-    from box.txn.staged_undo import StagedUndo
     from box.wire.row import Row
 
 SUB_STMT_MAX: Final = 3
@@ -217,7 +216,6 @@ class Transaction(Commit, LimboEntry):
         "spaces",
         "state",
         "statements",
-        "undo",
         "wait_ack",
         "wait_sync",
         "waits",
@@ -253,8 +251,6 @@ class Transaction(Commit, LimboEntry):
         """All rows are of this instance and of replicated spaces, or they are in the order of the log already."""
         self.has_hooks = False
         """Statements may have hooks for the commit; set by whoever adds one."""
-        self.undo: StagedUndo | None = None
-        """Set where the undo of a failed write was made ready."""
         self.psn = 0
         """Place in the order of prepared transactions, 0 before that."""
         self.read_view = 0
