@@ -33,7 +33,7 @@ _SLICE_STATEMENTS: Final = 128
 """Looked at in less than a millisecond."""
 
 
-class _NotUsual(Exception):
+class _OneByOne(Exception):
     """Statements have to be taken back one by one."""
 
 
@@ -74,10 +74,10 @@ class StagedUndo:
             for start in range(0, self._count, _SLICE_STATEMENTS):
                 part = [statement for statement in statements[start : start + _SLICE_STATEMENTS] if statement.applied]
                 if any(getattr(statement, "on_rollback", ()) for statement in part):
-                    raise _NotUsual
+                    raise _OneByOne
                 for statement in part:
                     if statement.applied <= applied:
-                        raise _NotUsual  # a trigger's statement came before its own
+                        raise _OneByOne  # a trigger's statement came before its own
                     applied = statement.applied
                 for space, run in groupby(part, attrgetter("space")):
                     self._note(space, list(run))
@@ -85,7 +85,7 @@ class StagedUndo:
             for before in self._indexes():
                 while before.index.merge(MERGED_KEYS):
                     yield
-        except _NotUsual:
+        except _OneByOne:
             return
         self._is_ready = True
 
@@ -123,11 +123,11 @@ class StagedUndo:
 
 def _indexes_of(space: Space | None) -> list[_IndexBefore]:
     if space is None or space.system_trigger is not None:
-        raise _NotUsual
+        raise _OneByOne
     found = []
     for index in space.indexes.values():
         if not isinstance(index, OrderedIndex):
-            raise _NotUsual
+            raise _OneByOne
         found.append(_IndexBefore(index))
     return found
 
