@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import time
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from lua.bindings.libraries import library_problem, share_lua
 from lua.boundary import decode_error, text_of_exception
 from lua.standard_output import OUTPUT
 
@@ -62,7 +62,8 @@ class FiberBinding:
             "version": self._version_text,
             "errno_constants": _errno_constants,
             "unexpected": self._unexpected,
-            "library_problem": _library_problem,
+            "library_problem": library_problem,
+            "share_lua": self._share_lua,
         }
         if self._monotonic is not time.perf_counter:
             functions["seconds"] = self._monotonic  # else the scheduler asks the system itself
@@ -95,25 +96,11 @@ class FiberBinding:
     def _current_directory(self) -> bytes:
         return os.fsencode(self._getcwd())
 
+    def _share_lua(self) -> None:
+        share_lua(self._runtime.flavour)
+
     def _version_text(self) -> bytes:
         return self._version.encode()
-
-
-def _library_problem(name: bytes) -> bytes | None:
-    """The reason why a library that is there cannot be used: it lacks symbols. None if it can, or is not there.
-
-    Names without a slash are completed as LuaJIT does it.
-    """
-    path = os.fsdecode(name)
-    if "/" not in path:
-        path = path if "." in path else f"{path}.so"
-        path = path if path.startswith("lib") else f"lib{path}"
-    try:
-        ctypes.CDLL(path, mode=os.RTLD_NOW)
-    except (OSError, ValueError) as error:
-        text = str(error)
-        return text.encode("utf-8", "surrogateescape") if "undefined symbol" in text else None
-    return None
 
 
 def _errno_constants() -> bytes:

@@ -3,7 +3,7 @@
 local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
-local loadlib, raw_loadfile = package.loadlib, loadfile
+local raw_loadlib, raw_loadfile = package.loadlib, loadfile
 local error, type, pcall, pairs, ipairs, tostring = error, type, pcall, pairs, ipairs, tostring
 local concat, insert = table.concat, table.insert
 
@@ -94,9 +94,14 @@ local function load_lua(path)
     return chunk or problem
 end
 
+function package.loadlib(path, symbol)
+    python.share_lua()
+    return raw_loadlib(path, symbol)
+end
+
 local function load_c(path, name)
     local symbol = 'luaopen_' .. name:gsub('^.*%-', ''):gsub('%.', '_')
-    local chunk, problem = loadlib(path, symbol)
+    local chunk, problem = package.loadlib(path, symbol)
     return chunk or problem
 end
 

@@ -1,0 +1,37 @@
+"""Shared libraries that Lua programs open: those of `ffi.load` and the modules written in C."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+
+
+def library_problem(name: bytes) -> bytes | None:
+    """The reason why a library that is there cannot be used: it lacks symbols. None if it can, or is not there.
+
+    Names without a slash are completed as LuaJIT does it.
+    """
+    path = os.fsdecode(name)
+    if "/" not in path:
+        path = path if "." in path else f"{path}.so"
+        path = path if path.startswith("lib") else f"lib{path}"
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_NOW)
+    except (OSError, ValueError) as error:
+        text = str(error)
+        return text.encode("utf-8", "surrogateescape") if "undefined symbol" in text else None
+    return None
+
+
+def share_lua(flavour: str) -> None:
+    """Let modules written in C find the `lua_*` functions of this LuaJIT, which Python has opened for itself alone.
+
+    Not done before the first such module is asked for: a program that also imports another Lua of lupa after this
+    would have that one call our functions.
+    """
+    path = importlib.import_module(f"lupa.{flavour}").__file__
+    try:
+        ctypes.CDLL(path, mode=os.RTLD_GLOBAL | os.RTLD_NOLOAD | os.RTLD_NOW)
+    except OSError:
+        return  # opening the module says which symbol it lacks
