@@ -174,6 +174,7 @@ class Program:
             await self._instance.stop()
             return 1
         self._instance.node.on_panic.append(self._die)
+        self._instance.node.process.enter_directory = os.chdir
         self._consoles = Consoles(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
         self._handle_signals()

@@ -137,7 +137,7 @@ class Instance:
         """The start that is under way."""
         self.is_join_undone = False
         """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
-        self._process = ProcessSetup(self.resources)
+        self.process = ProcessSetup(self.resources)
         self._first_uuid = self.resources.random_uuid()
         """Of an instance without files. The next attempt to start takes the same: it may be registered already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
@@ -296,7 +296,7 @@ class Instance:
             self._put_together(self.schema, MvccStorage())
         for hook in self.on_schema_init:
             hook()
-        self._process.enter()
+        self.process.enter()
         untracked.watch()
         await self._reconfiguration.apply_initial()
         self.stats.start(self.loop)
@@ -398,4 +398,4 @@ class Instance:
         self.synchro.abandon()
         self.checkpoints.unlock()
         self.releaser.stop()
-        self._process.leave()
+        self.process.leave()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from box.errors import BoxError, system_error
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
@@ -15,24 +17,28 @@ class ProcessSetup:
 
     def __init__(self, resources: Resources) -> None:
         self._resources = resources
+        self.enter_directory: Callable[[str], None] | None = None
+        """Makes `work_dir` the directory of the process. Set where the process is this instance's alone."""
         self._pid_file: PidFile | None = None
 
     def enter(self) -> None:
         """SystemError for a missing `work_dir`, an unknown `username`, a `pid_file` of an instance that runs, a `log`
         that cannot be opened."""
         resources = self._resources
-        self._check_work_dir()
+        self._enter_work_dir()
         if resources.config["username"]:
             become(resources.config["username"], resources.log)
         self._take_pid_file()
         self._open_log()
 
-    def _check_work_dir(self) -> None:
+    def _enter_work_dir(self) -> None:
         work_dir = self._resources.config["work_dir"]
         if not work_dir:
             return
         try:
             self._resources.disk.names(work_dir)
+            if self.enter_directory is not None:
+                self.enter_directory(self._resources.paths.resolve(""))
         except OSError as error:
             raise system_error(f"can't chdir to `{work_dir}'", error.errno or 0) from error
 

@@ -315,3 +315,38 @@ def test_error_injections_of_the_environment(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("ERRINJ_XLOG_READ", "much")
     done = run(tmp_path, source)
     assert (done.returncode, "Incorrect value for integer ERRINJ_XLOG_READ: much" in done.stderr) == (1, True)
+
+
+def test_the_working_directory_of_box_cfg_is_that_of_the_process(tmp_path: Path) -> None:
+    """Relative paths of a program lead there too, and modules are searched there."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "outside.lua").write_text("return 1")
+    (tmp_path / "data/inside.lua").write_text("return 2")
+    source = (
+        "box.cfg{work_dir = 'data', log_level = 1, listen = 'unix/:./node.sock'}\n"
+        "print(require('fio').cwd() == os.getenv('PWD') .. '/data', package.searchroot() == require('fio').cwd())\n"
+        "print(pcall(require, 'outside') == false, require('inside'))\n"
+        "io.open('note', 'w'):close()\n"
+        "print(pcall(box.cfg, {work_dir = 'other'}))\n"
+        "box.cfg{work_dir = 'data', log_level = 2}\n"
+        "os.exit(require('fio').path.exists('node.sock') and 3 or 4)\n"
+    )
+    done = subprocess.run(
+        [*COMMAND, script(tmp_path, source)],
+        cwd=tmp_path,
+        env={**os.environ, "PWD": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    refusal = "false\tCan't set option 'work_dir' dynamically\n"
+    assert (done.returncode, done.stdout) == (3, "true\ttrue\ntrue\t2\n" + refusal), done.stderr
+    assert (tmp_path / "data/note").exists()
+    assert (tmp_path / "data/00000000000000000000.snap").exists()
+
+
+def test_a_working_directory_that_is_not_there(tmp_path: Path) -> None:
+    done = run(tmp_path, script(tmp_path, "box.cfg{work_dir = 'nowhere'}"))
+    assert done.returncode == 1
+    assert "can't chdir to `nowhere'" in done.stderr
