@@ -79,6 +79,7 @@ OPTIONS: dict[str, Option] = _options(
     Option("replication_connect_quorum", _NUMBER, dynamic=True, order=150),
     Option("replication_connect_timeout", _NUMBER, 30, dynamic=True, order=150),
     Option("replication_fetch_once", _BOOLEAN, dynamic=True, order=150),
+    Option("replication_keep_promotions", _BOOLEAN, dynamic=True),
     Option("replication_promote_quorum", _BOOLEAN, dynamic=True),
     Option("replication_skip_conflict", _BOOLEAN, False, dynamic=True),
     Option("replication_sync_lag", _NUMBER, 10, dynamic=True, order=150),

@@ -28,7 +28,7 @@ from box.replication.raft import Raft, Role, Wait
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import RequestType
-from box.wire.messages import RaftRequest, SynchroRequest, decode_raft, raft_row, synchro_row
+from box.wire.messages import RaftRequest, SynchroRequest, decode_promotions, decode_raft, raft_row, synchro_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -109,6 +109,9 @@ class Elections:
     def recover(self, row: Row) -> None:
         """A RAFT row of a snapshot or of the log. INVALID_MSGPACK."""
         self.raft.recover(decode_raft(row))
+        known = decode_promotions(row)
+        if known is not None:
+            self._synchro.restore(known)
 
     def metadata(self) -> list[Row]:
         """Everything about elections and the limbo that a joining instance is told before the data.

@@ -31,7 +31,7 @@ ARCHITECTURE.md follows a CONFIRM through all parts. Source: the peer's behaviou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -137,6 +137,17 @@ class Limbo:
     def replica_term(self, replica_id: int) -> int:
         """The greatest term in which the instance wrote a PROMOTE row."""
         return self._terms.get(replica_id, 0)
+
+    @property
+    def terms(self) -> Mapping[int, int]:
+        """The greatest term in which each instance wrote a PROMOTE row, of those that did."""
+        return self._terms
+
+    def restore(self, owner_id: int, terms: Mapping[int, int]) -> None:
+        """Take over what an earlier run knew of promotions, before anything is queued."""
+        self.owner_id = owner_id
+        self._terms = dict(terms)
+        self.greatest_term = max(self._terms.values(), default=0)
 
     def is_outdated(self, replica_id: int) -> bool:
         """True if another instance was promoted in a later term: with elections on, its rows become NOPs."""

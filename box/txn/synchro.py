@@ -27,7 +27,7 @@ from box.txn.void_rows import VoidRows
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry, JournalSink
-from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
+from box.wire.messages import Promotions, SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
     from box.wire.row import Row
@@ -65,9 +65,10 @@ class LimboDriver:
         self.void = VoidRows()
         """Rows that promotions have rolled back."""
         self.promotion = (0, 0)
-        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot."""
-        self._decided: dict[int, int] = {}
-        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin."""
+        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot, which
+        has not kept it."""
+        self._decided: dict[int, tuple[int, int]] = {}
+        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
 
     def info(self) -> dict[str, Any]:
         """`box.info.synchro`."""
@@ -167,6 +168,17 @@ class LimboDriver:
         """Act on a row that comes from the log. INVALID_MSGPACK."""
         self._settle(self._process(row, decode_synchro(row)))
 
+    def promotions(self) -> Promotions | None:
+        """The promotions that are known, for a snapshot; None where nobody was promoted."""
+        limbo = self.limbo
+        return Promotions(limbo.owner_id, limbo.terms, self.promotion, self.void.ends) if limbo.terms else None
+
+    def restore(self, known: Promotions) -> None:
+        """Take over what a snapshot has kept."""
+        self.limbo.restore(known.owner_id, known.terms)
+        self.promotion = known.latest
+        self.void.restore(known.void)
+
     # -- our own rows
 
     def go_on(self) -> None:
@@ -261,14 +273,22 @@ class LimboDriver:
         """A row is in the log: what becomes of the entries."""
         owner_id = self.limbo.owner_id
         outcome = self.limbo.process(request)
-        self._decided[row.replica_id] = row.lsn
+        first, last = self._decided.get(row.replica_id, (0, 0))
+        self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
         if request.type == RequestType.PROMOTE and request.term == self.limbo.greatest_term:
             self.promotion = row.replica_id, row.lsn
-        if request.type == RequestType.PROMOTE and outcome.rolled_back:
+            self._note_void(owner_id, outcome)
+        return outcome
+
+    def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
+        """After a promotion: what it has rolled back, and what others have decided before it."""
+        if outcome.rolled_back:
             first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
             if first > 0:
-                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, 0)))
-        return outcome
+                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, (0, 0))[1]))
+        for origin_id, (first, last) in self._decided.items():
+            if origin_id != self.promotion[0]:
+                self.void.note(origin_id, first, last)
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""

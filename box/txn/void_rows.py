@@ -3,6 +3,9 @@
 ```
 log of 1    1:13 synchronous, not confirmed    1:14 CONFIRM of 1:12    2:40 PROMOTE up to 1:12
 void        1:13 to 1:14: what they were about is decided by 2:40
+
+log of 1    1:62 PROMOTE, which nobody else got        2:262 PROMOTE of a later term
+void        1:62, for the same reason
 ```
 
 They stay in the log, and in the vclock of those who have them. But whoever has the PROMOTE does without them: a
@@ -24,7 +27,7 @@ _NOP: Final = int(RequestType.NOP)
 
 
 class VoidRows:
-    """The newest rows of some origins, as far as the log tells since the last snapshot."""
+    """The newest rows of some origins, as far as the log tells since the last snapshot, and the snapshot itself."""
 
     def __init__(self) -> None:
         self._ends: dict[int, tuple[int, int]] = {}
@@ -32,9 +35,18 @@ class VoidRows:
     def note(self, origin_id: int, first: int, last: int) -> None:
         """The origin's rows from `first` to `last` are void."""
         known = self._ends.get(origin_id)
-        if known is not None and known[1] + 1 == first:
-            first = known[0]
+        if known is not None and known[0] <= first <= known[1] + 1:
+            first, last = known[0], max(last, known[1])
         self._ends[origin_id] = first, last
+
+    @property
+    def ends(self) -> Mapping[int, tuple[int, int]]:
+        """The first and last void row of each origin, as far as they are known."""
+        return self._ends
+
+    def restore(self, ends: Mapping[int, tuple[int, int]]) -> None:
+        """Take over what an earlier run knew."""
+        self._ends = dict(ends)
 
     def note_nops(self, rows: list[Row]) -> None:
         """A transaction, whose rows may all be NOPs."""

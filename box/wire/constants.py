@@ -64,6 +64,8 @@ class Key(IntEnum):
 class OwnKey(IntEnum):
     """Keys of bodies that only instances of this kind know. Others pass over them."""
 
+    PROMOTIONS = 0x7D
+    """In the RAFT row of a snapshot: what the instance knows of promotions."""
     AFTER = 0x7E
     """In a heartbeat: the vclock of rows that come before what follows."""
     FETCH = 0x7F

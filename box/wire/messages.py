@@ -11,16 +11,18 @@ positions       { 0x26 vclock }                        answers of JOIN, acknowle
 after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
+   in a snapshot  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, but for the keys
-0x7e and 0x7f, which are our own.
+0x7d to 0x7f, which are our own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -265,8 +267,20 @@ class RaftRequest:
     vclock: VClock | None = None
 
 
-def raft_row(request: RaftRequest) -> Row:
-    """The row of a raft message; it is local to its instance in the log and crosses connections by itself."""
+@dataclass(frozen=True, slots=True)
+class Promotions:
+    """Promotions as an instance knows them: the limbo's owner, the last term of each instance that was promoted, origin
+    and lsn of the latest PROMOTE row, and by origin the first and last of its newest rows, if they are void."""
+
+    owner_id: int
+    terms: Mapping[int, int]
+    latest: tuple[int, int]
+    void: Mapping[int, tuple[int, int]]
+
+
+def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
+    """The row of a raft message; it is local to its instance in the log and crosses connections by itself. A snapshot
+    may keep `promotions` in it."""
     fields: dict[int, Any] = {RaftKey.TERM: request.term}
     if request.vote:
         fields[RaftKey.VOTE] = request.vote
@@ -274,6 +288,9 @@ def raft_row(request: RaftRequest) -> Row:
         fields[RaftKey.STATE] = request.state
     if request.vclock is not None:
         fields[RaftKey.VCLOCK] = _vclock_map(request.vclock)
+    if promotions is not None:
+        known = promotions
+        fields[OwnKey.PROMOTIONS] = [known.owner_id, dict(known.terms), known.latest, dict(known.void)]
     return Row(RequestType.RAFT, group_id=GROUP_LOCAL, body=_pack(fields))
 
 
@@ -285,3 +302,19 @@ def decode_raft(row: Row) -> RaftRequest:
     term, vote, state = (_uint(body.get(key, 0), "raft body") for key in (RaftKey.TERM, RaftKey.VOTE, RaftKey.STATE))
     vclock = VClock.from_map(body[RaftKey.VCLOCK], "raft body") if RaftKey.VCLOCK in body else None
     return RaftRequest(term, vote, state, vclock)
+
+
+def decode_promotions(row: Row) -> Promotions | None:
+    """Read the promotions that a RAFT row keeps, if any; raises INVALID_MSGPACK (`raft body`)."""
+    kept = _map_of(row, "raft body").get(OwnKey.PROMOTIONS)
+    if kept is None:
+        return None
+    try:
+        owner_id, terms, (origin_id, lsn), void = kept
+        ranges = {origin: (first, last) for origin, (first, last) in void.items()}
+        numbers = [owner_id, origin_id, lsn, *chain(*terms.items()), *ranges, *chain(*ranges.values())]
+    except (TypeError, ValueError, AttributeError):
+        raise _invalid("raft body") from None
+    for number in numbers:
+        _uint(number, "raft body")
+    return Promotions(owner_id, terms, (origin_id, lsn), ranges)

@@ -7,7 +7,7 @@ from typing import Any
 
 from box.txn.void_rows import VoidRows
 from box.wire.constants import RequestType
-from box.wire.messages import SynchroRequest, synchro_row
+from box.wire.messages import RaftRequest, SynchroRequest, decode_promotions, raft_row, synchro_row
 from box.wire.row import Row
 from test.unit.txn._world import INSTANCE_ID, World
 
@@ -24,6 +24,8 @@ def test_only_the_newest_rows_count() -> None:
     assert void.needed({2: 3}) == {2: 3}
     void.note(1, 8, 8)
     assert void.needed({1: 8}) == {1: 4}
+    void.note(1, 7, 8)
+    assert void.needed({1: 8}) == {1: 4}, "known already"
     void.note(1, 10, 10)
     assert void.needed({1: 10}) == {1: 9}
 
@@ -106,6 +108,8 @@ def test_the_same_is_known_after_a_restart() -> None:
 
 
 def test_what_a_promotion_confirms_is_not_void() -> None:
+    """But the CONFIRM behind it is: nobody who has the PROMOTE needs it."""
+
     async def body() -> None:
         world = World(quorum=2)
         space = await _with_pending(world)
@@ -114,6 +118,41 @@ def test_what_a_promotion_confirms_is_not_void() -> None:
         world.journal.write()
         await work
         assert world.all(space) == [[1], [2], [3]]
-        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 5, OTHER: 1}
+        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 4, OTHER: 1}
+
+    asyncio.run(body())
+
+
+def test_a_promotion_that_nobody_else_got_is_void_after_the_next() -> None:
+    """Its owner refused everybody its vote for ever, and had to be voted for in the end by those that it refused."""
+
+    async def body() -> None:
+        synchro = World(quorum=2).synchro
+        for kind, place, term in ((RequestType.CONFIRM, 5, 0), (RequestType.PROMOTE, 6, 3)):
+            synchro.recover(_decision(kind, INSTANCE_ID, 4, place=place, term=term))
+        assert synchro.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 6}
+        synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=1, term=2))
+        assert synchro.void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}, "of an earlier term"
+        synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=2, term=4))
+        assert synchro.void.needed({INSTANCE_ID: 6, OTHER: 2}) == {INSTANCE_ID: 4, OTHER: 2}
+
+    asyncio.run(body())
+
+
+def test_what_a_snapshot_has_kept_is_known_again() -> None:
+
+    async def body() -> None:
+        synchro, again = World(quorum=2).synchro, World(quorum=2).synchro
+        assert synchro.promotions() is None
+        synchro.recover(_decision(RequestType.PROMOTE, INSTANCE_ID, 4, place=6, term=3))
+        synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=2, term=4))
+        kept = decode_promotions(raft_row(RaftRequest(4), synchro.promotions()))
+        assert kept is not None
+        again.restore(kept)
+        assert again.promotions() == synchro.promotions() == kept
+        assert again.limbo.owner_id == OTHER
+        assert again.promotion == (OTHER, 2)
+        assert (again.limbo.is_outdated(INSTANCE_ID), again.limbo.is_outdated(OTHER)) == (True, False)
+        assert again.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 5}
 
     asyncio.run(body())

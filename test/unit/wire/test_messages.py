@@ -12,10 +12,12 @@ from box.errors import BoxError
 from box.wire.ballot import Ballot
 from box.wire.constants import RequestType
 from box.wire.messages import (
+    Promotions,
     RaftRequest,
     SynchroRequest,
     after_row,
     decode_after,
+    decode_promotions,
     decode_raft,
     decode_replication,
     decode_synchro,
@@ -150,12 +152,25 @@ def test_raft() -> None:
     whole = RaftRequest(5, 2, 3, VClock({1: 9}))
     assert unpacked(raft_row(whole)) == {0: 5, 1: 2, 2: 3, 3: {1: 9}}
     assert decode_raft(raft_row(whole)) == whole
+    assert decode_promotions(raft_row(whole)) is None
     for broken in (Row(RequestType.RAFT, group_id=1), Row(RequestType.RAFT, body=raft_row(whole).body)):
         with pytest.raises(BoxError, match="malformed raft request"):
             decode_raft(broken)
     for body in ({0: "x"}, {3: 5}, []):
         with pytest.raises(BoxError, match="raft body"):
             decode_raft(Row(RequestType.RAFT, group_id=1, body=msgpack.packb(body)))
+
+
+def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
+    """A key that others pass over."""
+    promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)})
+    row = raft_row(RaftRequest(9, 2), promotions)
+    assert unpacked(row) == {0: 9, 1: 2, 0x7D: [2, {1: 7, 2: 9}, [2, 31], {1: [5, 8]}]}
+    assert decode_promotions(row) == promotions
+    assert decode_raft(row) == RaftRequest(9, 2)
+    for broken in (5, [], [2, {}, [1], {}], [2, {1: "x"}, [0, 0], {}], [2, [], [0, 0], {}], [2, {}, [0, 0], {1: 5}]):
+        with pytest.raises(BoxError, match="raft body"):
+            decode_promotions(Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7D: broken})))
 
 
 def test_ballot() -> None:

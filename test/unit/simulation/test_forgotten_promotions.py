@@ -1,0 +1,99 @@
+"""A snapshot tells nothing of promotions, as in the peer, unless `replication_keep_promotions` is on.
+
+```
+1   node2 leads, and is cut off with a row that waits; node1 leads, and the row is void
+2   node1 makes a snapshot, and is cut off with a row that waits
+3   node2 leads; node1 is started again from its snapshot. Does it know that the row of 1 is void?
+```
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.replication.applier import Applier
+from box.replication.state import ApplierState
+from box.testing import SimulatedNode, Simulation
+from box.testing.simulation.simulated_node import NodeDied
+
+from .test_findings import SPACE, make_space, put
+
+
+async def promote(simulation: Simulation, node: SimulatedNode) -> None:
+    await simulation.within(20, node.run(node.instance.elections.promote()))
+
+
+async def put_in_vain(node: SimulatedNode, key: int) -> None:
+    with suppress(BoxError, NodeDied):
+        await put(node, key)
+
+
+def stopped(node: SimulatedNode) -> list[Applier]:
+    return [a for a in node.instance.replication.replicaset.appliers if a.state is ApplierState.STOPPED]
+
+
+async def story(simulation: Simulation, *, keeps: bool, restarts: bool) -> list[SimulatedNode]:
+    """The three steps of the module's text, or with node1 running on."""
+    options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
+    nodes = one, two, _ = await simulation.start_cluster(3, replication_keep_promotions=keeps, **options)
+    await make_space(one, is_sync=True)
+    await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
+    for node in nodes:
+        await node.configure(election_mode="manual")
+    await promote(simulation, two)
+    await put(two, 1)
+
+    simulation.network.isolate(two.name)
+    waiting = [simulation.loop.create_task(put_in_vain(two, 100))]
+    await promote(simulation, one)
+    await put(one, 2)
+    simulation.network.heal()
+    await simulation.until(lambda: two.has(SPACE, 2) and not two.has(SPACE, 100), 60, "the end of the first row")
+
+    await one.run(one.instance.checkpoints.make())
+    simulation.network.isolate(one.name)
+    waiting.append(simulation.loop.create_task(put_in_vain(one, 101)))
+    await simulation.until(lambda: one.has(SPACE, 101), 10, "the second row")
+    await promote(simulation, two)
+    await put(two, 3)
+    if restarts:
+        one.kill()
+        await one.start()
+    simulation.network.heal()
+    await simulation.until(lambda: one.has(SPACE, 3) or bool(stopped(one)), 60, "the rows of the new leader")
+    for task in waiting:
+        task.cancel()
+    return nodes
+
+
+@pytest.mark.parametrize(("keeps", "restarts"), [(False, False), (True, True)], ids=["runs-on", "has-kept"])
+def test_who_knows_of_promotions_takes_void_rows_without_an_effect(keeps: bool, restarts: bool) -> None:
+    async def scenario(simulation: Simulation) -> None:
+        nodes = await story(simulation, keeps=keeps, restarts=restarts)
+        await simulation.until(lambda: all(node.rows(SPACE) == [[1], [2], [3]] for node in nodes), 60, "equal rows")
+        assert not any(map(stopped, nodes))
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
+
+
+def test_who_has_forgotten_them_stops_until_somebody_leads_who_has_void_rows_without_an_effect() -> None:
+    """As in the peer, which stops there, too (`Failed to write to disk`), and goes on in the same way."""
+
+    async def scenario(simulation: Simulation) -> None:
+        nodes = one, two, three = await story(simulation, keeps=False, restarts=True)
+        for _ in range(2):
+            (applier,) = stopped(one)
+            assert applier.error is not None
+            assert applier.error.code == ErrorCode.UNCOMMITTED_FOREIGN_SYNC_TXNS
+            await one.configure(replication=[])
+            await one.configure(replication=two.options["replication"])
+            await simulation.until(lambda: bool(stopped(one)), 60, "the same again")
+        await promote(simulation, three)
+        await simulation.until(lambda: all(node.rows(SPACE) == [[1], [2], [3]] for node in nodes), 60, "equal rows")
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
