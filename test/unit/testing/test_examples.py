@@ -52,8 +52,7 @@ def test_the_tests_of_the_example_pass() -> None:
 
 def test_the_example_is_typed_strictly(tmp_path: Path) -> None:
     arguments = ("-m", "mypy", "--strict", "--cache-dir", str(tmp_path), "--follow-imports", "silent")
-    run(*arguments, "-p", "job_queue")
-    run(*arguments, "test_job_queue.py")
+    run(*arguments, "job_queue", "test_job_queue.py")
 
 
 # What a shell without job control does for a program that it starts with `&`.
