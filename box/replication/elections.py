@@ -82,6 +82,8 @@ class Elections:
         self._timed_since = 0.0
         self._waiters = Waiters()
         self._is_stopped = False
+        self._elects_by_majority = False
+        """Any two quorums have an instance in common."""
 
     def __repr__(self) -> str:
         return f"<elections {self.mode} {self.raft!r}>"
@@ -163,7 +165,9 @@ class Elections:
     def set_quorum(self, synchro_quorum: int, registered: int) -> None:
         """Votes that win: the quorum of synchronous transactions, but all that there are while there are fewer, or the
         first leader of a replica set could never be elected."""
-        self.raft.set_quorum(min(synchro_quorum, max(registered, 1)))
+        quorum = min(synchro_quorum, max(registered, 1))
+        self._elects_by_majority = 2 * quorum > registered
+        self.raft.set_quorum(quorum)
         self._follow_up()
 
     def set_timeouts(self, *, election: float, death: float) -> None:
@@ -185,6 +189,16 @@ class Elections:
             request = replace(request, vote=0)
         self.raft.receive(request, source)
         self._follow_up()
+
+    async def learn_leader(self, source: int, term: int, vclock: VClock) -> None:
+        """An instance had these rows when it was elected, or asked to be, in `term`: counts if it leads in that, by a
+        majority."""
+        raft = self.raft
+        if raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == term:
+            try:
+                await self._synchro.learn_leader(term, vclock)
+            except BoxError as error:
+                self._log.error(error.log_text)
 
     def hear(self, source: int) -> None:
         """Something came from an instance: it is alive."""

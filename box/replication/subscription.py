@@ -12,6 +12,7 @@ from box.replication.applier_machine import ApplierEvent, ApplierMachine
 from box.replication.fetch_once import FetchList
 from box.replication.incoming import IncomingTransaction, expect_ok
 from box.replication.passed_rows import PassedRows
+from box.replication.raft import Role
 from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
 from box.wire import messages
@@ -75,6 +76,10 @@ class Subscription:
         self._last_ack = 0.0
         self._ack_wanted = asyncio.Event()
         self._passed = PassedRows(host.sink.may_be_void)
+        self._standing: tuple[int, VClock] | None = None
+        """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
+        about the vclock of the subscription."""
+        self._is_first_signal = True
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
@@ -180,7 +185,7 @@ class Subscription:
             elections = self._host.elections
             elections.hear(self.peer_id)
             if row.lsn == 0:
-                self._handle_signal(row)
+                await self._handle_signal(row)
             elif not elections.accepts_from(self.peer_id):
                 self._pass_over(complete)
             else:
@@ -222,16 +227,24 @@ class Subscription:
             await asyncio.sleep(0)
             self._turn_began = loop.time()
 
-    def _handle_signal(self, row: Row) -> None:
+    async def _handle_signal(self, row: Row) -> None:
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
-            theirs = messages.decode_raft(row).vclock
-            if theirs is not None:
-                self._take_void(theirs)
+            await self._learn_leader(messages.decode_raft(row))
         elif (after := messages.decode_after(row)) is not None:
             self._order.learn(after)
             return
         self.signal_ack()
+
+    async def _learn_leader(self, request: messages.RaftRequest) -> None:
+        is_first, self._is_first_signal = self._is_first_signal, False
+        if request.vclock is not None:
+            self._standing = request.term, request.vclock
+            self._take_void(request.vclock)
+        elif is_first and request.state == Role.LEADER:
+            self._standing = request.term, self.remote_vclock
+        if request.state == Role.LEADER and self._standing is not None:
+            await self._host.elections.learn_leader(self.peer_id, *self._standing)
 
     # -- acknowledgements -----------------------------------------------------------------------------
 

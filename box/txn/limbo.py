@@ -153,6 +153,13 @@ class Limbo:
         """True if another instance was promoted in a later term: with elections on, its rows become NOPs."""
         return self.replica_term(replica_id) < self.greatest_term
 
+    def withdraw(self, origin_id: int, term: int) -> None:
+        """A promotion of this instance turns out to be none; its latest one before was in `term`, 0: there was none."""
+        self._terms.pop(origin_id, None)
+        if term:
+            self._terms[origin_id] = term
+        self.greatest_term = max(self._terms.values(), default=0)
+
     def __len__(self) -> int:
         return len(self.entries)
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
+from box.txn.promotion_history import Promotion, PromotionHistory
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.txn.void_rows import VoidRows
 from box.waiters import Waiters
@@ -69,6 +70,9 @@ class LimboDriver:
         has not kept it."""
         self._decided: dict[int, tuple[int, int]] = {}
         """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
+        self._history = PromotionHistory()
+        self._is_deposed = False
+        """Our transactions are being rolled back because another instance leads without them."""
 
     def info(self) -> dict[str, Any]:
         """`box.info.synchro`."""
@@ -177,7 +181,37 @@ class LimboDriver:
         """Take over what a snapshot has kept."""
         self.limbo.restore(known.owner_id, known.terms)
         self.promotion = known.latest
+        if known.latest[1]:
+            self._history.add(Promotion(self.limbo.greatest_term, *known.latest, 0))
         self.void.restore(known.void)
+
+    async def learn_leader(self, term: int, vclock: Mapping[int, int]) -> None:
+        """The leader of `term` was elected with these rows: a promotion that it had not heard of was none.
+
+        If it was ours, our transactions that wait are rolled back: the leader does without them. WAL_IO.
+        """
+        if not self._history.unknown(term, vclock):
+            return
+        await self.latch.wait_write()
+        limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
+        if limbo.entries and (
+            limbo.owner_id != limbo.instance_id or first == NO_LSN or first <= vclock.get(limbo.instance_id, 0)
+        ):
+            self.latch.release_write()
+            return
+        if limbo.entries:
+            self._is_deposed = True
+            request = SynchroRequest(RequestType.ROLLBACK, limbo.owner_id, first, 0, limbo.instance_id)
+            try:
+                await self._write(synchro_row(request), request)
+            finally:
+                self._is_deposed = False
+        else:
+            self.latch.release_write()
+        for promotion in self._history.withdraw_unknown(term, vclock):
+            limbo.withdraw(promotion.origin_id, promotion.before)
+            self.void.note(promotion.origin_id, promotion.lsn, self.journal.vclock.get(promotion.origin_id, 0))
+        self.promotion = self._history.latest
 
     # -- our own rows
 
@@ -265,18 +299,22 @@ class LimboDriver:
     def _finish(self, row: Row, request: SynchroRequest, error: BoxError | None) -> None:
         self.limbo.end(written=error is None)
         if error is None:
-            timed_out = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
+            is_own = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
+            timed_out = is_own and not self._is_deposed
             self._settle(self._process(row, request), timed_out=timed_out)
         self.latch.release_write()
 
     def _process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
         """A row is in the log: what becomes of the entries."""
-        owner_id = self.limbo.owner_id
-        outcome = self.limbo.process(request)
+        limbo = self.limbo
+        owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
+        outcome = limbo.process(request)
         first, last = self._decided.get(row.replica_id, (0, 0))
         self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
-        if request.type == RequestType.PROMOTE and request.term == self.limbo.greatest_term:
+        if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
             self.promotion = row.replica_id, row.lsn
+            if request.term > latest:
+                self._history.add(Promotion(request.term, row.replica_id, row.lsn, before))
             self._note_void(owner_id, outcome)
         return outcome
 

@@ -1,0 +1,61 @@
+"""What a subscription knows of the rows with which its peer was elected."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from box.net.peer_connection import PeerConnection
+from box.replication.raft import Role
+from box.replication.subscription import Subscription
+from box.wire.messages import RaftRequest
+from box.wire.vclock import VClock
+
+REMOTE, STANDING = VClock({1: 1}), VClock({1: 2})
+CANDIDATE = RaftRequest(4, 2, Role.CANDIDATE, STANDING)
+LEADER, FOLLOWER = RaftRequest(4, 2, Role.LEADER), RaftRequest(4, 2, Role.FOLLOWER)
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([LEADER], [(4, REMOTE)]),
+        ([LEADER, LEADER], [(4, REMOTE), (4, REMOTE)]),
+        ([CANDIDATE, LEADER], [(4, STANDING)]),
+        ([FOLLOWER, CANDIDATE, LEADER], [(4, STANDING)]),
+        ([FOLLOWER, LEADER], []),
+        ([FOLLOWER, CANDIDATE, FOLLOWER], []),
+    ],
+)
+def test_which_rows_the_leader_had(requests: list[RaftRequest], expected: list[Any]) -> None:
+    """Those of its request for votes; those of the subscription only if it led already: it may have got more before it
+    was elected."""
+
+    async def body() -> None:
+        learned: list[Any] = []
+
+        async def learn(source: int, term: int, vclock: VClock) -> None:
+            assert source == 2
+            learned.append((term, vclock))
+
+        elections = SimpleNamespace(learn_leader=learn, knows_promotion=lambda vclock: False)
+        sink = SimpleNamespace(may_be_void=lambda rows: False)
+        host: Any = SimpleNamespace(
+            loop=asyncio.get_running_loop(),
+            sink=sink,
+            elections=elections,
+            instance=SimpleNamespace(instance_id=1, replicaset_uuid=None),
+            options=SimpleNamespace(timeout=1.0),
+        )
+        unused: Any = None
+        connection = PeerConnection(asyncio.get_running_loop(), keeps_rows=True)
+        subscription = Subscription(host, unused, unused, unused, connection)
+        subscription.peer_id, subscription.remote_vclock = 2, REMOTE
+        for request in requests:
+            await subscription._learn_leader(request)
+        assert learned == expected
+
+    asyncio.run(body())

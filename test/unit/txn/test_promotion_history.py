@@ -1,0 +1,132 @@
+"""Promotions that a later leader had not heard of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError
+from box.txn.promotion_history import Promotion, PromotionHistory
+from box.wire.constants import RequestType
+from box.wire.messages import SynchroRequest, synchro_row
+from box.wire.row import Row
+
+from ._world import World, code
+from .test_synchro import commit_of, remote
+
+
+@pytest.mark.parametrize(
+    ("term", "vclock", "left"),
+    [
+        (5, {}, []),
+        (5, {1: 1}, [2]),
+        (5, {1: 1, 2: 9}, [2]),
+        (5, {1: 1, 2: 9, 3: 4}, [2]),
+        (5, {2: 9, 3: 4}, []),
+        (5, {2: 10}, [2, 3]),
+        (5, {3: 5}, [2, 3, 4]),
+        (4, {}, [2, 3, 4]),
+        (3, {}, [2, 3, 4]),
+    ],
+)
+def test_what_a_leader_had_not(term: int, vclock: dict[int, int], left: list[int]) -> None:
+    """The newest ones go, up to the first that it had, or that is not older than its term."""
+    promotions = PromotionHistory()
+    for promotion in (Promotion(2, 1, 1, 0), Promotion(3, 2, 10, 0), Promotion(4, 3, 5, 0)):
+        promotions.add(promotion)
+    expected = [promotion.term for promotion in promotions.unknown(term, vclock)]
+    assert [promotion.term for promotion in promotions.withdraw_unknown(term, vclock)] == expected
+    assert [*left, *reversed(expected)] == [2, 3, 4]
+    assert promotions.latest == {0: (0, 0), 1: (1, 1), 2: (2, 10), 3: (3, 5)}[len(left)]
+
+
+def promote(term: int, origin: int, own_lsn: int, owner: int = 0, lsn: int = 0) -> Row:
+    row = synchro_row(SynchroRequest(RequestType.PROMOTE, owner, lsn, term, origin))
+    row.replica_id, row.lsn = origin, own_lsn
+    return row
+
+
+def led(*, commits: int) -> tuple[World, Any, list[Any]]:
+    """Instance 2 led in term 2; then we, in term 3, and wrote something that nobody else has."""
+    world = World(quorum=2)
+    space = world.space(is_sync=True)
+    world.journal.vclock[2] = 10
+    world.synchro.recover(promote(2, 2, 1))
+    world.journal.vclock[1] = 1
+    world.synchro.recover(promote(3, 1, 1, 2, 10))
+    waiting = [commit_of(world, space, number) for number in range(commits)]
+    world.journal.write()
+    return world, space, waiting
+
+
+@pytest.mark.parametrize("commits", [0, 2])
+def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
+    """They are no rolled-back ones; what we have written is, and our log says so."""
+
+    async def body() -> None:
+        world, space, waiting = led(commits=commits)
+        world.journal.is_quick = True
+        assert world.limbo.is_outdated(2)
+        await world.synchro.learn_leader(4, {2: 14})
+        assert not world.limbo.is_outdated(2)
+        assert world.limbo.is_empty
+        assert [code(commit.error) for commit in waiting] == ["SYNC_ROLLBACK"] * commits
+        assert [kind for kind, _ in world.journal.rows[commits:]] == ([RequestType.ROLLBACK] if commits else [])
+        assert world.synchro.promotion == (2, 1)
+        assert world.synchro.void.needed(world.journal.vclock)[1] == 0
+        txn = remote(world, space, 2, 11, 7)
+        await world.synchro.apply(promote(4, 2, 12, 2, 11))
+        assert txn.done
+        assert txn.error is None
+        assert world.all(space) == [[7]]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(("term", "vclock"), [(4, {1: 1, 2: 14}), (3, {2: 14}), (2, {})])
+def test_rows_of_a_leader_that_knows(term: int, vclock: dict[int, int]) -> None:
+    """Or of one that did not come later: nothing happens."""
+
+    async def body() -> None:
+        world, space, waiting = led(commits=2)
+        await world.synchro.learn_leader(term, vclock)
+        assert world.limbo.is_outdated(2)
+        assert len(world.limbo) == 2
+        assert not any(commit.done for commit in waiting)
+        assert world.all(space) == [[0], [1]]
+
+    asyncio.run(body())
+
+
+def test_what_waits_is_of_a_third_instance() -> None:
+    """Only who has written it may roll it back."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        space = world.space(is_sync=True)
+        world.synchro.recover(promote(2, 2, 1))
+        world.synchro.recover(promote(3, 3, 1, 2, 10))
+        world.journal.is_quick = True
+        remote(world, space, 3, 2, 5)
+        await world.synchro.learn_leader(4, {2: 14})
+        assert world.limbo.is_outdated(2)
+        assert len(world.limbo) == 1
+
+    asyncio.run(body())
+
+
+def test_a_rollback_that_cannot_be_written() -> None:
+    """Everything stays; the latch is free."""
+
+    async def body() -> None:
+        world, _, waiting = led(commits=1)
+        world.journal.refuses = True
+        with pytest.raises(BoxError, match="Failed to write to disk"):
+            await world.synchro.learn_leader(4, {2: 14})
+        assert world.limbo.is_outdated(2)
+        assert not waiting[0].done
+        assert world.synchro.try_enter()
+
+    asyncio.run(body())
