@@ -1,11 +1,13 @@
-"""Waiting in tests: for a condition, with a deadline, never for a time."""
+"""Waiting in tests: for a condition, with a deadline, never for a time. An address at which nobody is."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 SECONDS = 20.0
 """Until a condition counts as one that does not come true, on a machine with other things to do."""
@@ -35,3 +37,14 @@ def wait_until(condition: Callable[[], object], what: str = "the condition", sec
         assert time.monotonic() < deadline, f"{what} did not come true within {seconds} s"
         time.sleep(pause)
         pause = min(pause * 1.5, _LONG)
+
+
+@contextmanager
+def refusing_address() -> Iterator[str]:
+    """`127.0.0.1:PORT` that refuses connections: the port is taken, and nobody listens.
+
+    A low number will not do: tests that call everything with every argument listen there, where they may.
+    """
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"

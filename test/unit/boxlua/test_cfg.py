@@ -6,6 +6,7 @@ import pytest
 
 from box.errors import BoxError
 from lua.bindings.environment import options_from_environment
+from test.support import refusing_address
 
 from .box_support import Box, Run
 
@@ -94,13 +95,13 @@ def test_two_first_configurations(run: Run) -> None:
 
     async def body(box: Box) -> None:
         failed, problem, ok, status, count = await box(
-            """
+            f"""
             local fiber = require('fiber')
-            local second = fiber.new(function() return pcall(box.cfg, {log_level = 1, checkpoint_count = 7}) end)
+            local second = fiber.new(function() return pcall(box.cfg, {{log_level = 1, checkpoint_count = 7}}) end)
             second:set_joinable(true)
-            local failed, problem = pcall(box.cfg, {
-                log_level = 1, replication = '127.0.0.1:1', replication_connect_timeout = 0.1,
-            })
+            local failed, problem = pcall(box.cfg, {{
+                log_level = 1, replication = '{address}', replication_connect_timeout = 0.1,
+            }})
             local _, ok = second:join()
             return failed, tostring(problem), ok, box.info.status, box.cfg.checkpoint_count
             """
@@ -108,4 +109,5 @@ def test_two_first_configurations(run: Run) -> None:
         assert (failed, ok, status, count) == (False, True, "running", 7)
         assert "failed to connect to one or more replicas" in problem
 
-    run(body, configure=False)
+    with refusing_address() as address:
+        run(body, configure=False)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from test.support import wait_until
+from test.support import refusing_address, wait_until
 from test.unit.console.emulator import ENTER, PROMPT, Emulator
 
 LUNABOX = [sys.executable, "-m", "console"]
@@ -111,12 +111,13 @@ def test_tables(shared: Server) -> None:
         (["localhost:nothing"], 3, "localhost:nothing: "),
         ([], 2, "the following arguments are required: URI"),
         (["--nope", "3301"], 2, "unrecognized arguments"),
-        (["localhost:1"], 3, "refused"),
+        (["REFUSING"], 3, "refused"),
         (["unix/:/nowhere/at/all"], 3, "No such file"),
     ],
 )
 def test_what_is_wrong_is_one_line(shared: Server, arguments: list[str], code: int, text: str) -> None:
-    done = run(shared, *arguments)
+    with refusing_address() as address:
+        done = run(shared, *[address if argument == "REFUSING" else argument for argument in arguments])
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -17,7 +17,7 @@ import pytest
 from console.top.drawing import picture
 from console.top.overview import Choice, duration, overview, size
 from console.top.sampling import ClusterSample, InstanceSample, edges_of
-from test.support import wait_until
+from test.support import refusing_address, wait_until
 from test.unit.console.emulator import Emulator
 
 LUNABOX = [sys.executable, "-m", "console"]
@@ -134,10 +134,12 @@ def test_svg(cluster: list[str], tmp_path: Path) -> None:
 
 def test_an_instance_that_is_not_there(cluster: list[str]) -> None:
     """One line about it, and 3 only if nobody answers."""
-    done = run("--once", cluster[0], "localhost:1")
+    with refusing_address() as address:
+        done = run("--once", cluster[0], address)
+        alone = run("--once", address)
     assert (done.returncode, "1 of 2 instances" in done.stdout) == (0, True)
     assert len(done.stderr.splitlines()) == 1
-    assert run("--once", "localhost:1").returncode == 3
+    assert alone.returncode == 3
 
 
 @pytest.mark.parametrize(
