@@ -2,8 +2,8 @@
 
 Such a row is on disk, and nobody undoes it: a start that fails makes the dictionary anew. So there is no transaction,
 and what a rollback would need is dropped. What is left of the general way: the checks of the tuple, the indexes, the
-system trigger, and what that wants to have done at the commit. Spaces with triggers of users, and tuples with versions,
-take the general way.
+system trigger, and what that wants to have done at the commit. Spaces with triggers of users take the general way, and
+all spaces while there are versions of tuples: the user has an open transaction.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DictionaryLoad:
 
     def takes(self, space: Space) -> bool:
         """Whether rows of the space can go this way, now."""
-        return not (space.has_triggers or self._storage.allows_yield)
+        return not (space.has_triggers or self._storage.has_versions)
 
     def add(self, credentials: Credentials, space: Space, tuples: Iterable[bytes]) -> None:
         """Insert tuples; what the format, an index or the trigger raises ends the run there."""

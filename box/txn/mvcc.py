@@ -68,6 +68,10 @@ class MvccStorage(TupleStorage):
         self._altering: Transaction | None = None
         """The transaction whose system trigger is running."""
 
+    @property
+    def has_versions(self) -> bool:
+        return bool(self._open or self._writes or self._slots)
+
     # -- reading
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:

@@ -69,6 +69,11 @@ class TupleStorage:
         self.add_work: Callable[[Callable[[], bool]], None] = _do_at_once
         """Takes steps that can wait: each call does some of the work, and tells whether there is more."""
 
+    @property
+    def has_versions(self) -> bool:
+        """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
+        return False
+
     # -- reading
 
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from box.session import Context, Session
 from box.txn.dml import Dml
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
+from box.txn.mvcc import MvccStorage
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
 from box.wire.constants import RequestType
@@ -68,12 +70,13 @@ rows = st.one_of(
 class Loaded:
     """What became of runs of rows. `is_short`: they may take the short way."""
 
-    def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_short: bool) -> None:
+    def __init__(self, runs: list[tuple[int, list[bytes]]], *, is_short: bool, has_mvcc: bool = False) -> None:
         loop = asyncio.get_running_loop()
         self.schema = schema = initial_schema()
         journal = FakeJournal()
         journal.is_quick = True
-        txns = TransactionManager(journal, TupleStorage(), LimboDriver(Limbo(1, 5.0), journal, loop), loop)
+        storage = MvccStorage() if has_mvcc else TupleStorage()
+        self.txns = txns = TransactionManager(journal, storage, LimboDriver(Limbo(1, 5.0), journal, loop), loop)
         self.dml = Dml(schema, txns, loop=loop, check_writable=lambda: None)
         if not is_short:
             self.dml._dictionary.takes = lambda space: False  # type: ignore[method-assign]
@@ -116,12 +119,14 @@ def _indexes(space: Space) -> list[Any]:
     ]
 
 
-def test_bootstrap() -> None:
+@pytest.mark.parametrize("has_mvcc", [False, True], ids=["plain", "mvcc"])
+def test_bootstrap(has_mvcc: bool) -> None:
     """Both ways make the same dictionary of the rows of a new instance; listeners hear of every space."""
 
     async def body() -> None:
-        one, other = (Loaded(BOOTSTRAP, is_short=is_short) for is_short in (True, False))
+        one, other = Loaded(BOOTSTRAP, is_short=True, has_mvcc=has_mvcc), Loaded(BOOTSTRAP, is_short=False)
         assert one.error == other.error == ""
+        assert one.dml._dictionary.takes(one.schema.space(SpaceId.SPACE))
         assert one.all() == other.all()
         assert {space.id for space in one.heard} == {space.id for space in other.heard}
         assert len(one.heard) < len(other.heard)
@@ -130,18 +135,38 @@ def test_bootstrap() -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(rows, max_size=12), st.booleans())
-def test_both_ways_agree(program: list[Row], is_sorted: bool) -> None:
+@given(st.lists(rows, max_size=12), st.booleans(), st.booleans())
+def test_both_ways_agree(program: list[Row], is_sorted: bool, has_mvcc: bool) -> None:
     """The same dictionary, or the same error with its text, of rows that may be wrong."""
     if is_sorted:
         program.sort(key=lambda row: int(row[0]))
     runs = BOOTSTRAP + [(int(space_id), [pack(list(row))]) for space_id, row in program]
 
     async def body() -> None:
-        one, other = (Loaded(runs, is_short=is_short) for is_short in (True, False))
+        one, other = Loaded(runs, is_short=True, has_mvcc=has_mvcc), Loaded(runs, is_short=False)
         assert one.error == other.error
         if not one.error:
             assert one.all() == other.all()
+
+    asyncio.run(body())
+
+
+def test_versions_of_tuples_are_looked_at() -> None:
+    """While a transaction is open that has read or written, rows go the general way: it must not see them change."""
+
+    async def body() -> None:
+        loaded = Loaded(BOOTSTRAP, is_short=True, has_mvcc=True)
+        schema = loaded.schema
+        ctx, other = (Context(Session(number, "background", schema.admin)) for number in (1, 2))
+        space = schema.space(SpaceId.SPACE)
+        txn = loaded.txns.begin(other)
+        assert loaded.dml._dictionary.takes(space)
+        assert loaded.txns.storage.find_by(txn, space, 0, [600]) is None
+        assert not loaded.dml._dictionary.takes(space)
+        loaded.dml.load_dictionary(ctx, space, [pack(_space(600, "later", [], {})[1])])
+        assert schema.space(600).name == "later"
+        loaded.txns.rollback_open(other, txn)
+        assert loaded.dml._dictionary.takes(space)
 
     asyncio.run(body())
 
