@@ -29,7 +29,7 @@ from console.suite.process_title import show_command
 _NODE: Final = str(Path(__file__).parent.parent / "__main__.py")
 _REHEARSED_AFTER: Final = 4
 """Nodes."""
-_LATER: Final = ("encodings.idna", "tempfile")
+_LATER: Final = ("encodings.idna", "lua.bindings.yaml_parser", "tempfile")
 """Modules that nodes import when they need them; the first of a run starts sooner without."""
 
 
