@@ -34,6 +34,7 @@ from console.interactive.session_terminal import Interrupts, SessionTerminal
 from console.interactive.settings import TerminalSettings, load
 from console.interactive.statement_history import SuggestedFromHistory, default_history
 from console.interactive.styles import style_of
+from console.interactive.tab import bind_tab
 from console.interactive.text_table import UNICODE
 from console.plain_terminal import PlainTerminal
 from console.syntax import Syntax
@@ -149,6 +150,7 @@ class PromptTerminal(SessionTerminal):
 
     def _bindings(self) -> KeyBindings:
         bindings = KeyBindings()
+        bind_tab(bindings)
 
         @bindings.add("enter", filter=~completion_is_selected & ~is_searching)
         def _(event: KeyPressEvent) -> None:

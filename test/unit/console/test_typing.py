@@ -132,6 +132,29 @@ def test_completion_when_asked_for(open_terminal: Open, size: tuple[int, int]) -
     terminal.wait(PROMPT + "string.reverse(")
 
 
+@pytest.mark.parametrize("completion", ["typing", "tab"])
+def test_tab_in_one_read_with_the_text_before_it(open_terminal: Open, completion: str) -> None:
+    """As it comes over a slow line. The common part first, then the menu."""
+    terminal = open_terminal()
+    terminal.enter(f"\\set completion {completion}")
+    terminal.type("string.rever" + TAB)
+    terminal.wait(PROMPT + "string.reverse(")
+    terminal.type("'abc')" + ENTER)
+    terminal.wait("- cba")
+    terminal.wait_prompt()
+    terminal.enter("numbers = {only_one = 1, only_two = 2}")
+    terminal.type("numbers.on" + TAB)
+    terminal.wait(PROMPT + "numbers.only_")
+    terminal.wait("only_two")
+    terminal.type(TAB)
+    terminal.wait(PROMPT + "numbers.only_one")
+    terminal.type(ENTER + ENTER)
+    terminal.wait("- 1")
+    terminal.wait_prompt()
+    terminal.type("nothing_of_this_name" + TAB + ENTER)
+    terminal.wait("...")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_signature_in_the_bar(open_terminal: Open, size: tuple[int, int]) -> None:
     """Of the function at the cursor, at the bottom; it goes with the cursor."""

@@ -1,0 +1,48 @@
+"""Tab: completion that was asked for.
+
+The toolkit's own Tab is lost where it comes in one read with the text before it, as over a slow line: the menu that
+typing opens is under way then, and there is but one at a time. This one asks for itself.
+"""
+
+from __future__ import annotations
+
+from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer, CompletionState
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.filters import Condition, emacs_insert_mode, is_searching, vi_insert_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+
+def bind_tab(bindings: KeyBindings) -> None:
+    """Complete what all names have in common, then show them; with the menu open, the next of it."""
+
+    @bindings.add("tab", filter=(emacs_insert_mode | vi_insert_mode) & ~is_searching & _may_complete)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.completions:
+            buffer.complete_next()
+        else:
+            event.app.create_background_task(_complete(buffer))
+
+
+@Condition
+def _may_complete() -> bool:
+    return get_app().current_buffer.completer is not None
+
+
+async def _complete(buffer: Buffer) -> None:
+    document = buffer.document
+    asked = buffer.completer.get_completions_async(document, CompleteEvent(completion_requested=True))
+    found = [each async for each in asked]
+    if buffer.document != document or not found:
+        return  # keys have come meanwhile, or there is nothing
+    common = get_common_complete_suffix(document, found)
+    buffer.complete_state = None  # what typing has begun ends with it
+    if common:
+        buffer.insert_text(common)
+        found = [each.new_completion_from_position(len(common)) for each in found]
+    if len(found) > 1:
+        buffer.complete_state = CompletionState(buffer.document, found)
+        buffer.on_completions_changed.fire()
+    elif not common:
+        buffer.apply_completion(found[0])
