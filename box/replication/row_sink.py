@@ -5,9 +5,8 @@ have been seen already when the same change comes by two ways. A transaction of 
 before it was handed over (the origin's latch); CONFIRM, ROLLBACK and PROMOTE keep the latch until they are written,
 because the limbo may change hands by them.
 
-Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others, large
-ones among them, which are executed in slices (`box.txn.staged`; with versions of tuples in an open transaction). Usual
-changes that follow each other take a short way together (`apply_run`).
+Most transactions need no wait at all: `apply_now` runs those without a task switch, `apply` takes the others
+(`box.replication.row_executor`). Usual changes that follow each other take a short way together (`apply_run`).
 
 When the journal fails, `applied` falls back to what is written and every applier stops with the error.
 """
@@ -25,12 +24,10 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.log import Log
 from box.replication.elections import Elections
 from box.replication.local import LocalInstance, ReplicationOptions
+from box.replication.row_executor import RowExecutor, is_large, nop_of
 from box.session import Context
-from box.txn.pending import completed
-from box.txn.staged import STAGED_ROWS, StagedTransaction
-from box.txn.transaction import Transaction, TxnState
+from box.txn.transaction import Transaction
 from box.waiters import Waiters
-from box.wire.change import decode_row, request_text
 from box.wire.change_run import ChangeRun
 from box.wire.constants import SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
@@ -45,19 +42,10 @@ if TYPE_CHECKING:
 
 _CONFIRM_PAUSE: Final = 0.01
 """Seconds until others are told of a written CONFIRM, if no transaction is written before: nobody waits for that."""
-_SLICE_ROWS: Final = 32
-"""Rows with versions that are executed in a slice: a millisecond or two."""
-_MANY_ROWS: Final = 16
-"""Rows of a transaction from which on they are executed together."""
 
 
 def _ignore(*_: object) -> None:
     """Nobody wants to hear of it."""
-
-
-def _nop(row: Row) -> Row:
-    """A row in the place of another one, without effect."""
-    return Row(RequestType.NOP, row.replica_id, row.lsn, row.tm, tsn=row.tsn, is_commit=row.is_commit)
 
 
 def _belongs_to_limbo(rows: list[Row]) -> bool:
@@ -84,13 +72,10 @@ class RowSink:
         errinj: ErrorInjections,
     ) -> None:
         self._instance = instance
-        self._options = options
         self._elections = elections
-        self._schema = schema
         self._txns = txns
         self._dml = dml
         self._synchro = synchro
-        self._log = log
         self._errinj = errinj
         self.on_written: Callable[[], None] = _ignore
         self.on_failure: Callable[[BoxError], None] = _ignore
@@ -98,8 +83,17 @@ class RowSink:
         self._synchro_tasks: dict[asyncio.Task[bool], asyncio.Future[None]] = {}
         self._telling: asyncio.TimerHandle | None = None
         self._failures = 0
-        self._large = asyncio.Lock()
-        """Held while a large transaction is executed in slices."""
+        self._executor = RowExecutor(
+            options,
+            schema=schema,
+            txns=txns,
+            dml=dml,
+            synchro=synchro,
+            log=log,
+            commit=self._commit,
+            without_outdated=self._without_outdated,
+            failures=lambda: self._failures,
+        )
         self.applied = VClock()
         self.progress = Waiters()
         """Woken when a transaction has been handed to the journal."""
@@ -134,7 +128,7 @@ class RowSink:
         in a later term was rolled back everywhere: such rows only move the vclock."""
         if not self._elections.is_outdated(rows[0].replica_id) or not _belongs_to_limbo(rows):
             return rows
-        return [_nop(row) for row in rows]
+        return [nop_of(row) for row in rows]
 
     # -- many transactions at once --------------------------------------------------------------------
 
@@ -173,7 +167,7 @@ class RowSink:
     def apply_now(self, ctx: Context, rows: list[Row]) -> bool:
         """Apply one transaction if nothing has to be waited for; False: use `apply`. Raises as `apply` does."""
         first = rows[0]
-        if len(rows) >= STAGED_ROWS or self._latches[first.replica_id].locked():
+        if is_large(rows) or self._latches[first.replica_id].locked():
             return False
         rows = self._without_outdated(rows)
         if rows[0].type in SYNCHRO_TYPES:
@@ -184,7 +178,7 @@ class RowSink:
         if not self._synchro.try_enter():
             return False
         try:
-            return self._execute_now(ctx, rows)
+            return self._executor.execute_now(ctx, rows)
         finally:
             self._synchro.leave()
 
@@ -201,37 +195,6 @@ class RowSink:
         if rows[0].lsn == self.applied[rows[0].replica_id] + 1 and self.is_void(rows):
             self.apply_now(ctx, rows)
 
-    def _execute_now(self, ctx: Context, rows: list[Row]) -> bool:
-        txn = self._txns.begin(ctx)
-        try:
-            done = self._dml.write_rows(ctx, rows) if len(rows) >= _MANY_ROWS else 0
-            for row in rows[done:]:
-                if not self._run_row(ctx, row):
-                    self._txns.rollback_open(ctx, txn)
-                    return False
-            self._commit(ctx, txn, rows)
-        except BaseException:
-            if ctx.txn is txn:
-                self._txns.rollback_open(ctx, txn)
-            raise
-        return True
-
-    def _run_row(self, ctx: Context, row: Row) -> bool:
-        """Execute a row; False if a trigger of its space may wait."""
-        dml = self._dml
-        if row.type == RequestType.NOP:
-            dml.run_nop(ctx, row)
-            return True
-        space_id, request = decode_row(row)
-        space = self._schema.space(space_id)
-        if space.has_triggers:
-            return False
-        try:
-            dml.write(ctx, space, request)
-        except BoxError as error:
-            self._skip_conflict(ctx, row, error)
-        return True
-
     # -- transactions that may wait -------------------------------------------------------------------
 
     async def apply(self, ctx: Context, rows: list[Row]) -> None:
@@ -242,129 +205,11 @@ class RowSink:
         if first.type in SYNCHRO_TYPES:
             if await self._apply_synchro(first):
                 return
-            rows = [_nop(first)]
+            rows = [nop_of(first)]
         async with self._latches[first.replica_id]:
             rows = self._fresh(self._without_outdated(rows))
             if rows:
-                await self._execute(ctx, rows)
-
-    async def _execute(self, ctx: Context, rows: list[Row]) -> None:
-        if len(rows) >= STAGED_ROWS:
-            if await self._execute_in_slices(ctx, rows):
-                return
-            rows = self._without_outdated(rows)
-        await self._synchro.enter()
-        try:
-            if len(rows) >= STAGED_ROWS and self._execute_now(ctx, rows):
-                return
-            txn = self._txns.begin(ctx)
-            try:
-                for row in rows:
-                    await self._run_row_waiting(ctx, row)
-                self._commit(ctx, txn, rows)
-            except BaseException:
-                if ctx.txn is txn:
-                    self._txns.rollback_open(ctx, txn)
-                raise
-        finally:
-            self._synchro.leave()
-
-    async def _execute_in_slices(self, ctx: Context, rows: list[Row]) -> bool:
-        """Execute a large transaction while others have their turns; nothing is done if it has to be in one go."""
-        async with self._large:
-            await self._txns.work.wait()
-            if self._txns.storage.allows_yield:
-                return await self._execute_with_versions(ctx, rows)
-            failures, staged = self._failures, self._dml.stage(ctx, rows)
-            if staged is None:
-                return False
-            try:
-                while staged.go_on():
-                    self._dml.on_busy()
-                    await asyncio.sleep(0)
-                await self._synchro.enter()
-                try:
-                    if failures != self._failures:
-                        raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost
-                    if not staged.is_valid or self._without_outdated(rows) is not rows:
-                        return False
-                    self._publish(ctx, staged)
-                finally:
-                    self._synchro.leave()
-            finally:
-                staged.close()
-        return True
-
-    async def _execute_with_versions(self, ctx: Context, rows: list[Row]) -> bool:
-        """The same where tuples have versions: the transaction stays open meanwhile, and nobody sees it."""
-        failures, counters, txn = self._failures, self._dml.counters, self._txns.begin(ctx)
-        counted: list[int] = []
-        try:
-            for start in range(0, len(rows), _SLICE_ROWS):
-                part = rows[start : start + _SLICE_ROWS]
-                if txn.state is not TxnState.INPROGRESS or not self._run_slice(ctx, part, counted):
-                    return False
-                await asyncio.sleep(0)
-            await self._synchro.enter()
-            try:
-                if failures != self._failures:
-                    raise client_error(ErrorCode.WAL_IO)  # rows before it may be lost
-                if txn.state is not TxnState.INPROGRESS or self._without_outdated(rows) is not rows:
-                    return False
-                self._commit(ctx, txn, rows)
-            finally:
-                self._synchro.leave()
-        finally:
-            if ctx.txn is txn:
-                self._txns.rollback_open(ctx, txn)
-                for kind in counted:
-                    counters[kind] -= 1  # as if never asked for
-        return True
-
-    def _run_slice(self, ctx: Context, rows: list[Row], counted: list[int]) -> bool:
-        """Execute rows; False where one go has to find out what comes of them."""
-        for row in rows:
-            if row.type == RequestType.NOP:
-                self._dml.run_nop(ctx, row)
-                continue
-            space_id, request = decode_row(row)
-            space = self._schema.spaces.get(space_id)
-            if space is None or space.has_triggers or space.system_trigger is not None:
-                return False
-            counted.append(request.type)
-            try:
-                self._dml.write(ctx, space, request)
-            except BoxError:
-                return False
-        return True
-
-    def _publish(self, ctx: Context, staged: StagedTransaction) -> None:
-        txn = self._txns.begin(ctx)
-        try:
-            space = staged.statements[0].space
-            assert space is not None
-            self._txns.use_engine(txn, space)
-            staged.publish(txn, self._txns.work)
-            self._commit(ctx, txn, staged.rows)
-        except BaseException:
-            if ctx.txn is txn:
-                self._txns.rollback_open(ctx, txn)
-            raise
-
-    async def _run_row_waiting(self, ctx: Context, row: Row) -> None:
-        try:
-            await completed(self._dml.write_row(ctx, row))
-        except BoxError as error:
-            self._skip_conflict(ctx, row, error)
-
-    def _skip_conflict(self, ctx: Context, row: Row, error: BoxError) -> None:
-        """With `replication_skip_conflict`, a row that is here already becomes a NOP; otherwise raise the error."""
-        self._log.error(f"error applying row: {request_text(row)}")
-        if error.code != ErrorCode.TUPLE_FOUND or not self._options.skips_conflicts:
-            raise error
-        nop = _nop(row)
-        nop.flags = row.flags
-        self._dml.run_nop(ctx, nop)
+                await self._executor.execute(ctx, rows)
 
     def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
         """Hand the transaction over to the journal."""

@@ -113,9 +113,9 @@ def _without_runs() -> None:
 
 
 def _without_rows_together() -> None:
-    from box.replication import row_sink
+    from box.replication import row_executor
 
-    row_sink._MANY_ROWS = row_sink.STAGED_ROWS = 1 << 60  # type: ignore[misc]
+    row_executor._MANY_ROWS = row_executor.STAGED_ROWS = 1 << 60  # type: ignore[misc]
 
 
 def _without_tuple_runs() -> None:

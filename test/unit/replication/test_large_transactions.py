@@ -17,8 +17,8 @@ from box.data.codec import pack, unpack
 from box.errors import ErrorCode, client_error
 from box.index import IteratorType
 from box.index.ordered import OrderedIndex
-from box.replication import row_sink
-from box.replication.row_sink import RowSink
+from box.replication import row_executor
+from box.replication.row_executor import RowExecutor
 from box.txn import laying_over, staged
 from box.wire.change import Request
 from box.wire.row import Row
@@ -53,8 +53,8 @@ steps = st.lists(
 def small_slices(rows: int = 1, keys: int = 1) -> Iterator[None]:
     """Every transaction is large."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sink, "STAGED_ROWS", 1)
-        patch.setattr(row_sink, "_SLICE_ROWS", rows)
+        patch.setattr(row_executor, "STAGED_ROWS", 1)
+        patch.setattr(row_executor, "_SLICE_ROWS", rows)
         patch.setattr(staged, "_SLICE_ROWS", rows)
         patch.setattr(laying_over, "MERGED_KEYS", keys)
         yield
@@ -82,13 +82,13 @@ class History:
     def __init__(self, replica: Replica, patch: pytest.MonkeyPatch) -> None:
         self.replica = replica
         self.events: list[tuple[str, Any]] = []
-        publish = RowSink._publish
+        publish = RowExecutor._publish
 
-        def publishing(sink: RowSink, ctx: Any, transaction: Any) -> None:
+        def publishing(sink: RowExecutor, ctx: Any, transaction: Any) -> None:
             publish(sink, ctx, transaction)
             self.events.append(("transaction", None))
 
-        patch.setattr(RowSink, "_publish", publishing)
+        patch.setattr(RowExecutor, "_publish", publishing)
 
     def write(self, request: Request, space_id: int) -> None:
         world = self.replica.world
@@ -216,7 +216,7 @@ def test_with_versions_the_transaction_is_open_meanwhile() -> None:
 
         counter = asyncio.ensure_future(count())
         assert await replica.apply(*_replaces(900, INDEXED)) is None
-        assert turns >= 900 // row_sink._SLICE_ROWS
+        assert turns >= 900 // row_executor._SLICE_ROWS
         world.journal.write()
         await world.txns.work.wait()
         await asyncio.sleep(0)
@@ -226,7 +226,7 @@ def test_with_versions_the_transaction_is_open_meanwhile() -> None:
         assert world.dml.counters[3] == 900
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sink, "STAGED_ROWS", 100)
+        patch.setattr(row_executor, "STAGED_ROWS", 100)
         asyncio.run(asyncio.wait_for(body(), DEADLINE))
 
 
@@ -268,10 +268,10 @@ def test_an_open_transaction_with_versions_can_be_given_up(way: str) -> None:
             assert "WAL_IO" in (task.result() or "")
             assert found == []
         assert world.ctx.txn is None
-        assert not replica.sink._large.locked()
+        assert not replica.sink._executor._large.locked()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_sink, "STAGED_ROWS", 100)
+        patch.setattr(row_executor, "STAGED_ROWS", 100)
         asyncio.run(asyncio.wait_for(body(), DEADLINE))
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from box.errors import BoxError, ErrorCode
-from box.replication import row_sink
+from box.replication import row_executor, row_sink
 from box.txn.short_run import change_all
 from box.wire.change_run import SYNCHRONOUS as SYNCHRONOUS_FLAGS
 from box.wire.change_run import ChangeRun
@@ -89,7 +89,7 @@ def test_rows_of_a_transaction_are_executed_together_as_one_by_one(program: list
         found = []
         for replica, many in ((pair.one, 1), (pair.other, 10**9)):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(row_sink, "_MANY_ROWS", many)
+                patch.setattr(row_executor, "_MANY_ROWS", many)
                 found.append(await replica.apply(*transaction(step[1], pair.lsn)))
         assert found[0] == found[1]
         pair.lsn += len(step[1])
