@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FunctionType
+from types import CoroutineType, FrameType, FunctionType, GeneratorType
 
 import pytest
 
@@ -17,6 +18,8 @@ from test.support import until
 from .box_support import Box, Run
 
 OURS = ("box", "lua")
+TELLING = (BaseException, asyncio.Future, CoroutineType, FrameType, GeneratorType)
+"""What keeps a cycle together is often one of these."""
 MAKE = "s = box.schema.space.create('s') s:create_index('pk') s:replace{1, 'x'}"
 CHUNKS = {
     "spaces": "local t = box.schema.space.create('t') t:create_index('pk') t:replace{1} t:drop()",
@@ -48,13 +51,17 @@ def _name(thing: object) -> str:
 def garbage() -> Iterator[list[str]]:
     """The types of our objects that only the collector has found, at the end, and the names of our functions."""
     found: list[str] = []
-    gc.collect()
+    while gc.collect():  # what earlier tests have left, and what only that has kept
+        pass
     gc.disable()
     gc.set_debug(gc.DEBUG_SAVEALL)
     try:
         yield found
         gc.collect()
         found += (_name(thing) for thing in gc.garbage if _is_ours(thing))
+        if found:  # what a failure needs to be understood
+            print(Counter(map(_name, gc.garbage)))
+            print(*(repr(thing)[:300] for thing in gc.garbage if isinstance(thing, TELLING)), sep="\n")
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
