@@ -353,6 +353,17 @@ REPLICATION: Final = (
 
 ELECTIONS: Final = (
     Mutation(
+        "a snapshot that forgets promotions",
+        "box/instance/checkpoint.py",
+        'promotions = self._synchro.promotions() if self._config["replication_keep_promotions"] else None',
+        "promotions = None",
+        "bank",
+        "all",
+        elections="candidate",
+        seconds=40,
+        corpus="a-snapshot-that-forgets-promotions",
+    ),
+    Mutation(
         "a leader that takes changes before it has taken over",
         "box/instance/node.py",
         "ReadOnlyReason.ELECTION, self.elections.is_read_only",
