@@ -16,7 +16,7 @@ the former leader in the limbos of others, which refuse it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import replace
 from enum import StrEnum
 from random import Random
@@ -216,6 +216,13 @@ class Elections:
         """Whether synchronous transactions of an instance were rolled back everywhere: another one took over in a
         later term. Known with elections only."""
         return self.raft.is_enabled and self._synchro.limbo.is_outdated(origin_id)
+
+    def withdraw_outdating(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
+        """The log of a leader has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an
+        instance that they make outdated: the leader has found out that they were none."""
+        while self.is_outdated(origin_id) and self._synchro.promotion in seen:
+            if not self._synchro.withdraw_latest():
+                return
 
     def knows_promotion(self, vclock: VClock) -> bool:
         """Whether somebody with these rows has the PROMOTE of the latest term that is here."""

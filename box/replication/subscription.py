@@ -17,7 +17,7 @@ from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
 from box.wire import messages
 from box.wire.change_run import ChangeRun
-from box.wire.constants import RequestType
+from box.wire.constants import Flag, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -80,6 +80,8 @@ class Subscription:
         """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
         about the vclock of the subscription."""
         self._is_first_signal = True
+        self._promotions: set[tuple[int, int]] = set()
+        """Origin and lsn of the PROMOTE rows that came from the peer's log."""
 
     async def begin(self, timeout: float) -> None:
         """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
@@ -189,6 +191,10 @@ class Subscription:
             elif not elections.accepts_from(self.peer_id):
                 self._pass_over(complete)
             else:
+                if row.type == RequestType.PROMOTE:
+                    self._promotions.add((row.replica_id, row.lsn))
+                elif self._promotions and row.flags & Flag.WAIT_SYNC:
+                    elections.withdraw_outdating(row.replica_id, self._promotions)
                 order = self._host.sink if self._fetch is None else self._order
                 if not order.apply_now(self._ctx, complete):
                     await order.apply(self._ctx, complete)

@@ -7,8 +7,11 @@ log of 3    (term 3) 3:1 PROMOTE                                    then cut off
 
 Whoever is elected has the rows of a quorum. So a leader without 3:1 shows that no quorum ever had it, and what it says
 of 2:11 was never decided: instance 3 rolls back what it has written as a leader, and takes 2:11 as it comes, not as a
-transaction that it has rolled back itself. Not where transactions of a third instance wait: then, and where 3:1 has
-rolled back transactions that were there already, it differs from the others, as in the peer.
+transaction that it has rolled back itself. Whoever gets 3:1 and then 2:11 from the log of instance 3 learns it in the
+same way: a transaction that had been rolled back would come as a NOP.
+
+Not where transactions of a third instance wait: then, and where 3:1 has rolled back transactions that were there
+already, it differs from the others, as in the peer.
 """
 
 from __future__ import annotations
@@ -57,6 +60,10 @@ class PromotionHistory:
         withdrawn = self.unknown(term, vclock)
         del self._known[len(self._known) - len(withdrawn) :]
         return withdrawn
+
+    def withdraw_latest(self) -> Promotion | None:
+        """Take out the one with the greatest term; None if none is known."""
+        return self._known.pop() if self._known else None
 
     def __repr__(self) -> str:
         return f"<promotion history {self._known}>"

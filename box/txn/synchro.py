@@ -209,8 +209,19 @@ class LimboDriver:
         else:
             self.latch.release_write()
         for promotion in self._history.withdraw_unknown(term, vclock):
-            limbo.withdraw(promotion.origin_id, promotion.before)
-            self.void.note(promotion.origin_id, promotion.lsn, self.journal.vclock.get(promotion.origin_id, 0))
+            self._withdraw(promotion)
+
+    def withdraw_latest(self) -> bool:
+        """The latest promotion was none; False where that cannot be, because something waits."""
+        promotion = None if self.limbo.entries else self._history.withdraw_latest()
+        if promotion is not None:
+            self._withdraw(promotion)
+        return promotion is not None
+
+    def _withdraw(self, promotion: Promotion) -> None:
+        """One that is not in the history any more."""
+        self.limbo.withdraw(promotion.origin_id, promotion.before)
+        self.void.note(promotion.origin_id, promotion.lsn, self.journal.vclock.get(promotion.origin_id, 0))
         self.promotion = self._history.latest
 
     # -- our own rows

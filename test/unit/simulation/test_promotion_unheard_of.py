@@ -4,12 +4,14 @@
 1   node2 leads, and is cut off with a row that waits
 2   node1 is elected, is cut off before anybody gets its promotion, and writes a row
 3   node2 is elected, and confirms the row of 1
+4   node1 is elected again; others that were away get all of this from its log
 ```
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from box.errors import BoxError, ErrorCode
@@ -39,8 +41,8 @@ async def put_and_tell(node: SimulatedNode, key: int, errors: list[int]) -> None
 
 
 async def story(simulation: Simulation) -> None:
-    options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "election_timeout": 1}
-    nodes = one, two, _ = await simulation.start_cluster(3, **options)
+    options = {"replication_synchro_quorum": 3, "replication_synchro_timeout": 1e6, "election_timeout": 1}
+    nodes = one, two, *_, away = await simulation.start_cluster(5, **options)
     await make_space(one, is_sync=True)
     await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
     for node in nodes:
@@ -52,6 +54,9 @@ async def story(simulation: Simulation) -> None:
         return all(node.has(SPACE, FIRST) and node.instance.synchro.limbo.is_empty for node in nodes)
 
     await simulation.until(is_confirmed, 20, "the first row")
+
+    away.kill()
+    present = nodes[:-1]
 
     simulation.network.isolate(two.name)
     tasks = [simulation.loop.create_task(put_in_vain(two, WAITING))]
@@ -68,7 +73,7 @@ async def story(simulation: Simulation) -> None:
     simulation.network.heal()
     expected = {FIRST, WAITING, LATER}
 
-    def agree() -> bool:
+    def agree(nodes: Sequence[SimulatedNode] = present) -> bool:
         return all({key for key in (*expected, LOST) if node.has(SPACE, key)} == expected for node in nodes)
 
     await simulation.until(agree, 60, "the same rows everywhere")
@@ -80,8 +85,11 @@ async def story(simulation: Simulation) -> None:
     await simulation.until(agree, 60, "the same rows after a start")
     await promote(simulation, one)
     await put(one, LATER + 1)
-    await simulation.until(lambda: all(node.has(SPACE, LATER + 1) for node in nodes), 60, "the next leader's row")
+    await simulation.until(lambda: all(node.has(SPACE, LATER + 1) for node in present), 60, "the next leader's row")
     assert agree()
+    await away.start()
+    await simulation.until(lambda: away.has(SPACE, LATER + 1), 60, "the rows of who was away")
+    assert agree(nodes)
     for task in tasks:
         with suppress(asyncio.CancelledError):
             task.cancel()
