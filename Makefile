@@ -19,7 +19,8 @@ run: $(NODE)
 	@$(COMPILE)
 	@$(VENV)/bin/lunabox
 
-# On all cores; the tests of a file stay together, because many share a node or a Spark session.
+# On all cores, the long files first (test/conftest.py); the tests of a file stay together, because many share a node, and
+# those of all files that share a Spark session (test/distribution.py).
 test: $(DEVELOPMENT)
 	@$(COMPILE) test
 	@$(VENV)/bin/python -m pytest --numprocesses auto --dist loadfile
