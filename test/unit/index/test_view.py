@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,6 +56,28 @@ def rest(view: TupleView) -> list[bytes]:
     while tuples := view.fetch(7):
         found += tuples
     return found
+
+
+class Ranges:
+    """A container whose ranges can be gone through only: a place costs as much as the container is large."""
+
+    def __init__(self, tree: Any) -> None:
+        self._tree = tree
+
+    def keys(self, *bounds: object) -> Iterator[Any]:
+        return iter(self._tree.keys(*bounds))
+
+    def values(self, *bounds: object) -> Iterator[Any]:
+        return iter(self._tree.values(*bounds))
+
+
+def test_the_cost_of_a_slice_does_not_depend_on_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = filled("unsigned", range(1000))
+    expected, view = index.values_list(), open_view(index)
+    with monkeypatch.context() as patch:
+        patch.setattr(index, "_base", Ranges(index.tree))
+        found = view.fetch(7) + view.fetch(20)
+    assert found + rest(view) == expected
 
 
 @pytest.mark.parametrize("kind", ["TREE", "HASH"])
