@@ -300,8 +300,8 @@ REPLICATION: Final = (
     Mutation(
         "an applied row that is not remembered",
         "box/replication/row_sink.py",
-        "        self._synchro.void.note_nops(rows)\n        self._advance(rows[-1])\n",
-        "        self._synchro.void.note_nops(rows)\n",
+        "        self._synchro.promotions.void.note_nops(rows)\n        self._advance(rows[-1])\n",
+        "        self._synchro.promotions.void.note_nops(rows)\n",
         "async",
         "network,latency",
     ),
@@ -480,7 +480,7 @@ ELECTIONS: Final = (
     # With three nodes nobody could see it: what waits at a candidate is at its origin, too, and two are a quorum.
     Mutation(
         "a promotion that does not wait for a quorum",
-        "box/txn/synchro.py",
+        "box/txn/promoter.py",
         "        await self._wait_quorum(former, lsn, quorum)\n",
         "",
         "set",
@@ -491,9 +491,9 @@ ELECTIONS: Final = (
     ),
     Mutation(
         "a promotion that confirms nothing",
-        "box/txn/synchro.py",
-        "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)\n",
-        "            request = SynchroRequest(RequestType.PROMOTE, former, 0, term, self.limbo.instance_id)\n",
+        "box/txn/promoter.py",
+        "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self._limbo.instance_id)\n",
+        "            request = SynchroRequest(RequestType.PROMOTE, former, 0, term, self._limbo.instance_id)\n",
         "set",
         "depose,kill,crash",
         elections="candidate",

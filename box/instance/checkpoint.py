@@ -190,7 +190,7 @@ class Checkpoints:
     def _trailer(self) -> list[Row]:
         """The rows after all tuples. Where there were no elections there is none: older peers do not know them."""
         state = self.election_state()
-        promotions = self._synchro.promotions() if self._config["replication_keep_promotions"] else None
+        promotions = self._synchro.promotions.kept() if self._config["replication_keep_promotions"] else None
         return [] if state == _NO_ELECTIONS and promotions is None else [raft_row(state, promotions)]
 
     def view_of(self, space: Space) -> TupleView:

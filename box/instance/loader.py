@@ -144,7 +144,7 @@ class LogLoader:
             self._txns.rollback_open(self._ctx, txn)
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)
-        self._synchro.void.note_nops(rows)
+        self._synchro.promotions.void.note_nops(rows)
 
     async def _run(self, row: Row) -> None:
         if row.type == RequestType.NOP:

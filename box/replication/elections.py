@@ -60,7 +60,7 @@ class Elections:
         synchro: LimboDriver,
     ) -> None:
         self.mode = ElectionMode.OFF
-        self.raft = Raft(random, own_vclock, log.info, needed=lambda: synchro.void.needed(own_vclock()))
+        self.raft = Raft(random, own_vclock, log.info, needed=lambda: synchro.promotions.void.needed(own_vclock()))
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True
         """Whether `_cluster` has an id."""
@@ -113,7 +113,7 @@ class Elections:
         self.raft.recover(decode_raft(row))
         known = decode_promotions(row)
         if known is not None:
-            self._synchro.restore(known)
+            self._synchro.promotions.restore(known)
 
     def metadata(self) -> list[Row]:
         """Everything about elections and the limbo that a joining instance is told before the data.
@@ -220,13 +220,13 @@ class Elections:
     def withdraw_outdating(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
         """The log of a leader has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an
         instance that they make outdated: the leader has found out that they were none."""
-        while self.is_outdated(origin_id) and self._synchro.promotion in seen:
+        while self.is_outdated(origin_id) and self._synchro.promotions.latest in seen:
             if not self._synchro.withdraw_latest():
                 return
 
     def knows_promotion(self, vclock: VClock) -> bool:
         """Whether somebody with these rows has the PROMOTE of the latest term that is here."""
-        origin_id, lsn = self._synchro.promotion
+        origin_id, lsn = self._synchro.promotions.latest
         return origin_id != 0 and vclock[origin_id] >= lsn
 
     def accepts_from(self, source: int) -> bool:

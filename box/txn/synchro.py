@@ -19,16 +19,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
+from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
-from box.txn.promotion_history import Promotion, PromotionHistory
+from box.txn.promoter import Promoter
+from box.txn.promotion_record import PromotionRecord
 from box.txn.transaction import NO_LSN, LimboEntry
-from box.txn.void_rows import VoidRows
 from box.waiters import Waiters
 from box.wire.constants import RequestType
 from box.wire.entry import JournalEntry, JournalSink
-from box.wire.messages import Promotions, SynchroRequest, decode_synchro, synchro_row
+from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
     from box.wire.row import Row
@@ -58,19 +58,11 @@ class LimboDriver:
         self._timer_deadline: float | None = None
         """The deadline of the limbo that the timer stands for."""
         self._is_requested = False
-        self._is_promoting = False
         self._is_stopped = False
         self._waiters = Waiters()
         """Those who look again after a change of the queue, of options or of acknowledgements."""
-        self._acks: dict[int, Mapping[int, int]] = {}
-        self.void = VoidRows()
-        """Rows that promotions have rolled back."""
-        self.promotion = (0, 0)
-        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot, which
-        has not kept it."""
-        self._decided: dict[int, tuple[int, int]] = {}
-        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
-        self._history = PromotionHistory()
+        self.promotions = PromotionRecord(limbo)
+        self._promoter = Promoter(limbo, self)
         self._is_deposed = False
         """Our transactions are being rolled back because another instance leads without them."""
 
@@ -132,7 +124,7 @@ class LimboDriver:
 
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
-        self._acks[replica_id] = dict(vclock)
+        self._promoter.on_ack(replica_id, vclock)
         if self.limbo.owner_id == self.limbo.instance_id:
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
@@ -140,7 +132,7 @@ class LimboDriver:
 
     def forget_follower(self, replica_id: int) -> None:
         """A relay stopped: what it has acknowledged does not count for a promotion that begins later."""
-        self._acks.pop(replica_id, None)
+        self._promoter.forget(replica_id)
 
     def set_quorum(self, quorum: int) -> None:
         """`replication_synchro_quorum`, evaluated; what has enough acknowledgements now is confirmed."""
@@ -170,27 +162,14 @@ class LimboDriver:
 
     def recover(self, row: Row) -> None:
         """Act on a row that comes from the log. INVALID_MSGPACK."""
-        self._settle(self._process(row, decode_synchro(row)))
-
-    def promotions(self) -> Promotions | None:
-        """The promotions that are known, for a snapshot; None where nobody was promoted."""
-        limbo = self.limbo
-        return Promotions(limbo.owner_id, limbo.terms, self.promotion, self.void.ends) if limbo.terms else None
-
-    def restore(self, known: Promotions) -> None:
-        """Take over what a snapshot has kept."""
-        self.limbo.restore(known.owner_id, known.terms)
-        self.promotion = known.latest
-        if known.latest[1]:
-            self._history.add(Promotion(self.limbo.greatest_term, *known.latest, 0))
-        self.void.restore(known.void)
+        self._settle(self.promotions.process(row, decode_synchro(row)))
 
     async def learn_leader(self, term: int, vclock: Mapping[int, int]) -> None:
         """The leader of `term` was elected with these rows: a promotion that it had not heard of was none.
 
         If it was ours, our transactions that wait are rolled back: the leader does without them. WAL_IO.
         """
-        if not self._history.unknown(term, vclock):
+        if not self.promotions.history.unknown(term, vclock):
             return
         await self.latch.wait_write()
         limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
@@ -208,21 +187,11 @@ class LimboDriver:
                 self._is_deposed = False
         else:
             self.latch.release_write()
-        for promotion in self._history.withdraw_unknown(term, vclock):
-            self._withdraw(promotion)
+        self.promotions.withdraw_unknown(term, vclock, self.own_vclock)
 
     def withdraw_latest(self) -> bool:
         """The latest promotion was none; False where that cannot be, because something waits."""
-        promotion = None if self.limbo.entries else self._history.withdraw_latest()
-        if promotion is not None:
-            self._withdraw(promotion)
-        return promotion is not None
-
-    def _withdraw(self, promotion: Promotion) -> None:
-        """One that is not in the history any more."""
-        self.limbo.withdraw(promotion.origin_id, promotion.before)
-        self.void.note(promotion.origin_id, promotion.lsn, self.journal.vclock.get(promotion.origin_id, 0))
-        self.promotion = self._history.latest
+        return not self.limbo.entries and self.promotions.withdraw_latest(self.own_vclock)
 
     # -- our own rows
 
@@ -312,32 +281,8 @@ class LimboDriver:
         if error is None:
             is_own = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
             timed_out = is_own and not self._is_deposed
-            self._settle(self._process(row, request), timed_out=timed_out)
+            self._settle(self.promotions.process(row, request), timed_out=timed_out)
         self.latch.release_write()
-
-    def _process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
-        """A row is in the log: what becomes of the entries."""
-        limbo = self.limbo
-        owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
-        outcome = limbo.process(request)
-        first, last = self._decided.get(row.replica_id, (0, 0))
-        self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
-        if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
-            self.promotion = row.replica_id, row.lsn
-            if request.term > latest:
-                self._history.add(Promotion(request.term, row.replica_id, row.lsn, before))
-            self._note_void(owner_id, outcome)
-        return outcome
-
-    def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
-        """After a promotion: what it has rolled back, and what others have decided before it."""
-        if outcome.rolled_back:
-            first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
-            if first > 0:
-                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, (0, 0))[1]))
-        for origin_id, (first, last) in self._decided.items():
-            if origin_id != self.promotion[0]:
-                self.void.note(origin_id, first, last)
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
@@ -358,7 +303,7 @@ class LimboDriver:
 
     # -- waiting
 
-    async def _wait_change(self, deadline: float) -> bool:
+    async def wait_change(self, deadline: float) -> bool:
         """Wait for something to change; False at the deadline. FiberIsCancelled if the node closes."""
         waiter = self._waiters.next()
         done, _ = await asyncio.wait({waiter}, timeout=max(0.0, deadline - self._loop.time()))
@@ -382,7 +327,7 @@ class LimboDriver:
         start = self._loop.time()
         last.on_done(lambda _: self._waiters.wake())
         while not last.done:
-            if not await self._wait_change(start + self.limbo.timeout) and not last.done:
+            if not await self.wait_change(start + self.limbo.timeout) and not last.done:
                 raise client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
         if last.error is not None:
             raise client_error(ErrorCode.SYNC_ROLLBACK)
@@ -392,55 +337,24 @@ class LimboDriver:
     async def promote(self, term: int = 1, *, is_elected: bool = False) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
 
-        `term` is that of the PROMOTE row. Without elections the former owner gets some time to decide itself.
-        UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes
-        meanwhile.
+        `term` is that of the PROMOTE row. UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO,
+        FiberIsCancelled if the node closes meanwhile.
         """
-        if self._is_promoting:
-            raise unsupported("box.ctl.promote", "simultaneous invocations")
-        self._is_promoting = True
-        try:
-            former = self.limbo.owner_id
-            lsn = await self._promotable_lsn(former, is_elected=is_elected)
-            await self.latch.wait_write()
-            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self.limbo.instance_id)
-            await self._write(synchro_row(request), request)
-        finally:
-            self._is_promoting = False
+        await self._promoter.promote(term, is_elected=is_elected)
 
-    async def _promotable_lsn(self, former: int, *, is_elected: bool) -> int:
-        """Up to where the former owner's transactions can be confirmed, once a quorum has all of them."""
-        limbo = self.limbo
-        if not len(limbo):
-            return limbo.confirmed_lsn
-        if not is_elected:
-            deadline = self._loop.time() + 2 * limbo.timeout
-            while len(limbo) and await self._wait_change(deadline):
-                pass
-            if limbo.owner_id != former:
-                raise client_error(ErrorCode.INTERFERING_PROMOTE, limbo.owner_id)
-            if not len(limbo):
-                return limbo.confirmed_lsn
-        quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
-        await self._wait_quorum(former, lsn, quorum)
-        if quorum < limbo.quorum:
-            raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")
-        if lsn < limbo.last_synchro_lsn:
-            raise client_error(ErrorCode.QUORUM_WAIT, quorum, "new synchronous transactions appeared")
-        return lsn
+    @property
+    def own_vclock(self) -> Mapping[int, int]:
+        """The rows that are in the WAL of this instance."""
+        return self.journal.vclock
 
-    async def _wait_quorum(self, origin_id: int, lsn: int, quorum: int) -> None:
-        """Wait until so many instances, this one included, have the origin's rows up to `lsn`."""
-        timeout = self.limbo.timeout
-        deadline = self._loop.time() + timeout
-        while self._holders(origin_id, lsn) < quorum:
-            if not await self._wait_change(deadline) and (count := self._holders(origin_id, lsn)) < quorum:
-                text = f"timeout after {timeout:.2f} seconds, collected {count} acks"
-                raise client_error(ErrorCode.QUORUM_WAIT, quorum, text)
+    def now(self) -> float:
+        """The clock that deadlines are told in, seconds."""
+        return self._loop.time()
 
-    def _holders(self, origin_id: int, lsn: int) -> int:
-        own = self.journal.vclock.get(origin_id, 0) >= lsn
-        return own + sum(vclock.get(origin_id, 0) >= lsn for vclock in self._acks.values())
+    async def write(self, request: SynchroRequest) -> None:
+        """Write a row of ours when nobody else changes the limbo, and act on it. WAL_IO."""
+        await self.latch.wait_write()
+        await self._write(synchro_row(request), request)
 
     def stop(self) -> None:
         """The node closes: nothing is written any more."""

@@ -203,7 +203,7 @@ def test_only_void_transactions_are_taken_from_who_does_not_lead() -> None:
         assert take(3) == 3
         assert [kind for kind, _ in world.journal.rows] == [RequestType.NOP] * 3
         assert world.all(world.schema.space(SYNCHRONOUS)) == []
-        assert world.synchro.void.needed({ORIGIN: 3, 1: 4}) == {ORIGIN: 0, 1: 4}
+        assert world.synchro.promotions.void.needed({ORIGIN: 3, 1: 4}) == {ORIGIN: 0, 1: 4}
         await sink.stop()
 
     asyncio.run(body())

@@ -19,6 +19,7 @@ from box.testing.simulation.run import Outcome, Scenario, play, shorten
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
 from box.txn.limbo import Limbo
+from box.txn.promoter import Promoter
 from box.txn.synchro import LimboDriver
 from box.txn.transaction import Transaction
 from box.txn.versions import Slot
@@ -222,7 +223,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
         ),
         (
             Scenario(3, nodes=5, workload="set", seconds=8, kinds=("heir",), elections="candidate"),
-            (LimboDriver, "_wait_quorum", at_once),
+            (Promoter, "_wait_quorum", at_once),
             "is confirmed, and only",
         ),
         (

@@ -74,8 +74,8 @@ def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
         assert world.limbo.is_empty
         assert [code(commit.error) for commit in waiting] == ["SYNC_ROLLBACK"] * commits
         assert [kind for kind, _ in world.journal.rows[commits:]] == ([RequestType.ROLLBACK] if commits else [])
-        assert world.synchro.promotion == (2, 1)
-        assert world.synchro.void.needed(world.journal.vclock)[1] == 0
+        assert world.synchro.promotions.latest == (2, 1)
+        assert world.synchro.promotions.void.needed(world.journal.vclock)[1] == 0
         txn = remote(world, space, 2, 11, 7)
         await world.synchro.apply(promote(4, 2, 12, 2, 11))
         assert txn.done

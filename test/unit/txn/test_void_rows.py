@@ -70,13 +70,13 @@ def test_what_a_promotion_rolls_back_is_void() -> None:
     async def body() -> None:
         world = World(quorum=2)
         space = await _with_pending(world)
-        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 5}
+        assert world.synchro.promotions.void.needed(world.journal.vclock) == {INSTANCE_ID: 5}
         work = asyncio.ensure_future(world.synchro.apply(_decision(RequestType.PROMOTE, OTHER, 1, place=1, term=2)))
         await asyncio.sleep(0)
         world.journal.write()
         await work
         assert world.all(space) == [[1]]
-        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 1, OTHER: 1}
+        assert world.synchro.promotions.void.needed(world.journal.vclock) == {INSTANCE_ID: 1, OTHER: 1}
 
     asyncio.run(body())
 
@@ -101,8 +101,8 @@ def test_the_same_is_known_after_a_restart() -> None:
         assert [entry.lsn for entry in again.limbo] == [2, 4]
         again.synchro.recover(_decision(RequestType.PROMOTE, OTHER, 1, place=1, term=2))
         assert (again.all(space), again.all(plain)) == ([[1]], [])
-        assert again.synchro.void.needed({INSTANCE_ID: 5, OTHER: 1}) == {INSTANCE_ID: 1, OTHER: 1}
-        assert again.synchro.void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}
+        assert again.synchro.promotions.void.needed({INSTANCE_ID: 5, OTHER: 1}) == {INSTANCE_ID: 1, OTHER: 1}
+        assert again.synchro.promotions.void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}
 
     asyncio.run(body())
 
@@ -118,7 +118,7 @@ def test_what_a_promotion_confirms_is_not_void() -> None:
         world.journal.write()
         await work
         assert world.all(space) == [[1], [2], [3]]
-        assert world.synchro.void.needed(world.journal.vclock) == {INSTANCE_ID: 4, OTHER: 1}
+        assert world.synchro.promotions.void.needed(world.journal.vclock) == {INSTANCE_ID: 4, OTHER: 1}
 
     asyncio.run(body())
 
@@ -128,13 +128,14 @@ def test_a_promotion_that_nobody_else_got_is_void_after_the_next() -> None:
 
     async def body() -> None:
         synchro = World(quorum=2).synchro
+        void = synchro.promotions.void
         for kind, place, term in ((RequestType.CONFIRM, 5, 0), (RequestType.PROMOTE, 6, 3)):
             synchro.recover(_decision(kind, INSTANCE_ID, 4, place=place, term=term))
-        assert synchro.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 6}
+        assert void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 6}
         synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=1, term=2))
-        assert synchro.void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}, "of an earlier term"
+        assert void.needed({INSTANCE_ID: 6, OTHER: 1}) == {INSTANCE_ID: 6, OTHER: 1}, "of an earlier term"
         synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=2, term=4))
-        assert synchro.void.needed({INSTANCE_ID: 6, OTHER: 2}) == {INSTANCE_ID: 4, OTHER: 2}
+        assert void.needed({INSTANCE_ID: 6, OTHER: 2}) == {INSTANCE_ID: 4, OTHER: 2}
 
     asyncio.run(body())
 
@@ -143,16 +144,16 @@ def test_what_a_snapshot_has_kept_is_known_again() -> None:
 
     async def body() -> None:
         synchro, again = World(quorum=2).synchro, World(quorum=2).synchro
-        assert synchro.promotions() is None
+        assert synchro.promotions.kept() is None
         synchro.recover(_decision(RequestType.PROMOTE, INSTANCE_ID, 4, place=6, term=3))
         synchro.recover(_decision(RequestType.PROMOTE, OTHER, 4, place=2, term=4))
-        kept = decode_promotions(raft_row(RaftRequest(4), synchro.promotions()))
+        kept = decode_promotions(raft_row(RaftRequest(4), synchro.promotions.kept()))
         assert kept is not None
-        again.restore(kept)
-        assert again.promotions() == synchro.promotions() == kept
+        again.promotions.restore(kept)
+        assert again.promotions.kept() == synchro.promotions.kept() == kept
         assert again.limbo.owner_id == OTHER
-        assert again.promotion == (OTHER, 2)
+        assert again.promotions.latest == (OTHER, 2)
         assert (again.limbo.is_outdated(INSTANCE_ID), again.limbo.is_outdated(OTHER)) == (True, False)
-        assert again.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 5}
+        assert again.promotions.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 5}
 
     asyncio.run(body())

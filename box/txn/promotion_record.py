@@ -1,0 +1,92 @@
+"""Promotions that are known: the latest PROMOTE row, those before it, and the rows that they made void.
+
+Kept in step with the log: each CONFIRM, ROLLBACK and PROMOTE row is noted when it is in it, after the limbo has
+acted on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from box.txn.promotion_history import Promotion, PromotionHistory
+from box.txn.void_rows import VoidRows
+from box.wire.constants import RequestType
+from box.wire.messages import Promotions, SynchroRequest
+
+if TYPE_CHECKING:
+    from box.txn.limbo import Limbo, LimboOutcome
+    from box.wire.row import Row
+
+
+class PromotionRecord:
+    """One per node, beside its limbo."""
+
+    def __init__(self, limbo: Limbo) -> None:
+        self._limbo = limbo
+        self.void = VoidRows()
+        """Rows that promotions have rolled back."""
+        self.latest = (0, 0)
+        """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot, which
+        has not kept it."""
+        self.history = PromotionHistory()
+        self._decided: dict[int, tuple[int, int]] = {}
+        """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
+
+    def process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
+        """A row is in the log: what becomes of the limbo's entries."""
+        limbo = self._limbo
+        owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
+        outcome = limbo.process(request)
+        first, last = self._decided.get(row.replica_id, (0, 0))
+        self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
+        if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
+            self.latest = row.replica_id, row.lsn
+            if request.term > latest:
+                self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
+            self._note_void(owner_id, outcome)
+        return outcome
+
+    def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
+        """After a promotion: what it has rolled back, and what others have decided before it."""
+        if outcome.rolled_back:
+            first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
+            if first > 0:
+                self.void.note(owner_id, first, max(last, self._decided.get(owner_id, (0, 0))[1]))
+        for origin_id, (first, last) in self._decided.items():
+            if origin_id != self.latest[0]:
+                self.void.note(origin_id, first, last)
+
+    def withdraw_unknown(self, term: int, vclock: Mapping[int, int], own_vclock: Mapping[int, int]) -> None:
+        """The leader of `term` was elected with the rows of `vclock`: promotions that it had not were none."""
+        for promotion in self.history.withdraw_unknown(term, vclock):
+            self._withdraw(promotion, own_vclock)
+
+    def withdraw_latest(self, own_vclock: Mapping[int, int]) -> bool:
+        """The latest promotion was none; False if none is known."""
+        promotion = self.history.withdraw_latest()
+        if promotion is not None:
+            self._withdraw(promotion, own_vclock)
+        return promotion is not None
+
+    def _withdraw(self, promotion: Promotion, own_vclock: Mapping[int, int]) -> None:
+        """One that is not in the history any more."""
+        self._limbo.withdraw(promotion.origin_id, promotion.before)
+        self.void.note(promotion.origin_id, promotion.lsn, own_vclock.get(promotion.origin_id, 0))
+        self.latest = self.history.latest
+
+    def kept(self) -> Promotions | None:
+        """For a snapshot; None where nobody was promoted."""
+        limbo = self._limbo
+        return Promotions(limbo.owner_id, limbo.terms, self.latest, self.void.ends) if limbo.terms else None
+
+    def restore(self, kept: Promotions) -> None:
+        """Take over what a snapshot has kept."""
+        self._limbo.restore(kept.owner_id, kept.terms)
+        self.latest = kept.latest
+        if kept.latest[1]:
+            self.history.add(Promotion(self._limbo.greatest_term, *kept.latest, 0))
+        self.void.restore(kept.void)
+
+    def __repr__(self) -> str:
+        return f"<promotion record: latest {self.latest}, {self.history}, {self.void}>"
