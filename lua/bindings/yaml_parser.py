@@ -29,6 +29,9 @@ _FLOAT = re.compile(r"\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)", 
 _HEX = re.compile(r"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
 _MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
+_MAX_DEPTH = 1000
+"""Levels of sequences and mappings, as the emitter has. The scanner of libyaml takes time for each token that grows with
+the depth, so that some 100,000 brackets would take minutes."""
 
 
 def parse(text: bytes) -> bytes:
@@ -58,12 +61,19 @@ def _pack(tokens: list[Any]) -> bytes:
 
 def _tokens(text: bytes) -> Iterator[Any]:
     documents = 0
+    depth = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
-            else:
-                yield from _token(event)
+                continue
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+                if depth > _MAX_DEPTH:
+                    raise ValueError(f"Too high nest level at document: {documents}\n")
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            yield from _token(event)
     except yaml.YAMLError as error:
         raise ValueError(_message(error, documents)) from error
 

@@ -270,3 +270,19 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
             "builtin/buffer.lua: Failed to allocate 18446744073709551616 bytes in ibuf",
         ]
     ]
+
+
+def test_yaml_is_read_to_the_depth_that_is_written(lua: Lua) -> None:
+    """Deeper brackets are refused when they are met: libyaml's time for each would grow with the depth (2.8.1 ends)."""
+    assert lua(
+        """
+        local yaml = require('yaml')
+        local function nested(count, open, close)
+            local ok, value = pcall(yaml.decode, open:rep(count) .. close:rep(count))
+            return ok and type(value) or (value:gsub('^.-:%d+: ', ''))
+        end
+        local start = os.clock()
+        local texts = {nested(1000, '[', ']'), nested(1001, '[', ']'), nested(50000, '[', ']'), nested(50000, '{a: ', '}'),
+            nested(50000, '- ', '')}
+        return texts, os.clock() - start < 10"""
+    ) == [["table", *["Too high nest level at document: 1\n"] * 4], True]
