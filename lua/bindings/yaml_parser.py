@@ -30,8 +30,8 @@ _HEX = re.compile(r"\s*[+-]?0x[0-9a-f]*\.?[0-9a-f]*(p[+-]?\d+)?", re.ASCII | re.
 _WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
 _MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
 _MAX_DEPTH = 1000
-"""Levels of sequences and mappings, as the emitter has. The scanner of libyaml takes time for each token that grows with
-the depth, so that some 100,000 brackets would take minutes."""
+"""Levels of sequences and mappings, as the emitter has. The scanner of libyaml takes time for each token that grows
+with the depth, so that some 100,000 brackets would take minutes."""
 
 
 def parse(text: bytes) -> bytes:

@@ -117,7 +117,9 @@ local function wait_ready(fd, mask, timeout)
     elseif timeout ~= nil and timeout >= FOREVER then
         timeout = nil
     end
-    return wait(python.socket_wait(fd, mask, timeout))
+    local ready = wait(python.socket_wait(fd, mask, timeout))
+    fiber.testcancel()    -- also where nothing had to be waited for
+    return ready
 end
 
 local function iowait(fd, events, timeout)
@@ -393,16 +395,13 @@ local function address_text(address)
 end
 
 function socket_mt.__tostring(self)
-    if self._handle.fd < 0 then
-        return 'fd -1'
-    end
     local saved = self._errno
-    local text, name, peer = 'fd ' .. self._handle.fd, address_text(self:name()), address_text(self:peer())
+    local text, name, peer = 'fd ' .. fd_of(self), address_text(self:name()), address_text(self:peer())
     self._errno = saved
     if name ~= nil then
         text = text .. ', aka ' .. name
     end
-    return peer ~= nil and text .. ', peer of ' .. peer or text
+    return peer ~= nil and text .. ', peer ' .. peer or text
 end
 
 function socket_mt.__serialize(self)

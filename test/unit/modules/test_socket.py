@@ -77,20 +77,19 @@ def test_a_cancelled_fiber_leaves_its_wait(lua: Lua) -> None:
 
 
 def test_names_options_and_errors(lua: Lua) -> None:
-    name, option, unknown, missing, closed = lua(
+    name, option, unknown, missing = lua(
         PAIR
         + """
         local name = client:peer() name.port = nil
         local _, problem = pcall(client.setsockopt, client, 'SOL_SOCKET', 'SO_NONE', 1)
         client:close()
-        return name, server:getsockopt('SOL_SOCKET', 'SO_REUSEADDR'), problem, server:peer() == nil and server:error(),
-            tostring(client)"""
+        local no_peer = server:peer() == nil and server:error()
+        return name, server:getsockopt('SOL_SOCKET', 'SO_REUSEADDR'), problem, no_peer"""
     )
     assert name == {"host": "127.0.0.1", "family": "AF_INET", "type": "SOCK_STREAM", "protocol": "tcp"}
     assert option == 1
     assert unknown.endswith("Unknown socket option name: SO_NONE")
     assert missing == "Transport endpoint is not connected"
-    assert closed == "fd -1"
 
 
 def test_server_and_client_on_tcp_and_unix_sockets(lua: Lua, tmp_path: Path) -> None:
@@ -238,3 +237,34 @@ def test_reads_take_the_same_however_the_data_come(lua: Lua) -> None:
         for i = 2, #results do same = same and results[i] == results[1] end
         return same, results[1]:gsub('|', '') == text, table.concat(lines) == text, #lines"""
     ) == [True, True, True, 80]
+
+
+def test_a_cancelled_fiber_is_told_by_whatever_asks_for_readiness(lua: Lua) -> None:
+    """Also where nothing has to be waited for."""
+    assert lua(
+        PAIR
+        + """
+        local texts = {}
+        local asker = fiber.new(function()
+            pcall(fiber.sleep, 100)
+            for _, name in ipairs({'readable', 'writable', 'wait'}) do
+                texts[#texts + 1] = tostring(select(2, pcall(client[name], client, 0)))
+            end
+            texts[#texts + 1] = tostring(select(2, pcall(socket.iowait, client:fd(), 'rw', 0)))
+        end)
+        asker:set_joinable(true)
+        fiber.yield()
+        asker:cancel()
+        asker:join()
+        return texts"""
+    ) == [["fiber is cancelled"] * 4]
+
+
+def test_the_text_of_a_socket(lua: Lua) -> None:
+    assert lua(
+        PAIR
+        + """
+        local text = tostring(client):gsub('fd %d+', 'fd'):gsub(':%d+', ':PORT')
+        client:close()
+        return text, (select(2, pcall(tostring, client)):gsub(':%d+', ''))"""
+    ) == ["fd, aka 127.0.0.1:PORT, peer 127.0.0.1:PORT", "builtin/socket.lua: attempt to use closed socket"]

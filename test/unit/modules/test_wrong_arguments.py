@@ -282,7 +282,9 @@ def test_yaml_is_read_to_the_depth_that_is_written(lua: Lua) -> None:
             return ok and type(value) or (value:gsub('^.-:%d+: ', ''))
         end
         local start = os.clock()
-        local texts = {nested(1000, '[', ']'), nested(1001, '[', ']'), nested(50000, '[', ']'), nested(50000, '{a: ', '}'),
-            nested(50000, '- ', '')}
+        local texts = {
+            nested(1000, '[', ']'), nested(1001, '[', ']'),
+            nested(50000, '[', ']'), nested(50000, '{a: ', '}'), nested(50000, '- ', ''),
+        }
         return texts, os.clock() - start < 10"""
     ) == [["table", *["Too high nest level at document: 1\n"] * 4], True]
