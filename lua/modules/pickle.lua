@@ -36,6 +36,9 @@ end
 -- Negative numbers are stored in two's complement, larger ones lose their upper bits.
 local function pack_number(kind, value)
     local ok = type(value) == 'number' or type(value) == 'cdata'
+    if ok and not kind.is_float and type(value) == 'number' then
+        ok = value % 1 == 0    -- neither a fraction nor NaN or infinite
+    end
     if ok and not kind.is_float then
         ok, value = pcall(ffi.cast, type(value) == 'number' and value < 0 and 'int64_t' or 'uint64_t', value)
     end

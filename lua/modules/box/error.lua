@@ -67,13 +67,18 @@ local function by_type(custom_type, template, ...)
     return {type = 'CustomError', custom_type = custom_type, code = 0, message = template:format(...)}
 end
 
+-- Only texts and numbers are texts; nil for the rest.
+local function text_of(value)
+    return (type(value) == 'string' or type(value) == 'number') and tostring(value) or nil
+end
+
 local function by_table(given)
     -- Its fraction is cut off, which that of a bare number is not; of a 64-bit integer nothing is left.
     local code = type(given.code) ~= 'cdata' and tonumber(given.code) or 0
-    local message = given.reason ~= nil and tostring(given.reason) or ''
-    local facts = {code = as_int(code - math.fmod(code, 1)), message = message}
-    if given.type ~= nil then
-        facts.type, facts.custom_type = 'CustomError', tostring(given.type)
+    local facts = {code = as_int(code - math.fmod(code, 1)), message = text_of(given.reason) or ''}
+    local custom_type = text_of(given.type)
+    if custom_type ~= nil then
+        facts.type, facts.custom_type = 'CustomError', custom_type
     end
     return facts
 end

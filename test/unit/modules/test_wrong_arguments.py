@@ -288,3 +288,35 @@ def test_yaml_is_read_to_the_depth_that_is_written(lua: Lua) -> None:
         }
         return texts, os.clock() - start < 10"""
     ) == [["table", *["Too high nest level at document: 1\n"] * 4], True]
+
+
+def test_only_texts_and_numbers_are_the_text_of_an_error(lua: Lua) -> None:
+    assert lua(
+        """
+        local found = {}
+        for _, value in ipairs({true, {}, print, 5, 'five'}) do
+            local new = box.error.new{type = value, reason = value}
+            found[#found + 1] = {new.type, new.message}
+        end
+        return found"""
+    ) == [[*[["ClientError", ""]] * 3, ["5", "5"], ["five", "five"]]]
+
+
+def test_fractions_are_no_integers_for_pickle(lua: Lua) -> None:
+    assert lua(
+        """
+        local pack = require('pickle').pack
+        local function text_of(...)
+            local ok, result = pcall(pack, ...)
+            return ok and result:hex() or (result:gsub('^.-%.lua:%d+: ', ''))
+        end
+        return text_of('i', 1.5), text_of('l', 0/0), text_of('q', 1/0), text_of('b', 256), text_of('i', 2^63),
+            text_of('s', -1)"""
+    ) == [
+        "pickle.pack: expected 32-bit int",
+        "pickle.pack: expected 64-bit int",
+        "pickle.pack: expected 64-bit int",
+        "00",
+        "00000000",
+        "ffff",
+    ]
