@@ -11,6 +11,27 @@ _LET_GO: Final = 2048
 """Objects that are let go in a slice: a few tenths of a millisecond."""
 
 
+def emptying(containers: list[list[Any] | set[Any]]) -> Callable[[], bool]:
+    """Steps that empty lists and sets of many objects, whose last owner they may be, and tell whether there is more."""
+
+    def step() -> bool:
+        left = _LET_GO
+        while containers and left:
+            container = containers[-1]
+            count = min(left, len(container))
+            if isinstance(container, list):
+                del container[len(container) - count :]
+            else:
+                for _ in range(count):
+                    container.pop()
+            left -= count
+            if not container:
+                containers.pop()
+        return bool(containers)
+
+    return step
+
+
 class SlicedWork:
     """Steps that are called, one a turn, until they give False; then comes the next work."""
 
@@ -33,12 +54,7 @@ class SlicedWork:
 
     def let_go(self, objects: list[Any]) -> None:
         """Empty a list of many objects, whose last owner it may be."""
-
-        def step() -> bool:
-            del objects[-_LET_GO:]
-            return bool(objects)
-
-        self.add(step)
+        self.add(emptying([objects]))
 
     def _go_on(self) -> None:
         if not self._steps[0]():

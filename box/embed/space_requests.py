@@ -136,7 +136,7 @@ class Requests:
         rows: list[NamedRow] = []
         view = reads.view(ctx, space, iid, kind, values)
         try:
-            while len(rows) < limit and (raws := view.fetch(_CHUNK)):
+            while len(rows) < limit and (raws := view.take(_CHUNK)) is not None:
                 rows += map(decode, raws[offset : offset + limit - len(rows)])
                 offset = max(0, offset - len(raws))
                 await asyncio.sleep(0)
@@ -175,7 +175,7 @@ class Requests:
             return
         view = reads.view(ctx, space, iid, kind, values)
         try:
-            while raws := view.fetch(_CHUNK):
+            while (raws := view.take(_CHUNK)) is not None:
                 for raw in raws:
                     yield decode(raw)
                 await asyncio.sleep(0)

@@ -85,14 +85,13 @@ class LongRead:
             self.close()
             rows[:] = self._again()
             return False
-        if self._visible is not None and self._view is not None:
-            found = self._view.fetch(_FILTERED_SLICE)
-            is_end = not found
-            found = list(filter(self._visible, found))
+        if self._view is not None:
+            taken = self._view.take(_FILTERED_SLICE if self._visible else min(self._left, _VIEW_SLICE))
+            is_end, found = taken is None, list(filter(self._visible, taken or ())) if self._visible else taken or []
         else:
-            wanted = min(self._left, _VIEW_SLICE if self._view else _SLICE)
-            found = self._view.fetch(wanted) if self._view else list(islice(self._walk, wanted))
-            is_end = len(found) < wanted if self._view is None else not found
+            wanted = min(self._left, _SLICE)
+            found = list(islice(self._walk, wanted))
+            is_end = len(found) < wanted
         if self._skipped:
             skipped = min(self._skipped, len(found))
             self._skipped -= skipped

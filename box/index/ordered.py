@@ -9,7 +9,9 @@ remembers the last key it gave and seeks anew for each chunk; backwards it walks
 left with the help of the nodes' pickling state, which is their public, stable description.
 
 `listeners` hear of every change just before it is made: views that keep what was (`box.index.view`), and builds of
-other indexes, which take the change along (`box.schema.ddl.build`).
+other indexes, which take the change along (`box.schema.ddl.build`). `followers` hear of entries that mean something
+else without being changed, as those with versions do when a transaction is prepared: builds only, since views keep what
+an entry meant when it was changed.
 
 Many changes that count from one moment on are laid over the tree (`box.index.layered`), and merged into it later:
 
@@ -42,6 +44,8 @@ EVERYTHING: Final[Bounds] = (None, None, False, False)
 
 Listener = Callable[[SortKey, Entry | None, Entry | None], None]
 """`listener(key, old, new)`: the entry of a key is about to change; None: there is none. Must not fail."""
+Follower = Callable[[Iterator[tuple[Entry | None, Entry | None]]], None]
+"""`follower(changes)`: tuples before and after, one after another, which may be taken later. Must not fail."""
 
 _ALL: Final = 1 << 62
 
@@ -54,6 +58,7 @@ class OrderedIndex(Index):
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         self.listeners: list[Listener] = []
+        self.followers: list[Follower] = []
         self._use_tree(OOBTree())
 
     def _use_tree(self, tree: Any) -> None:
@@ -123,7 +128,7 @@ class OrderedIndex(Index):
             self.tell(sort_key, old, new)
 
     def tell(self, sort_key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        """Tell the listeners. For those whose entries mean something else without a change of the entry itself, too."""
+        """Tell the listeners."""
         for listener in tuple(self.listeners):
             listener(sort_key, old, new)
 

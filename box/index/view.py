@@ -15,8 +15,10 @@ view of an index with other entries says in `before` what those mean.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from box.data.keydef import SortKey
@@ -38,8 +40,12 @@ SLICE: Final = 512
 class TupleView(Protocol):
     """Tuples that do not change while they are read."""
 
+    def take(self, limit: int = SLICE) -> list[bytes] | None:
+        """The next tuples, in a turn that is short in any case: maybe none where many of them are gone, or have come
+        since. None at the end, and the view is closed then."""
+
     def fetch(self, limit: int = SLICE) -> list[bytes]:
-        """The next tuples; [] at the end, and the view is closed then."""
+        """The same, but [] at the end only."""
 
     def close(self) -> None:
         """Let go of everything; `fetch` gives nothing any more."""
@@ -50,6 +56,9 @@ class ListView:
 
     def __init__(self, tuples: Iterable[bytes]) -> None:
         self._rest = iter(list(tuples))
+
+    def take(self, limit: int = SLICE) -> list[bytes] | None:
+        return list(islice(self._rest, limit)) or None
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
         return list(islice(self._rest, limit))
@@ -85,36 +94,33 @@ class IndexView:
             self._before.insert(key, old)
 
     def fetch(self, limit: int = SLICE) -> list[bytes]:
-        while not self._is_closed:
-            tuples = self._fetch(limit)
+        while (tuples := self.take(limit)) is not None:
             if tuples:
                 return tuples
         return []
 
-    def _fetch(self, limit: int) -> list[bytes]:
-        """The next slice: empty at the end, and where all of it is gone."""
+    def take(self, limit: int = SLICE) -> list[bytes] | None:
+        if self._is_closed:
+            return None
         cursor, start = self._cursor, self._cursor.bounds
         if not self._before:
             unchanged = cursor.pass_over(limit)
             if len(unchanged) < limit:
                 self.close()
             return unchanged
-        tuples = cursor.fetch(limit)
-        is_end = len(tuples) < limit
-        read = start if is_end else _passed(start, cursor)
-        kept = self._kept(read, limit)
+        is_end = len(cursor.fetch(limit)) < limit
+        pairs = cursor.pairs
+        kept = self._kept(start if is_end else _passed(start, cursor), limit)
         if len(kept) == limit:
             # More changes than tuples: only as far as the last of them.
-            cursor.resume(_after(start, kept[-1][0], cursor.is_reverse))
-            read, is_end = _up_to(start, kept[-1][0], cursor.is_reverse), False
-        merged = {key: entry for key, entry in cursor.pairs if is_within(key, read)}
-        merged.update(kept)
+            last, is_end = kept[-1][0], False
+            cursor.resume(_after(start, last, cursor.is_reverse))
+            pairs = pairs[: _count_up_to(pairs, last, cursor.is_reverse)]
         for key, _ in kept:
             del self._before[key]
         if is_end:
             self.close()
-        pairs = sorted(merged.items(), key=_key_of, reverse=cursor.is_reverse)
-        return [entry for _, entry in pairs if entry is not None]
+        return _merged(pairs, kept, cursor.is_reverse)
 
     def _kept(self, bounds: Bounds, limit: int) -> list[tuple[SortKey, bytes | None]]:
         if not self._cursor.is_reverse:
@@ -149,8 +155,26 @@ def _rest_of(cursor: Any) -> Iterator[bytes]:
         yield from chunk
 
 
-def _key_of(pair: tuple[SortKey, Any]) -> SortKey:
-    return pair[0]
+_key_of: Final = itemgetter(0)
+
+
+def _merged(
+    pairs: list[tuple[SortKey, Entry]], kept: list[tuple[SortKey, bytes | None]], is_reverse: bool
+) -> list[bytes]:
+    """The entries of two sorted lists, where those that were kept count."""
+    merged: dict[SortKey, bytes | None] = dict(pairs)
+    count = len(merged)
+    merged.update(kept)
+    if len(merged) > count:  # with keys that are gone
+        merged = dict(sorted(merged.items(), key=_key_of, reverse=is_reverse))
+    return [entry for entry in merged.values() if entry is not None]
+
+
+def _count_up_to(pairs: list[tuple[SortKey, Entry]], last: SortKey, is_reverse: bool) -> int:
+    """The number of pairs, in the order of the reader, that are not behind a key."""
+    if is_reverse:
+        return len(pairs) - bisect_left(pairs[::-1], last, key=_key_of)
+    return bisect_right(pairs, last, key=_key_of)
 
 
 def _passed(start: Bounds, cursor: ForwardCursor | BackwardCursor) -> Bounds:

@@ -20,7 +20,7 @@ class ViewInThread:
         self._loop = loop
         self._thread = threading.get_ident()
         self._view = view
-        self._ahead: Future[list[bytes]] | None = None
+        self._ahead: Future[list[bytes] | None] | None = None
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -31,12 +31,13 @@ class ViewInThread:
                 raise _given_up()
             return self._view.fetch(limit)
         ahead = self._ahead or self._ask(limit)
-        tuples = ahead.result()
+        while (tuples := ahead.result()) == []:
+            ahead = self._ask(limit)
         self._ahead = self._ask(limit) if tuples else None
-        return tuples
+        return tuples or []
 
-    def _ask(self, limit: int) -> Future[list[bytes]]:
-        answer: Future[list[bytes]] = Future()
+    def _ask(self, limit: int) -> Future[list[bytes] | None]:
+        answer: Future[list[bytes] | None] = Future()
         with self._lock:
             self._ahead = answer
             if self._is_closed:
@@ -45,11 +46,11 @@ class ViewInThread:
                 self._loop.call_soon_threadsafe(self._answer, answer, limit)
         return answer
 
-    def _answer(self, answer: Future[list[bytes]], limit: int) -> None:
+    def _answer(self, answer: Future[list[bytes] | None], limit: int) -> None:
         if answer.done():
             return
         try:
-            answer.set_result(self._view.fetch(limit))
+            answer.set_result(self._view.take(limit))
         except Exception as error:
             answer.set_exception(error)
 

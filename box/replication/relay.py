@@ -371,9 +371,10 @@ async def send_read_view(
     connection.write_rows([messages.vclock_row(vclock, sync=sync), *metadata])
     header = encode_header_of_snapshot_row(sync)
     for prefix, view in spaces:
-        while tuples := view.fetch(_CHUNK_ROWS):
-            connection.write(_packets(header + prefix, tuples))
-            await connection.drain()
+        while (tuples := view.take(_CHUNK_ROWS)) is not None:
+            if tuples:
+                connection.write(_packets(header + prefix, tuples))
+                await connection.drain()
             await asyncio.sleep(0)
 
 

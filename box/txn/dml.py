@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
 
 _WRITE: Final = int(Privilege.W | Privilege.U)
-_STATEMENTS_A_SIGN: Final = 4096
+_STATEMENTS_A_SIGN: Final = 1024
+"""Statements of one transaction after which what its commit needs to know of them is gathered: so many, or twice as
+many of another instance, are left for the commit, about a millisecond each."""
 _HELD_AT_ONCE: Final = 50
 """Synchronous changes that are worth a journey to the other instances."""
 MAX_TUPLE_SIZE: Final = 1048576

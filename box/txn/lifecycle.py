@@ -278,8 +278,8 @@ class TransactionManager:
         large = [
             entry for entry in entries if isinstance(entry, Transaction) and len(entry.statements) >= UNDONE_STATEMENTS
         ]
-        if len(large) == 1:
-            yield from self.storage.prepare_undo(large[0])
+        if large:
+            yield from self.storage.prepare_undo(large)
 
     def _confirmed(self, commit: LimboEntry) -> None:
         if isinstance(commit, Transaction):

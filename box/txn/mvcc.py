@@ -22,19 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from box.data.codec import unpack
 from box.index import IteratorType
-from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
 from box.index.view import open_view
+from box.slices import emptying
+from box.txn.following import tell_followers
 from box.txn.read_set import Range, ReadSet
+from box.txn.readers import Readers
 from box.txn.storage import TupleStorage, keys_of
 from box.txn.transaction import TxnState
 from box.txn.versions import Slot, Write
-from box.txn.write_set import WriteSet
+from box.txn.write_set import Places, WriteSet
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
@@ -45,6 +48,8 @@ if TYPE_CHECKING:
 
 _MANY: Final = 1024
 """Statements, or slots, that are too many for one turn."""
+_MANY_COMPARED: Final = 64
+"""Statements that are compared as sets with what others have read, rather than one by one."""
 _SLICE: Final = 128
 """So many are folded in a millisecond."""
 
@@ -56,12 +61,13 @@ class MvccStorage(TupleStorage):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open: dict[Transaction, ReadSet] = {}
-        """Transactions that have read or written and are not prepared, with what they have read."""
+        self._readers = Readers()
         self._writes: dict[Statement, list[Write]] = {}
         """Of statements whose outcome is open, or which are not folded yet."""
         self._written: dict[Transaction, WriteSet] = {}
         """Of transactions whose outcome is open."""
+        self._undone: dict[Transaction, Places] = {}
+        """Of large transactions whose write has failed, and who are about to be told: what they leave if they go."""
         self._slots: dict[Index, dict[Slot, None]] = {}
         self._stale: dict[Slot, None] = {}
         """Slots kept only for read views."""
@@ -70,14 +76,14 @@ class MvccStorage(TupleStorage):
 
     @property
     def has_versions(self) -> bool:
-        return bool(self._open or self._writes or self._slots)
+        return bool(self._readers.by_txn or self._writes or self._slots)
 
     # -- reading
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         found = self.peek(txn, index, key)
         if txn is not None and txn.state is TxnState.INPROGRESS:
-            reads = self._reads(txn)
+            reads = self._readers.of(txn)
             if found is not None:
                 reads.tuples.setdefault(index.definition.space_id, set()).add(found)
             else:
@@ -92,7 +98,7 @@ class MvccStorage(TupleStorage):
         entries = index.scan(iterator, key)
         if txn is None or txn.state is not TxnState.INPROGRESS:
             return _visible_of(entries, txn)
-        place, reads = Range(index, iterator, key), self._reads(txn)
+        place, reads = Range(index, iterator, key), self._readers.of(txn)
         reads.ranges.append(place)
         return _tracked(entries, txn, place, reads.tuples.setdefault(index.definition.space_id, set()))
 
@@ -145,18 +151,12 @@ class MvccStorage(TupleStorage):
         for slot in self._slots.get(primary, ()):
             yield slot.key, slot.prepared
 
-    def _reads(self, txn: Transaction) -> ReadSet:
-        reads = self._open.get(txn)
-        if reads is None:
-            reads = self._open[txn] = ReadSet()
-        return reads
-
     # -- changing
 
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
-        new, reads = statement.new, self._reads(txn)
+        new, reads = statement.new, self._readers.of(txn)
         if txn not in self._written:
-            self._written[txn] = WriteSet(txn)
+            self._written[txn] = WriteSet()
         self._writes[statement] = writes = []
         if new is not None:
             for index, key in zip(space.indexes.values(), keys, strict=True):
@@ -201,26 +201,27 @@ class MvccStorage(TupleStorage):
         writes = self._writes.pop(statement)
         self._written[txn].forget()
         for write in reversed(writes):
-            slot = write.slot
-            slot.remove(write)
-            if txn.psn:
-                self._break_readers(txn, slot, write.value, slot.left_by(txn))
-            self._fold(slot)
+            write.slot.remove(write)
+            self._fold(write.slot)
         if txn.psn:
-            self._break_views(txn.psn)
             self._refresh_replaces(write.slot for write in writes)
 
-    def prepare_undo(self, txn: Transaction) -> Iterator[None]:
-        yield from ()
+    def prepare_undo(self, txns: list[Transaction]) -> Iterator[None]:
+        for txn in txns:
+            places, statements = Places(), txn.statements
+            for start in range(0, len(statements), _SLICE):
+                places.add_undone(self._writes_of(statements[start : start + _SLICE]))
+                yield
+            self._undone[txn] = places
 
     def undo_whole(self, txn: Transaction) -> bool:
-        written = self._written.get(txn)
-        if written is None or len(txn.statements) < _MANY or txn.has_hooks:
+        written, places = self._written.get(txn), self._undone.pop(txn, None)
+        if written is None:
             return False
         if txn.psn:
-            if self._is_watched(written, txn):
-                return False
-            self._break_views(txn.psn)
+            self._take_back(txn, written, places)
+        if len(txn.statements) < _MANY or txn.has_hooks:
+            return False
         # Nobody sees any of it from now on.
         for slot in written.shared:
             slot.writes = [write for write in slot.writes if write.txn is not txn]
@@ -229,6 +230,24 @@ class MvccStorage(TupleStorage):
             self._refresh_replaces(written.shared)
         self._fold_later(txn.statements, self._take_out)
         return True
+
+    def _take_back(self, txn: Transaction, written: WriteSet, places: Places | None) -> None:
+        """A prepared transaction is rolled back: whoever has seen it learns of that."""
+        self._readers.break_views(txn.psn)
+        tell_followers(txn, written.indexes, is_undo=True)
+        if not self._readers.has_other(txn):
+            if places is not None:
+                self._let_go(places)
+            return
+        if len(txn.statements) < _MANY_COMPARED:
+            for slot in self._slots_of(txn):
+                self._readers.compare(txn, slot, slot.last_of(txn), slot.below(txn))
+            return
+        if places is None:
+            places = Places()
+            places.add_undone(self._writes_of(txn.statements))
+        self._readers.compare_places(txn, places, partial(_is_back, txn))
+        self._let_go(places)
 
     def _take_out(self, statement: Statement) -> None:
         """A statement of a transaction that was rolled back."""
@@ -259,12 +278,6 @@ class MvccStorage(TupleStorage):
         statement.old = old
         self._hide_old(txn, statement, space, keys_of(space, statement.new))
 
-    def _break_views(self, psn: int) -> None:
-        """A prepared change was rolled back: read views that include it show what never was."""
-        for reader in self._open:
-            if reader.read_view > psn:
-                reader.state = TxnState.CONFLICTED
-
     # -- the life of a transaction
 
     def grows(self, txn: Transaction) -> None:
@@ -291,56 +304,30 @@ class MvccStorage(TupleStorage):
             return
         for slot in written.shared:
             slot.prepare(txn)
-        if self._is_watched(written, txn):
-            if written.gathered and not _has_listeners(written):
-                self._break_readers_by_sets(txn, written)
-            else:
-                self._break_readers_of(txn, {write.slot: None for write in self._writes_of(txn.statements)})
+        tell_followers(txn, written.indexes, is_undo=False)
+        if self._readers.has_other(txn):
+            self._break_readers(txn, written)
         self._refresh_replaces(written.shared)
 
-    def _is_watched(self, written: WriteSet, txn: Transaction) -> bool:
-        """Whether anybody wants to know what becomes of the writes of a transaction."""
-        return _has_listeners(written) or any(
-            reader is not txn and reader.state is TxnState.INPROGRESS for reader in self._open
-        )
-
-    def _break_readers_of(self, txn: Transaction, slots: Iterable[Slot]) -> None:
-        for slot in slots:
-            if slot.has_writes_of(txn):
-                self._break_readers(txn, slot, slot.below(txn), slot.last_of(txn))
-
-    def _break_readers_by_sets(self, txn: Transaction, written: WriteSet) -> None:
-        """The same for a large transaction, without a look at every slot."""
-        self.grows(txn)
-        self._break_readers_of(txn, written.shared)
-        for reader, reads in self._open.items():
-            if reader.state is TxnState.INPROGRESS and written.hides(reads):
-                self._break(txn, reader)
-
-    def _break_readers(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
-        """`below` is no longer the newest value under the slot's key, `value` is."""
-        index = slot.index
-        if below is None and value is None:
-            return
-        if isinstance(index, OrderedIndex) and index.listeners:
-            index.tell(slot.key, below, value)
-        space_id = index.definition.space_id
-        for reader, reads in self._open.items():
-            if reader is writer or reader.state is not TxnState.INPROGRESS:
-                continue
-            if reads.has_tuple(space_id, below) if below is not None else reads.has_place(index, slot.key):
-                self._break(writer, reader)
-
-    def _break(self, writer: Transaction, reader: Transaction) -> None:
-        if reader.statements or writer.state is TxnState.ABORTED:
-            reader.state = TxnState.CONFLICTED
+    def _break_readers(self, txn: Transaction, written: WriteSet) -> None:
+        """Others have read what a transaction changes that is being prepared."""
+        if len(txn.statements) < _MANY_COMPARED:
+            slots: Iterable[Slot] = self._slots_of(txn)
         else:
-            reader.state = TxnState.IN_READ_VIEW
-            reader.read_view = writer.psn
+            written.gather(self._writes_of(txn.statements[written.gathered :]), len(txn.statements))
+            slots = [slot for slot in written.shared if slot.has_writes_of(txn)]
+            self._readers.compare_places(txn, written.places, partial(_is_put, txn))
+        for slot in slots:
+            self._readers.compare(txn, slot, slot.below(txn), slot.last_of(txn))
+
+    def _slots_of(self, txn: Transaction) -> Iterable[Slot]:
+        return {write.slot: None for write in self._writes_of(txn.statements)}
 
     def commit(self, txn: Transaction) -> None:
-        if self._written.pop(txn, None) is None:
+        written = self._written.pop(txn, None)
+        if written is None:
             return
+        self._let_go(written.places)
         if len(txn.statements) < _MANY:
             for statement in txn.statements:
                 self._fold_writes(statement)
@@ -353,7 +340,9 @@ class MvccStorage(TupleStorage):
 
     def forget(self, txn: Transaction) -> None:
         self._leave(txn)
-        self._written.pop(txn, None)
+        written = self._written.pop(txn, None)
+        if written is not None:
+            self._let_go(written.places)
 
     @contextmanager
     def alteration(self, txn: Transaction) -> Iterator[None]:
@@ -365,12 +354,14 @@ class MvccStorage(TupleStorage):
 
     def space_altered(self, space: Space) -> None:
         """The space has other indexes now: whoever has uncommitted changes in it cannot go on."""
-        for txn in self._open:
+        for txn in self._readers.by_txn:
             if txn is not self._altering and any(statement.space is space for statement in txn.statements):
                 txn.state = TxnState.CONFLICTED
 
     def _leave(self, txn: Transaction) -> None:
-        self._open.pop(txn, None)
+        reads = self._readers.leave(txn)
+        if reads is not None:
+            self._let_go(reads)
         if txn.read_view and self._stale:
             stale = list(self._stale)
             if len(stale) < _MANY:
@@ -378,6 +369,12 @@ class MvccStorage(TupleStorage):
                     self._fold(slot)
             else:
                 self._fold_later(stale, self._fold)
+
+    def _let_go(self, gathered: Places | ReadSet) -> None:
+        """Free, in slices, sets of a transaction that are of no use any more."""
+        containers = gathered.containers()
+        if sum(map(len, containers)) >= _MANY:
+            self.add_work(emptying(containers))
 
     def _fold_later(self, items: list[Any], fold: Callable[[Any], None]) -> None:
         """Fold many in slices."""
@@ -395,8 +392,7 @@ class MvccStorage(TupleStorage):
 
     def _fold(self, slot: Slot) -> None:
         """Let committed writes sink into the base, and the slot vanish when it has no writes left."""
-        oldest_view = min((txn.read_view for txn in self._open if txn.read_view), default=0)
-        writes = slot.writes
+        oldest_view, writes = self._readers.oldest_view, slot.writes
         while writes and writes[0].txn.state is TxnState.COMMITTED:
             if oldest_view and writes[0].txn.psn >= oldest_view:
                 break
@@ -421,8 +417,16 @@ class MvccStorage(TupleStorage):
             index.put(slot.key, slot.base)
 
 
-def _has_listeners(written: WriteSet) -> bool:
-    return any(isinstance(index, OrderedIndex) and index.listeners for index in written.indexes)
+def _is_put(txn: Transaction, index: Index, key: SortKey) -> bool:
+    """Whether there is a tuple under a key that had none. A later statement may have taken it away again."""
+    slot = index.find(key)
+    return type(slot) is Slot and slot.last_of(txn) is not None and slot.below(txn) is None
+
+
+def _is_back(txn: Transaction, index: Index, key: SortKey) -> bool:
+    """Whether a transaction that is rolled back has left no tuple under a key that has one without it."""
+    slot = index.find(key)
+    return type(slot) is Slot and slot.has_writes_of(txn) and slot.last_of(txn) is None and slot.below(txn) is not None
 
 
 def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[bytes]) -> Iterator[bytes]:

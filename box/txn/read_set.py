@@ -68,6 +68,10 @@ class ReadSet:
             points = self.points[index] = set()
         points.add(key)
 
+    def containers(self) -> list[list[Any] | set[Any]]:
+        """Everything that it is made of, for whoever lets it go in slices."""
+        return [*self.tuples.values(), *self.points.values(), self.ranges]
+
     def has_tuple(self, space_id: int, value: bytes) -> bool:
         return value in self.tuples.get(space_id, ())
 

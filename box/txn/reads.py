@@ -162,7 +162,7 @@ class Reader:
         """The same of the tuples that are there now, a slice in every turn of the loop."""
         view, size = self._storage.open_view(space), 0
         try:
-            while tuples := view.fetch(_SLICE):
+            while (tuples := view.take(_SLICE)) is not None:
                 size += sum(map(len, tuples))
                 await asyncio.sleep(0)
         finally:

@@ -225,10 +225,11 @@ class TupleStorage:
         assert space is not None
         exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
-    def prepare_undo(self, txn: Transaction) -> Iterator[None]:
-        """The write of a large transaction has failed: make its undo short; a step of the iterator is a turn."""
-        undo = self._undos[txn] = StagedUndo(txn)
-        yield from undo.steps()
+    def prepare_undo(self, txns: list[Transaction]) -> Iterator[None]:
+        """The write of large transactions has failed: make their undo short; a step of the iterator is a turn."""
+        if len(txns) == 1:
+            undo = self._undos[txns[0]] = StagedUndo(txns[0])
+            yield from undo.steps()
 
     def undo_whole(self, txn: Transaction) -> bool:
         """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,

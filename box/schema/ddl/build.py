@@ -8,15 +8,19 @@ a change    goes to the work as well    stays where it is: the walk comes there
 
 The walk takes a slice in every turn of the loop. A change of what it has visited, made or taken back, reaches the work
 through the primary index's listeners; one that the work cannot take (a wrong type, a duplicate) succeeds, and ends the
-work with its error. Until the end nothing of it is visible, so that giving it up needs no undoing. Meanwhile the space
-cannot be altered, truncated or dropped. Source: the peer's behaviour, observed, and `memtx_space.c` of the 2.8 line.
+work with its error. Where tuples have versions, those of a transaction that is prepared, or rolled back after that, are
+taken along a slice a turn as well, and the walk waits for them. Until the end nothing of it is visible, so that giving
+it up needs no undoing. Meanwhile the space cannot be altered, truncated or dropped. Source: the peer's behaviour,
+observed, and `memtx_space.c` of the 2.8 line.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any, Final, Protocol
 
 from box.data.codec import unpack
@@ -35,6 +39,8 @@ from box.schema.space import Space
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
 """Limits of what is visited in one turn: one or two milliseconds."""
+SLICE_CHANGES: Final = 128
+"""Changes that are taken along in one turn."""
 _SLICES_UNTRACKED: Final = 16
 """Slices after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
 
@@ -42,6 +48,10 @@ Finish = Callable[[], None]
 """The last step of a change of the dictionary that had to wait; must be called at once."""
 Deferred = Coroutine[Any, Any, Finish]
 """A change of the dictionary that waits. Raises what the work raises."""
+
+
+Changes = Iterator[tuple[bytes | None, bytes | None]]
+"""Tuples before and after; None: there is none."""
 
 
 class Work(Protocol):
@@ -127,26 +137,13 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
     assert isinstance(primary, OrderedIndex)
     cursor, value_of = ForwardCursor(primary, EVERYTHING), schema.value_of
     cursor.reads_base = True  # what comes over it is told when it is merged
-    errors: list[BoxError] = []
-
-    def changed(key: SortKey, old: Entry | None, new: Entry | None) -> None:
-        if errors or is_within(key, cursor.bounds):
-            return
-        before, after = value_of(old), value_of(new)
-        if before == after:
-            return
-        try:
-            work.change(before, after)
-        except BoxError as error:
-            errors.append(error)
-
-    primary.listeners.append(changed)
+    along = _TakenAlong(work, primary, cursor, value_of)
     try:
         title = f"{work.title}, space {space.name}"
         with altering(schema, space), schema.progress.work(title, len(primary)) as long_work:
             has_more, slices = True, 0
             while has_more:
-                has_more = _visit_slice(cursor, value_of, work, long_work)
+                has_more = along.take_slice() or _visit_slice(cursor, value_of, work, long_work)
                 slices += 1
                 if slices % _SLICES_UNTRACKED == 0:
                     untrack_nodes(0)
@@ -157,13 +154,79 @@ async def walk(schema: Schema, space: Space, work: Work, delay: str) -> None:
                     await asyncio.sleep(0)
                 else:
                     primary.settle()
-                if errors:
-                    raise errors[0]
+                along.check()
     except BaseException:
         work.give_up()
         raise
     finally:
-        primary.listeners.remove(changed)
+        along.close()
+
+
+class _TakenAlong:
+    """Changes of what a walk has visited."""
+
+    def __init__(
+        self,
+        work: Work,
+        primary: OrderedIndex,
+        cursor: ForwardCursor,
+        value_of: Callable[[Entry | None], bytes | None],
+    ) -> None:
+        self._work = work
+        self._primary = primary
+        self._cursor = cursor
+        self._value_of = value_of
+        self._waiting: deque[Changes] = deque()
+        self._error: BoxError | None = None
+        primary.listeners.append(self._changed)
+        primary.followers.append(self._follow)
+
+    def _changed(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        if is_within(key, self._cursor.bounds):
+            return
+        before, after = self._value_of(old), self._value_of(new)
+        if before == after:
+            return
+        if self._waiting:
+            self._follow(iter([(before, after)]))
+        else:
+            self._take(before, after)
+
+    def _follow(self, changes: Changes) -> None:
+        self._waiting.append(changes)
+
+    def take_slice(self) -> bool:
+        """Take changes that wait, one slice. False: none do."""
+        if not self._waiting:
+            return False
+        key_of, bounds, left = self._primary.key_of, self._cursor.bounds, SLICE_CHANGES
+        while left and self._waiting:
+            changes = list(islice(self._waiting[0], left))
+            for before, after in changes:
+                raw = before if after is None else after
+                if raw is not None and not is_within(key_of(unpack(raw)), bounds):
+                    self._take(before, after)
+            if len(changes) < left:
+                self._waiting.popleft()
+            left -= len(changes)
+        return True
+
+    def _take(self, before: bytes | None, after: bytes | None) -> None:
+        if self._error is None:
+            try:
+                self._work.change(before, after)
+            except BoxError as error:
+                self._error = error
+
+    def check(self) -> None:
+        """Raise what the work has raised."""
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Take no more."""
+        self._primary.listeners.remove(self._changed)
+        self._primary.followers.remove(self._follow)
 
 
 def _visit_slice(

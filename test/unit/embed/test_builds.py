@@ -104,6 +104,61 @@ def test_a_build_takes_changes_along(mvcc: bool) -> None:
     run(main, mvcc=mvcc)
 
 
+def test_a_large_transaction_is_taken_along_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With versions all of it counts from its commit on; the walk waits until the index has it."""
+    taken: list[int] = []
+    change = build_module.IndexBuild.change
+
+    def counted(build: Any, old: bytes | None, new: bytes | None) -> None:
+        taken[-1] += 1
+        change(build, old, new)
+
+    monkeypatch.setattr(build_module.IndexBuild, "change", counted)
+    monkeypatch.setattr(build_module, "SLICE_CHANGES", 8)
+
+    async def main(node: Node) -> None:
+        building = create(node)
+        for _ in range(40):  # turns until some hundred tuples are in the index
+            await asyncio.sleep(0)
+        taken.append(0)
+        await node.eval("box.begin() for id = 1, 100 do box.space.s:replace{id, 'y', id + 1000000} end box.commit()")
+        await node.space["s"].replace([1, "z", 2000000])
+        while not building.done():
+            taken.append(0)
+            await asyncio.sleep(0)
+        await building
+        found = await keys(node)
+        assert len(found) == COUNT
+        assert [2000000, 1] in found
+        assert [1000100, 100] in found
+
+    run(main, mvcc=True)
+    assert sum(taken) == 101
+    assert max(taken) <= 8
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+def test_keys_that_change_hands_in_a_transaction(mvcc: bool) -> None:
+    """A build hears of the changes in their order: what is no duplicate at any time ends nothing."""
+
+    async def main(node: Node) -> None:
+        building = create(node)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        await node.eval("""
+            box.begin()
+            box.space.s:replace{1, 'x', 1000001}
+            box.space.s:replace{2, 'x', 1}
+            box.space.s:replace{1, 'x', 2}
+            box.commit()
+        """)
+        assert not building.done()
+        await building
+        assert (await keys(node))[:2] == [[1, 2], [2, 1]]
+
+    run(main, mvcc=mvcc)
+
+
 @pytest.mark.parametrize("mvcc", [False, True])
 @pytest.mark.parametrize(
     ("row", "text"),

@@ -130,6 +130,25 @@ def test_a_view_of_an_index_that_is_emptied_or_filled() -> None:
     assert view.fetch(10) == []
 
 
+@pytest.mark.parametrize("kind", [IteratorType.GE, IteratorType.LE])
+def test_a_slice_of_many_changes_is_a_slice(kind: IteratorType) -> None:
+    """Where all that is ahead has come since, or is gone, a turn looks at no more of it than of tuples."""
+    index = filled("unsigned", range(400, 600))
+    expected = list(index.scan(kind, [500]))
+    view: Any = open_view(index, (), index.cursor(kind, [500]))
+    for number in range(400):
+        put(index, number, b"new")
+        put(index, 999 - number, b"new")
+    found, left = [], len(view._before)
+    assert left >= 400
+    while (tuples := view.take(10)) is not None:
+        found += tuples
+        assert left - len(view._before) <= 10 or not len(view._before)
+        left = len(view._before)
+    assert found == expected
+    assert view.take(10) is None
+
+
 def test_a_view_knows_better_than_the_index() -> None:
     """Entries of others are replaced by those that are given."""
     index = filled("unsigned", range(4))

@@ -299,7 +299,7 @@ class Game:
         self.check_outside()
         storage = self.world.storage
         assert isinstance(storage, MvccStorage)
-        left = [*storage._slots, *storage._open, *storage._stale, *storage._writes, *storage._written]
+        left = [*storage._slots, *storage._readers.by_txn, *storage._stale, *storage._writes, *storage._written]
         assert left == []
 
 

@@ -4,15 +4,21 @@ change would have; their end takes no long turn."""
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from box.errors import BoxError
+from box.data.codec import unpack
+from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
-from box.txn import dml, mvcc
+from box.index.ordered import OrderedIndex
+from box.txn import dml, following, lifecycle, mvcc
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 from box.wire.change import Request
@@ -190,3 +196,116 @@ def test_a_key_of_a_transaction_that_was_rolled_back_is_free_at_once(monkeypatch
         assert [space.index(0).find(key) for key in range(4)].count(None) == 3
 
     asyncio.run(body())
+
+
+def _calls(turn: Callable[[], object]) -> int:
+    """The number of functions, of Python and of C, that a turn calls."""
+    count = 0
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        turn()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
+    """What the longest turn at the end of a transaction of so many statements calls."""
+    world = World(mvcc=True)
+    space = world.space("s", UNIQUE)
+    for number in range(count // 2):
+        world.insert(space, number, number)
+    world.journal.write()
+    await world.txns.work.wait()
+    view = world.storage.open_view(space)
+    if beside != "a view":
+        view.close()
+    world.txns.begin(world.ctx)
+    for number in range(count):
+        world.replace(space, number, number + 10**6)
+    reader = world.context()
+
+    def read() -> None:
+        if beside == "a reader":
+            world.txns.begin(reader)
+            _read(world, space, reader, ("first", 0, 3, 4))
+            _read(world, space, reader, ("get", 0, 10**9, 0))
+
+    if ending == "commit":
+        read()
+    calls = _calls(world.commit)
+    (entry,) = world.journal.queue
+    if ending == "failure":
+        read()
+        list(world.txns.prepare_rollback([entry]))
+        entry.error = client_error(ErrorCode.WAL_IO)
+    calls = max(calls, _calls(lambda: entry.on_complete(entry)))
+    seen = view.fetch(count) or world.all(space)
+    assert len(seen) == (count if beside == "a reader" and ending == "commit" else count // 2)
+    if reader.txn is not None:
+        assert reader.txn.state is (TxnState.IN_READ_VIEW if ending == "commit" else TxnState.CONFLICTED)
+    return calls
+
+
+@pytest.mark.parametrize("beside", ["a view", "a reader"])
+@pytest.mark.parametrize("ending", ["commit", "failure"])
+def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
+    beside: str, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even while somebody else has read, or reads all that was there when it began to."""
+    monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
+    monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
+    monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
+    monkeypatch.setattr(mvcc, "_MANY", 32)
+    few, many = (asyncio.run(_turn_of_an_end(beside, ending, count)) for count in (64, 960))
+    assert many < 2 * few
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(writes, max_size=6), st.lists(st.lists(writes, max_size=6), max_size=4), st.integers(0, 4))
+def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
+    """All that prepared transactions change, one after another, and that it is taken back when their write fails; it
+    does not matter when the changes are taken."""
+
+    async def body() -> None:
+        world = World(mvcc=True)
+        space = world.space("s")
+        for write in before:
+            _write(world, space, None, write)
+        world.journal.write()
+        await world.txns.work.wait()
+        index = space.index(0)
+        assert isinstance(index, OrderedIndex)
+        found = {fields[0]: fields for fields in world.all(space)}
+        heard: list[Iterator[tuple[bytes | None, bytes | None]]] = []
+        index.followers.append(heard.append)
+        contexts = [world.context() for _ in programs]
+        for ctx, program in zip(contexts, programs, strict=True):
+            world.txns.begin(ctx)
+            for write in program:
+                _write(world, space, ctx, write)
+        for ctx in contexts:
+            with suppress(BoxError):
+                world.txns.commit(ctx)
+        world.journal.fail(kept)
+        world.journal.write()
+        await world.txns.work.wait()
+        for old, new in chain.from_iterable(heard):
+            if old is not None:
+                fields = unpack(old)
+                assert found.pop(fields[0]) == fields
+            if new is not None:
+                fields = unpack(new)
+                assert found.setdefault(fields[0], fields) == fields
+        assert sorted(found.values()) == world.all(space)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mvcc, "_MANY", 3)
+        patch.setattr(following, "_MANY", 3)
+        patch.setattr(mvcc, "_MANY_COMPARED", 2)
+        asyncio.run(body())

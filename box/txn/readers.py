@@ -1,0 +1,90 @@
+"""Transactions that have read, and what becomes of them when what they have read changes.
+
+```
+event                                         a reader that has only read           one that has written
+a writer prepared a change of what it read    goes to a read view before the writer  is in conflict
+such a change was rolled back after it was    is in conflict                         is in conflict
+read, or after the read view was taken
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from box.txn.read_set import ReadSet
+from box.txn.transaction import TxnState
+
+if TYPE_CHECKING:
+    from box.data.keydef import SortKey
+    from box.index import Index
+    from box.txn.transaction import Transaction
+    from box.txn.versions import Slot
+    from box.txn.write_set import Places
+
+
+class Readers:
+    """Transactions that have read or written and are not prepared, with what they have read."""
+
+    def __init__(self) -> None:
+        self.by_txn: dict[Transaction, ReadSet] = {}
+        self._in_view: dict[Transaction, None] = {}
+
+    def of(self, txn: Transaction) -> ReadSet:
+        """The reads of a transaction so far."""
+        reads = self.by_txn.get(txn)
+        if reads is None:
+            reads = self.by_txn[txn] = ReadSet()
+        return reads
+
+    def leave(self, txn: Transaction) -> ReadSet | None:
+        """The transaction is prepared or over. Gives what it has read."""
+        self._in_view.pop(txn, None)
+        return self.by_txn.pop(txn, None)
+
+    @property
+    def oldest_view(self) -> int:
+        """Changes with this psn and later ones are invisible to somebody; 0: to nobody."""
+        return min(txn.read_view for txn in self._in_view) if self._in_view else 0
+
+    def has_other(self, writer: Transaction) -> bool:
+        """Whether anybody wants to know what becomes of the writes of a transaction."""
+        return next(self._others(writer), None) is not None
+
+    def _others(self, writer: Transaction) -> Iterator[tuple[Transaction, ReadSet]]:
+        for reader, reads in self.by_txn.items():
+            if reader is not writer and reader.state is TxnState.INPROGRESS:
+                yield reader, reads
+
+    def compare(self, writer: Transaction, slot: Slot, below: bytes | None, value: bytes | None) -> None:
+        """`below` is no longer the newest value under the slot's key, `value` is."""
+        if below is None and value is None:
+            return
+        index = slot.index
+        space_id = index.definition.space_id
+        for reader, reads in self._others(writer):
+            if reads.has_tuple(space_id, below) if below is not None else reads.has_place(index, slot.key):
+                self._break(writer, reader)
+
+    def compare_places(
+        self, writer: Transaction, places: Places, has_changed: Callable[[Index, SortKey], bool]
+    ) -> None:
+        """The same for a large transaction, without a look at every slot."""
+        for reader, reads in self._others(writer):
+            if places.meet(reads, has_changed):
+                self._break(writer, reader)
+
+    def _break(self, writer: Transaction, reader: Transaction) -> None:
+        if reader.statements or writer.state is TxnState.ABORTED:
+            reader.state = TxnState.CONFLICTED
+        else:
+            reader.state = TxnState.IN_READ_VIEW
+            reader.read_view = writer.psn
+            self._in_view[reader] = None
+
+    def break_views(self, psn: int) -> None:
+        """A prepared change was rolled back: read views that include it show what never was."""
+        for reader in self._in_view:
+            if reader.read_view > psn:
+                reader.state = TxnState.CONFLICTED
