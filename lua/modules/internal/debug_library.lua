@@ -4,7 +4,12 @@
 --   debug.sourcedir([level])  -> its directory, '.' where there is none       debug.__dir__
 --
 -- Level 1 is the function itself, 2 (the default) its caller.
+--
+-- Hooks of users are called for what users have written, not in the midst of our own modules: a hook that raises or waits
+-- there would leave the fibers' scheduler half way.
 local getinfo, setmetatable = debug.getinfo, setmetatable
+local raw_sethook, raw_gethook = debug.sethook, debug.gethook
+local select, type = select, type
 
 local READER = 2
 
@@ -27,6 +32,56 @@ function debug.sourcedir(level)
     return directory
 end
 
+local OURS = '^@builtin/'
+local HOOKED = 2                -- levels of the stack: the hook is 1
+local hook_of_user              -- whose calls are passed on, or nil
+
+-- Whether the event is one of our own code, or of a C function that it has called.
+local function is_ours()
+    local level = HOOKED + 1    -- one deeper, inside this function
+    local place = getinfo(level, 'S')
+    while place ~= nil and place.what == 'C' do
+        level = level + 1
+        place = getinfo(level, 'S')
+    end
+    return place == nil or place.source:find(OURS) ~= nil
+end
+
+-- Called by its tail, so that levels of the stack are as if the hook had been called at once.
+local function pass_on(...)
+    if is_ours() then
+        return
+    end
+    return hook_of_user(...)
+end
+
+-- debug.sethook([thread,] hook, mask [, count]); without a hook it is taken off.
+function debug.sethook(...)
+    local position = type((...)) == 'thread' and 2 or 1
+    local hook = select(position, ...)
+    if type(hook) ~= 'function' then
+        raw_sethook(...)
+        hook_of_user = nil
+    elseif position == 2 then
+        raw_sethook((...), pass_on, select(3, ...))
+        hook_of_user = hook
+    else
+        raw_sethook(pass_on, select(2, ...))
+        hook_of_user = hook
+    end
+end
+
+local function shown(hook, ...)
+    if hook == pass_on then
+        return hook_of_user, ...
+    end
+    return hook, ...
+end
+
+function debug.gethook(...)
+    return shown(raw_gethook(...))
+end
+
 setmetatable(debug, {__index = function(_, name)
     if name == '__file__' then
         return file_of(getinfo(READER, 'S'))
@@ -34,3 +89,5 @@ setmetatable(debug, {__index = function(_, name)
         return directory_of(getinfo(READER, 'S'))
     end
 end})
+
+return {sethook = raw_sethook}

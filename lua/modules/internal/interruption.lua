@@ -6,6 +6,7 @@
 -- Nothing of it costs anything while nobody interrupts. The hook function is given to `debug.sethook` once, so that the
 -- library keeps it, and Python takes the hook off at once. It is put on again, by its address and from another thread,
 -- when it is needed. Compiled code calls no hooks: a console's statements are not compiled (see `run`).
+local debug_library = require('internal.debug_library')
 local python = require('internal.python')
 local registry = require('internal.registry')
 local scheduler = require('internal.scheduler')
@@ -113,7 +114,7 @@ end
 
 -- Give the hook to the library. Python takes it off before anything else runs.
 local function install()
-    debug.sethook(hook, '', EVERY)
+    debug_library.sethook(hook, '', EVERY)
     return python.console_take_hook(state_address(), EVERY)
 end
 

@@ -131,18 +131,19 @@ def test_an_interruption_has_a_buffer_of_its_own(evaluate: Evaluate) -> None:
     assert evaluate(
         """
         local encoder, msgpack = require('internal.msgpack_encode'), require('msgpack')
+        local sethook = require('internal.debug_library').sethook    -- also for the encoder itself
         local value = {1, 18446744073709551615ULL, -5000000000LL, 0.5, 'text', {a = 1}, string.rep('x', 300), 0/0 ~= 0}
         local plain, interruptions = msgpack.encode(value), 0
         local function disturb()
             msgpack.encode({'other', 99999999999ULL, 1.5, string.rep('y', 100000)})
         end
         jit.off()
-        debug.sethook(function()
+        sethook(function()
             interruptions = interruptions + 1
             encoder.call_aside(disturb)
         end, '', 1)
         local interrupted = msgpack.encode(value)
-        debug.sethook()
+        sethook()
         jit.on()
         return interrupted == plain, interruptions > 100"""
     ) == [True, True]

@@ -320,3 +320,57 @@ def test_fractions_are_no_integers_for_pickle(lua: Lua) -> None:
         "00000000",
         "ffff",
     ]
+
+
+def test_a_hook_that_fails_or_yields_fails_in_what_users_have_written(lua: Lua) -> None:
+    """Fibers go on, and others are told of the error in their own functions alone."""
+    assert lua(
+        """
+        local fiber = require('fiber')
+        local results = {}
+        local function touched() return 1 end
+        for _, hook in ipairs({coroutine.yield, function() error('hooked', 0) end, function() fiber.sleep(0) end}) do
+            local start = fiber.clock()
+            debug.sethook(hook, 'c')
+            fiber.sleep(0.01)
+            local failing = fiber.new(touched)
+            failing:set_joinable(true)
+            local joined, reason = failing:join()
+            local found = debug.gethook()
+            debug.sethook()
+            local has_slept = fiber.clock() - start > 0.009
+            results[#results + 1] = {has_slept, joined, tostring(reason), found == hook, pcall(touched)}
+        end
+        return results, debug.gethook() == nil"""
+    ) == [
+        [
+            [True, False, "attempt to yield across C-call boundary", True, True, 1],
+            [True, False, "hooked", True, True, 1],
+            [True, False, "attempt to yield across C-call boundary", True, True, 1],
+        ],
+        True,
+    ]
+
+
+def test_levels_and_events_of_a_hook(lua: Lua) -> None:
+    """Level 2 is the function that is hooked, as if nothing stood between."""
+    assert lua(
+        """
+        local events = {}
+        local function hooked() return math.abs(-1) end
+        debug.sethook(function(event, line)
+            local place = debug.getinfo(2, 'Sl')
+            events[#events + 1] = {event, place.what, event ~= 'line' or place.currentline == line}
+        end, 'crl')
+        hooked()
+        debug.sethook()
+        return events"""
+    ) == [
+        [
+            ["line", "main", True],
+            ["call", "Lua", True],
+            ["line", "Lua", True],
+            ["call", "C", True],
+            ["line", "main", True],
+        ]
+    ]
