@@ -88,7 +88,8 @@ local function search_rocks(name, suffix, patterns)
     end
 end
 
--- What does not compile counts as not found; the problem is a part of the message then.
+-- What does not compile or cannot be loaded counts as not found, and the problem is a part of the message then: so below
+-- the root and in rocks. In `package.path` and `package.cpath` it is an error of its own.
 local function load_lua(path)
     local chunk, problem = raw_loadfile(path)
     return chunk or problem
@@ -115,6 +116,20 @@ local function loader(find, load)
     end
 end
 
+local function strict_loader(find, load)
+    return function(name)
+        local path, missing = find(name)
+        if path == nil then
+            return missing
+        end
+        local found = load(path, name)
+        if type(found) == 'function' then
+            return found
+        end
+        error(("error loading module '%s' from file '%s':\n\t%s"):format(name, path, found), 4)
+    end
+end
+
 local loaders = {
     function(name)
         return preload[name] or "\n\tno field package.preload['" .. name .. "']"
@@ -124,8 +139,8 @@ local loaders = {
     loader(function(name) return search(name, root() .. '/', C_PATTERNS) end, load_c),
     loader(function(name) return search_rocks(name, ROCKS_LUA, LUA_PATTERNS) end, load_lua),
     loader(function(name) return search_rocks(name, ROCKS_C, C_PATTERNS) end, load_c),
-    loader(function(name) return search_path(name, package.path) end, load_lua),
-    loader(function(name) return search_path(name, package.cpath) end, load_c),
+    strict_loader(function(name) return search_path(name, package.path) end, load_lua),
+    strict_loader(function(name) return search_path(name, package.cpath) end, load_c),
 }
 for i = 1, 8 do
     package.loaders[i] = loaders[i]

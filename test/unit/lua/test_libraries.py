@@ -84,3 +84,24 @@ def test_module_that_needs_the_functions_of_the_peer(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("false\t")
     assert "undefined symbol: box_txn_begin" in ended.stdout
+
+
+def test_what_cannot_be_loaded_from_the_paths_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """A file that was found in `package.path` or `package.cpath` is not one that was not found."""
+    build(tmp_path, "procedures", PROCEDURES)
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules/broken.lua").write_text("x x")
+    ended = run(
+        tmp_path,
+        "package.setsearchroot('/nonexistent')\n"
+        "package.path, package.cpath = './modules/?.lua', './.rocks/lib/tarantool/?.so'\n"
+        "print(pcall(require, 'broken'))\n"
+        "print(pcall(require, 'procedures'))\n"
+        "os.exit(0)\n",
+    )
+    assert ended.stdout == (
+        "false\terror loading module 'broken' from file './modules/broken.lua':\n"
+        "\t./modules/broken.lua:1: '=' expected near 'x'\n"
+        "false\terror loading module 'procedures' from file './.rocks/lib/tarantool/procedures.so':\n"
+        "\t./.rocks/lib/tarantool/procedures.so: undefined symbol: box_txn_begin\n"
+    ), ended.stderr
