@@ -52,9 +52,13 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     count = len(keys)
     bucket_count = min(_MOST_BUCKETS, count // SLICE + 1)
     stride = max(1, count // (bucket_count * _SAMPLES))
-    sample = sorted(keys[::stride])
+    sample: list[SortKey] = untracked_list()
+    for start in range(0, count, stride * SLICE):
+        sample += sorted(keys[start : start + stride * SLICE : stride])
+        yield
+    sample.sort()  # parts that are sorted are merged
     cuts = sample[_SAMPLES::_SAMPLES]
-    buckets: list[list[Any]] = [untracked_list() for _ in range(len(cuts) + 1)]
+    buckets: list[list[Any]] = untracked_list(untracked_list() for _ in range(len(cuts) + 1))
     yield
     while keys:
         for key, entry in zip(keys[-SLICE:], entries[-SLICE:], strict=True):

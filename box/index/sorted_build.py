@@ -7,6 +7,8 @@ finish     nodes above the leaves, level by level; the index's own tree becomes 
 
 One insertion after the other looks for each key's place and leaves every node half full. The state of a node, by which
 pickle restores it, is what the `BTrees` package documents and keeps stable.
+
+Neither the nodes nor the lists of them are for the garbage collector: it would look at all of them, again and again.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from BTrees.QOBTree import QOBTree, QOBucket
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
+from box.index.untracked import untrack_one, untracked_list
 
 _LEAVES: Final[dict[type, Any]] = {OOBTree: OOBucket, QOBTree: QOBucket}
 _FULL: Final = 0.8
@@ -42,10 +45,10 @@ class SortedBuild:
         self._fan = int(tree.max_internal_size * _FULL)
         self._rest: tuple[Any, ...] = ()
         """Keys and entries in turns; never empty once there are some, because the last leaf has no next one."""
-        self._leaf = self._leaf_type()
+        self._leaf = _new_node(self._leaf_type)
         """The one that is filled next."""
-        self._leaves: list[Any] = []
-        self._firsts: list[SortKey] = []
+        self._leaves: list[Any] = untracked_list()
+        self._firsts: list[SortKey] = untracked_list()
         """The first key of each leaf."""
 
     def append(self, keys: Sequence[SortKey], entries: Sequence[Entry]) -> bool:
@@ -60,8 +63,9 @@ class SortedBuild:
         added[::2], added[1::2] = keys, entries
         rest, width = (*self._rest, *added), self._width
         whole = (len(rest) - 1) // width * width
+        leaf_type = self._leaf_type
         for start in range(0, whole, width):
-            following = self._leaf_type()
+            following = _new_node(leaf_type)
             self._leaf.__setstate__((rest[start : start + width], following))
             self._leaves.append(self._leaf)
             self._firsts.append(rest[start])
@@ -77,18 +81,30 @@ class SortedBuild:
                 self._index.insert(rest[place], rest[place + 1])
             return
         self._leaf.__setstate__((rest,))
-        nodes, keys = [*self._leaves, self._leaf], [*self._firsts, rest[0]]
+        nodes, keys = self._leaves, self._firsts
+        nodes.append(self._leaf)
+        keys.append(rest[0])
         leaves = nodes
         while len(nodes) > self._fan:
-            above: list[Any] = []
+            above, first_keys, first_leaves = untracked_list(), untracked_list(), untracked_list()
             starts = range(0, len(nodes) - 1, self._fan)  # a single node at the end goes to those before it
             for start, stop in zip(starts, [*starts[1:], len(nodes)], strict=True):
-                node = self._tree_type()
+                node = _new_node(self._tree_type)
                 node.__setstate__((_alternating(nodes[start:stop], keys[start:stop]), leaves[start]))
                 above.append(node)
+                first_keys.append(keys[start])
+                first_leaves.append(leaves[start])
+                # Letting all of them go at once would be a long turn.
+                nodes[start:stop] = keys[start:stop] = [None] * (stop - start)
                 yield
-            nodes, keys, leaves = above, [keys[start] for start in starts], [leaves[start] for start in starts]
+            nodes, keys, leaves = above, first_keys, first_leaves
         self._index.tree.__setstate__((_alternating(nodes, keys), leaves[0]))
+
+
+def _new_node(kind: Any) -> Any:
+    node = kind()
+    untrack_one(node)
+    return node
 
 
 def _alternating(nodes: list[Any], keys: list[SortKey]) -> tuple[Any, ...]:

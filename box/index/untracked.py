@@ -19,23 +19,24 @@ from box.index.ordered import OrderedIndex
 
 _NODES: Final = frozenset({OOBTree, OOBucket, QOBTree, QOBucket})
 
-_untrack: Any = ctypes.pythonapi.PyObject_GC_UnTrack
-_untrack.argtypes = [ctypes.py_object]
-_untrack.restype = None
+untrack_one: Any = ctypes.pythonapi.PyObject_GC_UnTrack
+untrack_one.argtypes = [ctypes.py_object]
+untrack_one.restype = None
+"""Takes an object that is no part of a cycle out of the collector's lists."""
 
 
 def untrack_nodes(generation: int) -> None:
     """Take the nodes of all trees in a generation out of the collector's lists."""
     for found in gc.get_objects(generation=generation):
         if type(found) in _NODES:
-            _untrack(found)
+            untrack_one(found)
 
 
 def untrack_index(index: OrderedIndex) -> Iterator[None]:
     """Take the nodes of one index out, a step for every thousand of them. Whoever makes millions of other objects while
     the collector is paused cannot look for nodes among them."""
     for number, node in enumerate(index.nodes(), 1):
-        _untrack(node)
+        untrack_one(node)
         if number % 1024 == 0:
             yield
 
@@ -44,13 +45,13 @@ def untrack(objects: Iterable[Any]) -> None:
     """Take objects that are no part of a cycle out of the collector's lists: rows and statements by the hundred
     thousand, which it would look at again and again while they live."""
     for found in objects:
-        _untrack(found)
+        untrack_one(found)
 
 
-def untracked_list() -> list[Any]:
-    """An empty list that the collector does not look into: for millions of entries without cycles."""
-    made: list[Any] = []
-    _untrack(made)
+def untracked_list(entries: Iterable[Any] = ()) -> list[Any]:
+    """A list that the collector does not look into: for millions of entries without cycles."""
+    made: list[Any] = list(entries)
+    untrack_one(made)
     return made
 
 

@@ -28,7 +28,7 @@ _STANDBY_PAUSE: Final = 0.01
 """Seconds between two looks at the log of another instance."""
 _LOCK_PAUSE: Final = 0.1
 """Seconds between two attempts to take over, as the peer has them."""
-_SYSTEM_ROWS_A_TURN: Final = 16
+_SYSTEM_ROWS_A_TURN: Final = 8
 """Tuples of a snapshot that are taken in without giving way."""
 
 
@@ -161,7 +161,11 @@ class LocalRecovery:
         with snapshot as reader, progress.work("recovery", share=lambda: snapshot.position / size) as work:
             # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
-            for runs, others in reader.tuples():
+            for found in reader.tuples_in_steps():
+                if found is None:
+                    await self._give_way()
+                    continue
+                runs, others = found
                 for run in runs:
                     for part in _parts(run):
                         loader.add_run(part, force=force)

@@ -83,7 +83,8 @@ class SpaceLoad:
         if self._build is not None:
             yield from self._build.finish()
         self._primary.end_load(self._count)
-        yield from untrack_index(self._primary)
+        if not is_sorted:
+            yield from untrack_index(self._primary)
         if not self._secondary:
             return
         log.info(f"Building secondary indexes in space '{self.space.name}'...")
@@ -97,7 +98,6 @@ class SpaceLoad:
                     keyed.add(list(map(index.key_of, _unpack_all(part))), part)
                     yield
             yield from fill(index, keyed, partial(duplicate, index, self.space))
-            yield from untrack_index(index)
         log.info(f"Space '{self.space.name}': done")
 
     def _slices(self) -> Iterator[list[bytes]]:

@@ -7,7 +7,7 @@ rows follow each other without lengths.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgpack
@@ -296,17 +296,26 @@ def insert_body_prefix(space_id: int) -> bytes:
 
 
 def decode_tuples(block: bytes) -> tuple[list[TupleRun], list[Row]]:
-    """The tuples of a snapshot's block in file order, and its rows that are not INSERT. Raises XlogError.
+    """The tuples of a snapshot's block in file order, and its rows that are not INSERT. Raises XlogError."""
+    decoded = None
+    for decoded in decode_tuples_in_steps(block, len(block)):  # noqa: B007 - the last one is the result
+        pass
+    assert decoded is not None
+    return decoded
+
+
+def decode_tuples_in_steps(block: bytes, rows: int) -> Iterator[tuple[list[TupleRun], list[Row]] | None]:
+    """The same, with None after each step of so many rows, and then the result.
 
     Only the two C calls that find a row's end, and two slices, are made for a usual row.
     """
     try:
-        return _decode_tuples(block, unpacker_of(block))
+        yield from _decode_tuples(block, unpacker_of(block), rows)
     except StackError:
-        return _decode_tuples(block, DeepUnpacker(block))
+        yield from _decode_tuples(block, DeepUnpacker(block), rows)
 
 
-def _decode_tuples(block: bytes, unpacker: Any) -> tuple[list[TupleRun], list[Row]]:
+def _decode_tuples(block: bytes, unpacker: Any, rows: int) -> Iterator[tuple[list[TupleRun], list[Row]] | None]:
     skip, tell = unpacker.skip, unpacker.tell
     runs: list[TupleRun] = []
     others: list[Row] = []
@@ -315,28 +324,33 @@ def _decode_tuples(block: bytes, unpacker: Any) -> tuple[list[TupleRun], list[Ro
     pos, end = 0, len(block)
     try:
         while pos < end:
-            start = pos
-            skip()
-            body = tell()
-            skip()
-            pos = tell()
-            tuple_at = body + _BODY_PREFIX_SIZE
-            if block[body:tuple_at] == prefix:
-                tuples.append(block[tuple_at:pos])
-                continue
-            row = decode_rows(block[start:pos])[0]
-            if row.type != RequestType.INSERT:
-                others.append(row)
-                continue
-            space_id, raw = _insert_body(row.body)
-            prefix = insert_body_prefix(space_id)
-            tuples = [raw]
-            runs.append(TupleRun(space_id, tuples))
+            for _ in range(rows):
+                start = pos
+                skip()
+                body = tell()
+                skip()
+                pos = tell()
+                tuple_at = body + _BODY_PREFIX_SIZE
+                if block[body:tuple_at] == prefix:
+                    tuples.append(block[tuple_at:pos])
+                else:
+                    row = decode_rows(block[start:pos])[0]
+                    if row.type != RequestType.INSERT:
+                        others.append(row)
+                    else:
+                        space_id, raw = _insert_body(row.body)
+                        prefix = insert_body_prefix(space_id)
+                        tuples = [raw]
+                        runs.append(TupleRun(space_id, tuples))
+                if pos >= end:
+                    break
+            else:
+                yield None
     except StackError:
         raise
     except (IndexError, ValueError, msgpack.exceptions.UnpackException):
         raise XlogError("can't parse row") from None
-    return runs, others
+    yield runs, others
 
 
 def _insert_body(body: bytes) -> tuple[int, bytes]:

@@ -13,6 +13,7 @@ import errno
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain
 from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -21,7 +22,7 @@ from box.errinj import ErrorInjections
 from box.errors import ErrorCode, client_error
 from box.journal.directory import LogDirectory, Logger, LogKind, SilentLog
 from box.journal.reader import BlockReader
-from box.journal.rows import decode_rows, decode_tuples, encode_header, insert_body_prefix
+from box.journal.rows import decode_rows, decode_tuples_in_steps, encode_header, insert_body_prefix
 from box.journal.storage import INPROGRESS, AppendFile, Storage, failed, publish, remove_quietly, write_all
 from box.journal.threads import SystemThreads
 from box.journal.xlog import BLOCK_SIZE, EOF_MARKER, META_SIZE_MAX, BlockEncoder, Meta
@@ -33,6 +34,8 @@ from box.wire.vclock import VClock
 _T = TypeVar("_T")
 
 _SLICE: Final = 4096
+_ROWS_A_STEP: Final = 1024
+"""Rows of a block that are found without giving way: a millisecond."""
 _PROGRESS: Final = 100_000
 _SYNC_INTERVAL: Final = 1 << 24
 _POLL: Final = 0.001
@@ -303,23 +306,25 @@ class SnapshotReader:
 
     def tuples(self) -> Iterator[tuple[list[TupleRun], list[Row]]]:
         """For every block its tuples, as runs of one space, and its rows that are not tuples (raft state)."""
-        yield from self._decoded(decode_tuples)
+        return (found for found in self.tuples_in_steps() if found is not None)
+
+    def tuples_in_steps(self) -> Iterator[tuple[list[TupleRun], list[Row]] | None]:
+        """The same for whoever gives way to others: a block is several steps, and None comes before its last one."""
+        return self._decoded(partial(decode_tuples_in_steps, rows=_ROWS_A_STEP))
 
     def rows(self) -> Iterator[Row]:
         """Every row; its lsn is its number in the file."""
-        for rows in self._decoded(decode_rows):
+        for rows in self._decoded(lambda block: [decode_rows(block)]):
             yield from rows
 
-    def _decoded(self, decode: Callable[[bytes], _T]) -> Iterator[_T]:
+    def _decoded(self, decode: Callable[[bytes], Iterable[_T]]) -> Iterator[_T]:
         while (block := self._blocks.next_block()) is not None:
             try:
-                decoded = decode(block)
+                yield from decode(block)
             except XlogError as error:
                 if not self._blocks.skips_broken:
                     raise
                 self._log.error(f"can't decode row: {error.message}")
-                continue
-            yield decoded
         if not self._blocks.eof:
             text = f"snapshot `{self.path}' has no EOF marker"
             if not self._force:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ROWS_PER_LOG: Final = 100_000
 _ROWS_A_TURN: Final = 512
 _FIRST_ROWS: Final = 1024
-_SYSTEM_ROWS_A_TURN: Final = 16
+_SYSTEM_ROWS_A_TURN: Final = 8
 """Rows that are taken in without giving way to others; the first are mostly of system spaces, which take longer."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from typing import Any
 
@@ -70,6 +71,24 @@ def test_trees_of_every_height(part: PartDef, unique: bool, count: int) -> None:
     assert list(index.tree.items()) == sorted(model.items())
     backwards = index.cursor(IteratorType.REQ, [])
     assert backwards.fetch(count * 3 + 1) == [model[key] for key in sorted(model, reverse=True)]
+
+
+@pytest.mark.parametrize("part", [UNSIGNED, STRING])
+def test_the_garbage_collector_sees_nothing_of_a_build(part: PartDef) -> None:
+    """Neither a node nor a list of nodes, at no time: one collection would look at all of them."""
+    index = index_on(part)
+    entries = entries_of(index, list(range(40_000)))
+    known = {id(found) for found in gc.get_objects()}
+    made = SortedBuild(index)
+    for start in range(0, len(entries), 1000):
+        keys, values = zip(*entries[start : start + 1000], strict=True)
+        made.append(keys, values)
+    for _ in made.finish():
+        large = [found for found in gc.get_objects() if isinstance(found, list) and id(found) not in known]
+        assert max(map(len, large), default=0) < 1000
+    nodes = list(index.nodes())
+    assert len(nodes) > 300
+    assert not any(gc.is_tracked(node) for node in nodes if node is not index.tree)
 
 
 @settings(max_examples=50, deadline=None)

@@ -15,6 +15,7 @@ from box.journal.rows import (
     assign_lsn,
     decode_rows,
     decode_tuples,
+    decode_tuples_in_steps,
     insert_body_prefix,
 )
 from box.journal.xlog import BLOCK_SIZE
@@ -168,6 +169,9 @@ def test_tuples_of_a_snapshot_block(spaces: list[tuple[int, list[int]]]) -> None
     )
     runs, others = decode_tuples(block)
     assert [(run.space_id, msgpack.unpackb(raw)) for run in runs for raw in run.tuples] == clamped
+    *steps, last = decode_tuples_in_steps(block, 4)
+    assert steps == [None] * ((len(clamped) - 1) // 4)
+    assert last == (runs, others)
     assert all(a.space_id != b.space_id for a, b in pairwise(runs))
     assert others == []
 

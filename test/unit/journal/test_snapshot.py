@@ -25,6 +25,7 @@ from box.journal import (
 from box.journal import snapshot as snapshot_module
 from box.journal.xlog import find_blocks
 from box.wire.row import Row
+from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
 
 from .helpers import UUID_1, RecordingLog
@@ -56,6 +57,19 @@ def test_round_trip(spaces: list[tuple[int, list[bytes], bool]], part: int) -> N
         rows = list(reader.rows())
     assert [row.lsn for row in rows] == list(range(len(rows)))
     assert [row.group_id for row in rows] == [space.group_id for space in packed for _ in space.tuples]
+
+
+def test_a_block_is_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gives way can do so within a block. What cannot be parsed is passed over as a whole, as its block is."""
+    monkeypatch.setattr(snapshot_module, "_ROWS_A_STEP", 4)
+    storage = MemoryStorage()
+    good, broken = [msgpack.packb([number]) for number in range(10)], [b"\x91\x01"] * 9 + [b"\xc1"]
+    write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, broken), SnapshotSpace(513, good)])
+    log = RecordingLog()
+    with SnapshotReader(storage, PATH, force_recovery=True, log=log) as reader:
+        found = list(reader.tuples_in_steps())
+    assert found == [None, None, None, None, ([TupleRun(513, good)], [])]
+    assert log.lines == ["E> can't decode row: can't parse row"]
 
 
 def test_lsns_of_every_width() -> None:
