@@ -31,6 +31,7 @@ from box.wire.auth import encode_auth
 from box.wire.constants import GREETING_SIZE, RequestType
 from box.wire.greeting import Greeting, decode_greeting
 from box.wire.row import Row, encode_packet
+from box.wire.tuple_run import TupleRun
 
 EOF_TEXT: Final = "unexpected EOF when reading from socket"
 
@@ -203,7 +204,8 @@ class PeerConnection(asyncio.Protocol):
             self.close(broken)
 
     def _take_items(self, items: deque[Any]) -> None:
-        if len(items) < _ROWS_A_TURN:
+        """The same of a stream. A socket is read some times in one turn, each of which may bring a run of tuples."""
+        if len(items) < _ROWS_A_TURN and not (items and isinstance(items[-1], TupleRun)):
             try:
                 self._input.take_items(items, _ROWS_A_TURN - len(items), self._take_run)
             except BoxError as error:

@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import msgpack
 import pytest
 import uvloop
 
 from box.errors import BoxError, client_error
 from box.errors import ErrorCode as Code
+from box.journal.rows import insert_body_prefix
 from box.net.dial import address_of
 from box.net.peer_connection import DetachedSocket, PeerConnection
 from box.wire.constants import RequestType
@@ -18,6 +20,7 @@ from box.wire.error import raise_if_error
 from box.wire.greeting import encode_greeting
 from box.wire.reply import reply_error, reply_ok
 from box.wire.row import Row, decode_row, encode_packet
+from box.wire.tuple_run import TupleRun
 
 GREETING = encode_greeting(UUID(int=1), bytes(32))
 
@@ -235,6 +238,27 @@ def test_rows_come_in_turns() -> None:
         assert turns > 15
         assert (await fails(connection.read_rows())).message == "Invalid MsgPack - packet length"
         counting.cancel()
+
+    asyncio.run(main())
+
+
+def test_a_turn_brings_one_run_of_tuples() -> None:
+    """However often the socket is read in it."""
+
+    async def main() -> None:
+        connection, _ = opened()
+        connection.begin_snapshot()
+        tuples = [msgpack.packb([number]) for number in range(3000)]
+        packets = [encode_packet(Row(RequestType.INSERT, body=insert_body_prefix(512) + raw)) for raw in tuples]
+        for start in range(0, 3000, 500):
+            connection.data_received(b"".join(packets[start : start + 500]))
+        found: list[bytes] = []
+        while len(found) < 3000:
+            (run,) = await connection.read_tuples()
+            assert isinstance(run, TupleRun)
+            assert len(run.tuples) <= 2048
+            found += run.tuples
+        assert found == tuples
 
     asyncio.run(main())
 
