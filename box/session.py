@@ -106,6 +106,8 @@ class Context:
 SessionHook = Callable[[Context], Awaitable[None]]
 AuthHook = Callable[[Context, str, bool], Awaitable[None]]
 """Called with the user's name and whether the password was right; may raise to refuse the user."""
+DeniedHook = Callable[[Context, "BoxError"], None]
+"""Called with the error of a denied access. Raises nothing."""
 
 
 class RequestContext(Context):
@@ -133,6 +135,7 @@ class Sessions:
         self.on_connect: list[SessionHook] = []
         self.on_disconnect: list[SessionHook] = []
         self.on_auth: list[AuthHook] = []
+        self.on_access_denied: list[DeniedHook] = []
         self._last_id = 0
 
     def open(
@@ -159,6 +162,12 @@ class Sessions:
         """Run the on_auth hooks."""
         for hook in list(self.on_auth):
             await hook(ctx, user, is_authenticated)
+
+    def tell_denied(self, ctx: Context, error: BoxError) -> None:
+        """A request was refused before anything of it ran: run the on_access_denied hooks if it lacked a right."""
+        if error.type == "AccessDeniedError":
+            for hook in list(self.on_access_denied):
+                hook(ctx, error)
 
     async def close(self, session: Session) -> None:
         """Run the on_disconnect hooks, all of them, and forget the session. Raises the first error at the end."""

@@ -30,6 +30,9 @@ WOKEN_MAX: Final = 1024
 _RUNNING_FIBER: Final = 0
 _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
+_EARLY: Final = 1e-7
+_TIMER_STEP: Final = 0.001
+"""Seconds by which a timer may be early, and the least that a loop waits."""
 _LONG_TICK: Final = 0.01
 """So many times, and seconds, a tick goes on with fibers whose writes it has completed itself."""
 
@@ -169,7 +172,7 @@ class Waits:
 
     def timer_start(self, timer: int, seconds: float) -> None:
         """From Lua: a wait has a deadline."""
-        self._timers[timer] = self.loop.call_later(seconds, self._fire, timer)
+        self._timers[timer] = self.loop.call_later(seconds, self._fire, timer, self._monotonic() + seconds)
 
     def timer_stop(self, timer: int) -> None:
         """From Lua: the wait ended before its deadline."""
@@ -177,7 +180,11 @@ class Waits:
         if handle is not None:
             handle.cancel()
 
-    def _fire(self, timer: int) -> None:
+    def _fire(self, timer: int, deadline: float) -> None:
+        left = deadline - self._monotonic()
+        if left > _EARLY:  # loops count in milliseconds; who sleeps until a task expires has to find it expired
+            self._timers[timer] = self.loop.call_later(max(left, _TIMER_STEP), self._fire, timer, deadline)
+            return
         del self._timers[timer]
         if self._lua is not None:
             self._lua.fire(timer)

@@ -421,6 +421,7 @@ class ServerConnection(CallingHalf):
             if error.code == ErrorCode.INVALID_MSGPACK:
                 server.dml.counters[kind] -= kind != 1  # of a write that was none; the general way tells what it is
                 return False
+            server.node.sessions.tell_denied(ctx, error)
             self.reply_error(sync, error)
             return True
         except Exception as bug:

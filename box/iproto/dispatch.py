@@ -111,6 +111,7 @@ class Dispatcher:
         except BoxError as error:
             if error.code in (ErrorCode.INVALID_MSGPACK, ErrorCode.UNKNOWN_REQUEST_TYPE):
                 self._node.log.error(error.log_text)
+            self._node.sessions.tell_denied(connection.ctx, error)
             connection.reply_error(row.sync, error)
         except Exception as bug:
             connection.reply_error(row.sync, self.unexpected(bug))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from box.schema.ids import UserId
+from box.session import Context
 from lua.bindings.cfg import CfgBinding
 from lua.bindings.data import DataBinding
 from lua.bindings.error import ErrorBinding
@@ -17,7 +19,7 @@ from lua.bindings.txn import TxnBinding
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
-    from box.session import Context
+    from box.schema.access import Credentials
     from lua.runtime import Runtime
 
 
@@ -48,11 +50,15 @@ class BoxBindings:
     def _connect_sessions(self, node: Instance) -> None:
         triggers = self.triggers
 
+        def admin() -> Credentials:
+            """The rights of triggers of connections; those of on_auth have the client's."""
+            return node.schema.user(UserId.ADMIN).credentials
+
         async def on_connect(ctx: Context) -> None:
-            await triggers.fire("on_connect", ctx)
+            await triggers.fire("on_connect", Context(ctx.session, admin()))
 
         async def on_disconnect(ctx: Context) -> None:
-            await triggers.fire("on_disconnect", ctx)
+            await triggers.fire("on_disconnect", Context(ctx.session, admin()))
             triggers.forget_session(ctx.session.id)
 
         async def on_auth(ctx: Context, user: str, is_authenticated: bool) -> None:
@@ -62,3 +68,4 @@ class BoxBindings:
         node.sessions.on_connect.append(on_connect)
         node.sessions.on_disconnect.append(on_disconnect)
         node.sessions.on_auth.append(on_auth)
+        node.sessions.on_access_denied.append(triggers.access_denied)

@@ -52,7 +52,7 @@ class FiberBinding:
             "finalizing": waits.finalizing,
             "finish": runtime.finish,
             "entry": runtime.entry,
-            "loop_time": runtime.loop.time,
+            "monotonic_time": self._monotonic,
             "wall_time": self._clock,
             "print": self._write,
             "exit": self._exit,

@@ -300,13 +300,13 @@ function fiber.top_disable()
     end
 end
 
--- Seconds of the wall clock and of the loop's monotonic clock; the 64 variants are microseconds.
+-- Seconds of the wall clock and of the monotonic clock; the 64 variants are microseconds.
 function fiber.time()
     return python.wall_time()
 end
 
 function fiber.clock()
-    return python.loop_time()
+    return python.monotonic_time()
 end
 
 local function microseconds(seconds)
@@ -318,7 +318,7 @@ function fiber.time64()
 end
 
 function fiber.clock64()
-    return microseconds(python.loop_time())
+    return microseconds(python.monotonic_time())
 end
 
 -- ---- delayed work ---------------------------------------------------------------------------------------

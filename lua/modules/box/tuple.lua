@@ -225,7 +225,8 @@ function methods.transform(tuple, ...)
         ops[1] = {'#', offset, length}
     end
     for i = argument_count, 3, -1 do
-        ops[#ops + 1] = {'!', offset, (select(i, ...))}
+        local value = select(i, ...)
+        ops[#ops + 1] = {'!', offset, value == nil and msgpack.NULL or value}
     end
     if #ops == 0 then
         return tuple

@@ -71,7 +71,7 @@ end
 -- Wait in `role` until served, closed, cancelled or past the deadline. Calls `attempt` after each wake-up by others.
 -- Returns whether it was served, and the waiter or what `attempt` returned.
 local function wait(channel, role, value, timeout, attempt)
-    local deadline = timeout and timeout < scheduler.FOREVER and python.loop_time() + timeout
+    local deadline = timeout and timeout < scheduler.FOREVER and python.monotonic_time() + timeout
     local again = false
     while true do
         if channel.closed or timeout == 0 or scheduler.is_cancelled() then
@@ -96,7 +96,7 @@ local function wait(channel, role, value, timeout, attempt)
         end
         again = true
         if deadline then
-            timeout = math.max(deadline - python.loop_time(), 0)
+            timeout = math.max(deadline - python.monotonic_time(), 0)
         end
     end
 end

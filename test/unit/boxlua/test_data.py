@@ -364,6 +364,7 @@ def test_changed_tuples_fit_the_format(run: Run) -> None:
         assert await box("return t:update{{'=', 'name', box.NULL}, {'!', 3, {}}}") == [1, None, []]
         assert await box("return box.tuple.new{1}:update{{'=', 1, 'x'}}") == ["x"]
         assert await box("return t:transform(1, 1)") == ["x"]
+        assert await box("return t:transform(2, 1, nil, 5, nil)") == [1, None, 5, None]
         await box("s:drop()")
         assert await box.fails("t:update{{'=', 1, 'a'}}") == key
         assert await box("return t:update{{'=', 'name', 'z'}}") == [1, "z"]

@@ -120,3 +120,16 @@ def test_errors_and_ends_are_measured_too(run: Run) -> None:
     own, count, is_kept = run(test)
     assert 0.005 <= own < 0.015
     assert (count, is_kept) == (1, True)
+
+
+def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) -> None:
+    """A loop that counts in milliseconds ended it up to one too early: a task's time to live was not over then."""
+    assert evaluate("""
+        local fiber, shortest = require('fiber'), math.huge
+        for i = 1, 100 do
+            local begun = fiber.clock()
+            fiber.sleep(0.0031)
+            shortest = math.min(shortest, fiber.clock() - begun)
+        end
+        return shortest >= 0.0031
+    """) == [True]

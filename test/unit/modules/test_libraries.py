@@ -130,3 +130,31 @@ def test_iterators_are_not_used_up(lua: Lua) -> None:
 def test_fun_refuses(lua: Lua, call: str, problem: str) -> None:
     (text,) = lua(f"local fun = require('fun') return tostring(select(2, pcall(function() return {call} end)))")
     assert re.sub(r"^builtin/fun\.lua:\d+: ", "", text) == problem
+
+
+def test_lists_of_triggers_for_modules(lua: Lua) -> None:
+    """`internal.trigger`, which vshard needs to start."""
+    assert lua(
+        """local list, seen = require('internal.trigger').new('loud'), {}
+        local function note(name) return function(...) table.insert(seen, {name, ...}) end end
+        local first, second = note('first'), setmetatable({}, {__call = function(_, ...) table.insert(seen, {...}) end})
+        local added = {n = select('#', list(first)), list(second)}
+        list:run(1, 'x')
+        local other = note('other')
+        local replaced = list(other, first) == first
+        list:run()
+        local function text(...) local _, problem = pcall(list, ...) return (tostring(problem):gsub('^.-: ', '')) end
+        return seen, added.n, replaced, list(nil, other) == other, #list(), list()[1] == second,
+            text(nil, first), text(first, other), text(1), text(first, 1)"""
+    ) == [
+        [["first", 1, "x"], [1, "x"], ["other"], []],
+        0,
+        True,
+        True,
+        1,
+        True,
+        "loud: trigger is not found",
+        "loud: trigger is not found",
+        "Usage: loud(callable)",
+        "Usage: trigger(new_callable, old_callable)",
+    ]

@@ -192,6 +192,48 @@ def test_close_ends_requests_that_wait(remote: Any) -> None:
     ) == ["Connection closed"]
 
 
+def test_triggers_of_connections_have_all_rights(remote: Any) -> None:
+    """Those of on_auth have the client's, as in the peer; a client without rights could not end a task of its own."""
+    assert remote(
+        """box.schema.user.create('u', {password = 'p'})
+        local seen = {}
+        local function note(event)
+            return function()
+                table.insert(seen, {event, box.session.user(), box.session.effective_user()})
+            end
+        end
+        local connect, auth = box.session.on_connect(note('connect')), box.session.on_auth(note('auth'))
+        local disconnect = box.session.on_disconnect(note('disconnect'))
+        net_box.connect(address, {user = 'u', password = 'p'}):close()
+        while #seen < 3 do fiber.sleep(0.001) end
+        box.session.on_connect(nil, connect) box.session.on_auth(nil, auth) box.session.on_disconnect(nil, disconnect)
+        return unpack(seen)"""
+    ) == [["connect", "guest", "admin"], ["auth", "guest", "guest"], ["disconnect", "u", "admin"]]
+
+
+def test_every_denied_request_is_told(remote: Any) -> None:
+    """Not only what Lua asked for: requests that are refused before they run, and calls of functions."""
+    assert remote(
+        """box.schema.user.create('u', {password = 'p'})
+        box.schema.user.grant('u', 'write', 'space', 'tst')
+        local seen = {}
+        local trigger = box.session.on_access_denied(function(...)
+            table.insert(seen, {box.session.user(), ...})
+        end)
+        local c = net_box.connect(address, {user = 'u', password = 'p'})
+        pcall(c.call, c, 'slow')
+        pcall(c.eval, c, 'return 1')
+        pcall(c.space.tst.select, c.space.tst)
+        c:close()
+        box.session.on_access_denied(nil, trigger)
+        return unpack(seen)"""
+    ) == [
+        ["u", "Execute", "function", "slow"],
+        ["u", "Execute", "universe", ""],
+        ["u", "Read", "space", "tst"],
+    ]
+
+
 def test_failures_to_connect(remote: Any) -> None:
     assert remote(
         """box.schema.user.create('u', {password = 'p'})
