@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Any, Final
 
@@ -287,6 +287,13 @@ class KeyDef:
         """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
         missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
         return KeyDef(self.parts + tuple(missing))
+
+
+@lru_cache(256)
+def key_def_of(parts: tuple[PartDef, ...]) -> KeyDef:
+    """`KeyDef` of these parts, the same for all who ask: indexes of the same kind, formats of their spaces, and every
+    instance that starts in this process."""
+    return KeyDef(parts)
 
 
 def _compile_extract(general: GeneralKey) -> Callable[[list[Any]], SortKey]:

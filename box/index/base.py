@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from box.data.keydef import KeyDef, PartDef, SortKey
+from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
 
 Entry = Any
@@ -89,7 +89,7 @@ class Index(ABC):
         self.definition = definition
         self.space_name = space_name
         self.engine = engine
-        self.key_def = KeyDef(definition.parts)
+        self.key_def = key_def_of(definition.parts)
         self.primary = primary
         self.version = 0
 

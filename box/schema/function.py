@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from box.data.types import FieldType, type_name_of
@@ -75,8 +76,10 @@ class Function:
         return f"<function {self.id} {self.name!r} {self.definition.language}>"
 
 
+@lru_cache(256)
 def decode_function(raw: bytes) -> FunctionDef:
-    """Decode and check a `_func` tuple: 4, 5 (older versions) or 19 fields."""
+    """Decode and check a `_func` tuple: 4, 5 (older versions) or 19 fields. Each bootstrap and each snapshot has the
+    same 66."""
     fields = Fields(raw)
     name = fields.string(2)
     check_name(name, ErrorCode.CREATE_FUNCTION, "function")

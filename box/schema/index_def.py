@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from box.data.json_path import ANY_INDEX, Path, PathError, parse_path
@@ -53,15 +54,27 @@ _BITSET_TYPES = frozenset(("unsigned", "string", "varbinary"))
 
 def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, CollationDef]) -> IndexDef:
     """Decode and check an `_index` tuple of the given space. `collations` holds the known collation ids."""
+    nullable = tuple([number for number, item in enumerate(space.fields) if item.is_nullable])
+    definition = _decode(raw, space.name, nullable)
+    for number, part in enumerate(definition.parts, 1):
+        check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
+    _check_definition(definition, space.name)
+    if space.engine == "memtx":
+        _check_memtx(definition, space.name)
+    return definition
+
+
+@lru_cache(128)
+def _decode(raw: bytes, space_name: str, nullable: tuple[int, ...]) -> IndexDef:
+    """The definition, not checked yet. `nullable` are the numbers of the space's fields that may be nil. Every start
+    has the same system indexes; nobody changes a definition."""
     fields = Fields(raw)
     _check_record(fields)
     options = _decode_options(fields.map(_OPTS_FIELD))
     name = fields.string(2)
-    check_index_name(name, space.name)
-    parts = _decode_parts(fields.array(5), space)
-    for number, part in enumerate(parts, 1):
-        check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
-    definition = IndexDef(
+    check_index_name(name, space_name)
+    parts = _decode_parts(fields.array(5), nullable)
+    return IndexDef(
         space_id=fields.u32(0),
         iid=fields.u32(1),
         name=name,
@@ -70,10 +83,6 @@ def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation
         parts=parts,
         opts=options,
     )
-    _check_definition(definition, space.name)
-    if space.engine == "memtx":
-        _check_memtx(definition, space.name)
-    return definition
 
 
 def _check_record(fields: Fields) -> None:
@@ -113,14 +122,14 @@ def _decode_options(raw: dict[Any, Any]) -> dict[str, Any]:
     return options
 
 
-def _decode_parts(items: list[Any], space: SpaceDef) -> tuple[PartDef, ...]:
+def _decode_parts(items: list[Any], nullable: tuple[int, ...]) -> tuple[PartDef, ...]:
     """Parts as maps, or as the arrays {field number, type} that old versions wrote."""
     if items and isinstance(items[0], list):
-        return tuple(_decode_old_part(item, space) for item in items)
+        return tuple(_decode_old_part(item, nullable) for item in items)
     return tuple(_decode_part(item, number) for number, item in enumerate(items, 1))
 
 
-def _decode_old_part(item: Any, space: SpaceDef) -> PartDef:
+def _decode_old_part(item: Any, nullable: tuple[int, ...]) -> PartDef:
     def wrong(text: str) -> BoxError:
         return client_error(ErrorCode.WRONG_INDEX_PARTS, text)
 
@@ -138,8 +147,7 @@ def _decode_old_part(item: Any, space: SpaceDef) -> PartDef:
     field_type = FieldType.by_name(type_name)
     if field_type is None:
         raise wrong("unknown field type")
-    is_nullable = fieldno < len(space.fields) and space.fields[fieldno].is_nullable
-    return PartDef(fieldno=fieldno, type=field_type, is_nullable=is_nullable)
+    return PartDef(fieldno=fieldno, type=field_type, is_nullable=fieldno in nullable)
 
 
 def _decode_part(item: Any, number: int) -> PartDef:

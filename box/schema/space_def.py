@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from box.data.format import FieldDef
@@ -35,8 +36,10 @@ NULLABLE_ACTIONS = frozenset(("none", "rollback", "abort", "fail", "ignore", "re
 _COLLATED_TYPES = frozenset(("string", "scalar", "any"))
 
 
+@lru_cache(128)
 def decode_space(raw: bytes, error_code: int) -> SpaceDef:
-    """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE."""
+    """Decode and check a `_space` tuple; `error_code` is CREATE_SPACE or ALTER_SPACE. Every start has the same system
+    spaces; nobody changes a definition."""
     fields = Fields(raw)
     name = fields.string(2)
     check_name(name, error_code, "space")

@@ -7,9 +7,11 @@ against it, the build of new indexes (`box.schema.ddl.build`). Then the layout i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
 
-from box.data.format import TupleFormat
-from box.data.keydef import KeyDef
+from box.data.format import FieldDef, TupleFormat
+from box.data.keydef import KeyDef, PartDef, key_def_of
 from box.errors import ErrorCode, unsupported
 from box.index import Index, IndexDef, create_index
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
@@ -18,13 +20,21 @@ from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
 from box.schema.sysview import create_view_index, row_filter
 
+_KEPT_FORMATS: Final = 256
+"""A start has some hundred, while its spaces get their indexes one by one."""
+
 
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
     """The format of a space's tuples. WRONG_COLLATION_OPTIONS, and what `TupleFormat` raises."""
     for number, field in enumerate(definition.fields, 1):
         check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
-    key_defs = [KeyDef(index_def.parts) for index_def in index_defs]
-    return TupleFormat(definition.fields, key_defs, definition.field_count)
+    parts = tuple([index_def.parts for index_def in index_defs])
+    return _format_of(definition.fields, parts, definition.field_count)
+
+
+@lru_cache(_KEPT_FORMATS)
+def _format_of(fields: tuple[FieldDef, ...], parts: tuple[tuple[PartDef, ...], ...], field_count: int) -> TupleFormat:
+    return TupleFormat(fields, [key_def_of(one) for one in parts], field_count)
 
 
 def make_space(schema: Schema, definition: SpaceDef) -> Space:
