@@ -149,9 +149,9 @@ JOURNAL: Final = (
     ),
     Mutation(
         "a start that does not sync what it has read",
-        "box/journal/wal.py",
-        "            self._sync_what_is_there()\n",
-        "            pass\n",
+        "box/instance/local_recovery.py",
+        '        if resources.config["wal_mode"] != "fsync":\n',
+        "        if True:\n",
         "set",
         "relapse,flush",
         seconds=20,

@@ -74,13 +74,15 @@ class LocalRecovery:
         self._state.move(self.log.end_vclock)
 
     async def read(self) -> None:
-        """Read everything; the state stands at the end of what was read. FiberIsCancelled after `stop`."""
+        """Read everything; the state stands at the end of what was read, and that is durable if writes are synced.
+        FiberIsCancelled after `stop`, SystemError."""
         self._is_reading = True
         try:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._read_log()
             self._state.move(self.log.vclock)
+            await self._make_durable()
         finally:
             self._has_ended.set()
 
@@ -96,8 +98,22 @@ class LocalRecovery:
             await self._read_snapshot()
             self._state.move(self._snapshot.vclock)
             await self._follow(take_over)
+            await self._make_durable()
         finally:
             self._has_ended.set()
+
+    async def _make_durable(self) -> None:
+        """Rows that a killed process has written, and not synced, count from now on: others may get them, and a later
+        loss of power must not take them from the middle of the log. A slow disk holds nobody up but the start."""
+        resources = self._resources
+        if resources.config["wal_mode"] != "fsync":
+            return
+        pool = resources.threads.pool(1, "sync")
+        try:
+            await resources.loop.run_in_executor(pool, self.log.sync)
+        finally:
+            pool.shutdown(wait=False)
+        self._check_stopped()
 
     async def _follow(self, take_over: Callable[[], bool]) -> None:
         loop, log = self._resources.loop, self._resources.log
@@ -141,6 +157,9 @@ class LocalRecovery:
     async def _give_way(self, seconds: float = 0.0) -> None:
         """The loop's turn: signals are handled, clients learn that this instance is loading."""
         await asyncio.sleep(seconds)
+        self._check_stopped()
+
+    def _check_stopped(self) -> None:
         if self._is_stopped:
             raise fiber_is_cancelled()
 

@@ -130,6 +130,26 @@ class LogDirectory:
                 self._log.error(error.message)
         self.files = files
 
+    def sync(self) -> None:
+        """Make the files and their names durable. What is so already costs next to nothing. Raises SystemError."""
+        for known in self.files:
+            try:
+                file = self.storage.append(known.path)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+            except OSError as error:
+                raise failed(f"{known.path}: fsync() failed", error) from error
+        self.sync_names()
+
+    def sync_names(self) -> None:
+        """Make durable which files there are. Raises SystemError."""
+        try:
+            self.storage.sync_directory(self.path)
+        except OSError as error:
+            raise failed(f"{self.path}: fsync() failed", error) from error
+
     def _signatures(self) -> set[int]:
         found = set()
         for name in self.check():

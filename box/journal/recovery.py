@@ -75,6 +75,10 @@ class Recovery:
         finally:
             blocks.close()
 
+    def sync(self) -> None:
+        """Make durable what is there. Raises SystemError."""
+        self._directory.sync()
+
     def reader(self) -> LogReader:
         """A reader of what is later than `vclock`, which moves with it. It goes on when there is more to read."""
         return LogReader(self._directory, self.vclock, counted_only=True, log=self._log, errinj=self._errinj)

@@ -127,8 +127,6 @@ class WalWriter:
         self.vclock = vclock.copy()
         self.directory.remove_inprogress()
         self.directory.scan()
-        if self._fsync:
-            self._sync_what_is_there()
         path = self.directory.filename(vclock.signature)
         try:
             if not self._storage.exists(path):
@@ -141,23 +139,6 @@ class WalWriter:
             self._log.error(error.message)
             self._log.warn(f"renaming corrupted {path}")
             self._rename_corrupted(path)
-
-    def _sync_what_is_there(self) -> None:
-        """Rows that a killed process has written, and not synced, count from now on: others may get them, and a later
-        loss of power must not take them from the middle of the log. Files that are durable cost next to nothing."""
-        for known in self.directory.files:
-            try:
-                file = self._storage.append(known.path)
-                try:
-                    file.sync()
-                finally:
-                    file.close()
-            except OSError as error:
-                raise failed(f"{known.path}: fsync() failed", error) from error
-        try:
-            self._storage.sync_directory(self.directory.path)
-        except OSError as error:
-            raise failed(f"{self.directory.path}: fsync() failed", error) from error
 
     def _continue(self, path: str) -> None:
         """Open a file that has no rows, or torn bytes of a row that was never acknowledged, after its meta."""
@@ -175,6 +156,8 @@ class WalWriter:
                 file.truncate(end)
         except OSError as error:
             raise failed(f"failed to open file '{path}'", error) from error
+        if self._fsync:  # whoever has made the file may have died before its name was durable
+            self.directory.sync_names()
         self._file, self._offset, self._signature, self._next_note = file, end, meta.vclock.signature, 0
         self._current = next((known for known in self.directory.files if known.path == path), LogFile(path, meta))
 

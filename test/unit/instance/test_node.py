@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,52 @@ async def fail_to_start(instance: Instance, code: int = ErrorCode.BOOTSTRAP_READ
 async def put(instance: Instance, name: str) -> None:
     ctx = instance.new_context()
     await instance.dml.execute(ctx, instance.schema.space(SpaceId.SCHEMA), Request.replace(msgpack.packb([name])))
+
+
+class SlowSync(MemoryStorage):
+    """A sync of a directory waits for `may_end`, when it is `slow`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.is_waiting, self.may_end = threading.Event(), threading.Event()
+
+    def sync_directory(self, directory: str) -> None:
+        if self.slow:
+            self.is_waiting.set()
+            assert self.may_end.wait(20), "the loop stood still"
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_the_loop_lives_on_while_a_start_syncs_what_it_has_read(is_closed: bool) -> None:
+    """A start that is given up meanwhile opens no log."""
+    disk, options = SlowSync(), QUIET | {"wal_mode": "fsync"}
+
+    async def found(instance: Instance) -> None:
+        await instance.configure(options)
+
+    async def body(instance: Instance) -> None:
+        disk.slow = True
+        start = asyncio.create_task(instance.configure(options))
+        async with asyncio.timeout(20):
+            while not disk.is_waiting.is_set():
+                await asyncio.sleep(0.001)
+        assert not start.done()
+        assert instance.status == "loading"
+        close = asyncio.create_task(instance.close()) if is_closed else None
+        await asyncio.sleep(0)
+        disk.may_end.set()
+        if close is None:
+            await start
+            assert instance.status == "running"
+            return
+        await close
+        with pytest.raises(BoxError, match="fiber is cancelled"):
+            await start
+        assert instance.journal is None
+
+    with_instance(found, disk)
+    with_instance(body, disk)
 
 
 def test_a_failed_start_leaves_an_instance_as_new() -> None:

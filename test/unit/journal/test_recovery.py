@@ -256,6 +256,9 @@ def test_recovered_rows_are_durable_before_others_follow_them(seed: int) -> None
                 await write(journal, replace_row(key))
 
     asyncio.run(write_rows("write", 1, 3))
+    recovery = Recovery(disk, ".", VClock())
+    recovery.scan()
+    recovery.sync()
     asyncio.run(write_rows("fsync", 4, 5))
     disk.lose_power()
     assert recover(disk)[0] == [1, 2, 3, 4, 5]

@@ -148,6 +148,22 @@ def test_a_power_failure_takes_nothing_that_was_synced(seed: int) -> None:
         assert simulation.errors == []
 
 
+def test_a_start_that_syncs_what_it_has_read_waits_for_the_disk() -> None:
+    """What comes after a sync cannot be durable before it."""
+
+    async def scenario(simulation: Simulation) -> None:
+        (node,) = await simulation.start_cluster(1, wal_mode="fsync")
+        await make_space(node)
+        node.kill()
+        node.disk.sync_delay = 3.0
+        before = simulation.loop.time()
+        await node.start()
+        assert simulation.loop.time() - before >= 3.0
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
+
+
 def test_a_disk_that_fails_is_an_error_of_the_write_only() -> None:
     async def scenario(simulation: Simulation) -> None:
         (node,) = await simulation.start_cluster(1)
