@@ -21,6 +21,9 @@ class Mutation(NamedTuple):
     nodes: int = 3
     elections: str = "off"
     seconds: int = 8
+    rate: int | None = None
+    """Calls a second, at most."""
+    fetch_once: bool = False
     corpus: str = ""
     """The file of the corpus that fails with it: the mutation takes the remedy of a fault back."""
 
@@ -272,7 +275,7 @@ TRANSACTIONS: Final = (
     Mutation(
         "a rollback of what others have read",
         "box/txn/mvcc.py",
-        "                self._break_readers(txn, slot, write.value, slot.left_by(txn))\n",
+        "                self._readers.compare(txn, slot, slot.last_of(txn), slot.below(txn))\n",
         "                pass\n",
         "transactions",
         "write,sync,isolate,latency",
@@ -355,13 +358,26 @@ ELECTIONS: Final = (
     Mutation(
         "a snapshot that forgets promotions",
         "box/instance/checkpoint.py",
-        'promotions = self._synchro.promotions() if self._config["replication_keep_promotions"] else None',
+        'promotions = self._synchro.promotions.kept() if self._config["replication_keep_promotions"] else None',
         "promotions = None",
         "bank",
         "all",
         elections="candidate",
         seconds=40,
         corpus="a-snapshot-that-forgets-promotions",
+    ),
+    Mutation(
+        "a promotion that stays though the next leader has not heard of it",
+        "box/txn/promotion_history.py",
+        "            if is_known or promotion.term >= term:\n",
+        "            if True:\n",
+        "set",
+        "all",
+        5,
+        elections="candidate",
+        seconds=20,
+        rate=10,
+        fetch_once=True,
     ),
     Mutation(
         "a leader that takes changes before it has taken over",

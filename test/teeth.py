@@ -97,7 +97,10 @@ def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
 def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
     arguments = ["--fail-fast", "--seed", f"{first}-{last}", "--nodes", str(mutation.nodes)]
     arguments += ["--workload", mutation.workload, "--faults", mutation.faults]
-    return [*arguments, "--elections", mutation.elections, "--time", str(mutation.seconds)]
+    arguments += ["--elections", mutation.elections, "--time", str(mutation.seconds)]
+    if mutation.rate is not None:
+        arguments += ["--rate", str(mutation.rate)]
+    return [*arguments, "--fetch-once"] if mutation.fetch_once else arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
