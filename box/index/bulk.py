@@ -7,6 +7,7 @@ sample of the keys says where to cut; every entry goes to its bucket, and each b
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import chain, pairwise
 from operator import itemgetter
@@ -52,11 +53,9 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     count = len(keys)
     bucket_count = min(_MOST_BUCKETS, count // SLICE + 1)
     stride = max(1, count // (bucket_count * _SAMPLES))
-    sample: list[SortKey] = untracked_list()
-    for start in range(0, count, stride * SLICE):
-        sample += sorted(keys[start : start + stride * SLICE : stride])
+    sample: list[SortKey] = []
+    for sample in _sorted_sample(keys, stride):  # noqa: B007 - the last one is the result
         yield
-    sample.sort()  # parts that are sorted are merged
     cuts = sample[_SAMPLES::_SAMPLES]
     buckets: list[list[Any]] = untracked_list(untracked_list() for _ in range(len(cuts) + 1))
     yield
@@ -76,6 +75,17 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
             yield
     yield from build.finish()
     index.end_load(count)
+
+
+def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:
+    """Every so many-th key, the last of the lists that it gives has them in order: parts are sorted, then merged."""
+    parts = deque[list[SortKey]]()
+    for start in range(0, len(keys), stride * SLICE):
+        parts.append(sorted(keys[start : start + stride * SLICE : stride]))
+        yield parts[-1]
+    while len(parts) > 1:
+        parts.append(sorted(parts.popleft() + parts.popleft()))
+        yield parts[-1]
 
 
 def _repeated(pairs: list[tuple[SortKey, Entry]]) -> tuple[Entry, Entry]:
