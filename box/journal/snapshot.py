@@ -15,6 +15,7 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, repeat
 from operator import itemgetter
@@ -98,8 +99,8 @@ class SnapshotWriter:
     def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
         """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
 
-        A complete snapshot of the same vclock gets a new modification time instead. Raises SystemError, also after
-        `abort` in another thread.
+        A complete snapshot of the same vclock gets a new modification time instead; one that is cut short is replaced.
+        Raises SystemError, also after `abort` in another thread, and for a file of another's with this name.
         """
         if self._is_there():
             self._is_touched = True
@@ -126,14 +127,18 @@ class SnapshotWriter:
         return self._written_rows
 
     def _is_there(self) -> bool:
-        """Whether the snapshot exists whole; it is touched then."""
+        """Whether the snapshot exists whole; it is touched then. SystemError for another file with its name."""
         try:
-            if not is_complete(self._storage, self.path, self._meta):
+            found = _find(self._storage, self.path)
+            if found is None:
                 return False
-            self._storage.touch(self.path)
+            if found.meta is None or not _same_point(found.meta, self._meta):
+                raise failed(f"file '{self.path}' already exists", FileExistsError(errno.EEXIST, "File exists"))
+            if found.is_whole:
+                self._storage.touch(self.path)
         except OSError:
             return False
-        return True
+        return found.is_whole
 
     def _create(self, path: str) -> AppendFile:
         try:
@@ -219,19 +224,27 @@ class SnapshotWriter:
         remove_quietly(self._storage, self.path + INPROGRESS)
 
 
-def is_complete(storage: Storage, path: str, meta: Meta) -> bool:
-    """Whether there is a snapshot of this vclock and instance, up to its EOF marker. OSError."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file with the name of a snapshot: its meta, None without one, and whether it has its EOF marker."""
+
+    meta: Meta | None
+    is_whole: bool
+
+
+def _find(storage: Storage, path: str) -> _Found | None:
+    """The file at a path; None if there is none. OSError."""
     if not storage.exists(path):
-        return False
+        return None
     file = storage.open(path)
     try:
-        found = Meta.decode(file.read(0, META_SIZE_MAX))
+        decoded = Meta.decode(file.read(0, META_SIZE_MAX))
         end = file.read(max(0, storage.size(path) - len(EOF_MARKER)), len(EOF_MARKER))
     except XlogError:
-        return False
+        return _Found(None, False)
     finally:
         file.close()
-    return found is not None and end == EOF_MARKER and _same_point(found[0], meta)
+    return _Found(decoded[0] if decoded else None, end == EOF_MARKER)
 
 
 def _same_point(one: Meta, other: Meta) -> bool:

@@ -114,6 +114,23 @@ def test_a_snapshot_that_exists_is_touched() -> None:
     assert tuples_of(storage) == [(512, b"\x91\x01")]
 
 
+def test_another_file_with_the_name_of_a_snapshot_is_kept() -> None:
+    """Only this instance's own snapshot that was cut short is replaced."""
+    whole = MemoryStorage()
+    write_snapshot(whole, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x01"])])
+    data = whole.open(PATH).read(0, 1 << 20)
+    for foreign in (b"", b"other", data.replace(str(UUID_1).encode(), b"8" * 8 + str(UUID_1).encode()[8:])):
+        storage = MemoryStorage()
+        storage.create(PATH).write(foreign)
+        with pytest.raises(BoxError, match=f"file '{PATH}' already exists"):
+            write_snapshot(storage, ".", VCLOCK, UUID_1, [])
+        assert storage.open(PATH).read(0, 1 << 20) == foreign
+    storage = MemoryStorage()
+    storage.create(PATH).write(data[:-5])
+    write_snapshot(storage, ".", VCLOCK, UUID_1, [SnapshotSpace(512, [b"\x91\x02"])])
+    assert tuples_of(storage) == [(512, b"\x91\x02")]
+
+
 def test_a_snapshot_without_eof_marker_is_not_trusted() -> None:
     """Cut anywhere it is an error; with force_recovery what is there is read."""
     whole = MemoryStorage()
