@@ -85,8 +85,10 @@ class Node(Embedding):
 
         Calls that have not ended are cancelled. Writes of `space` that wait end as they would; one that has no quorum
         yet raises `fiber is cancelled` (type FiberIsCancelled): it is in the log, and the next start decides.
-        Transactions that are open are rolled back.
+        Transactions that are open are rolled back. RuntimeError in another thread than the node's.
         """
+        if self._contexts is not None:
+            self._contexts.check_thread("stop()")
         if self._instance is not None and not self._is_stopping:
             self._is_stopping = True
             try:

@@ -64,9 +64,7 @@ class TaskContexts:
 
     def current(self, caller: str) -> Context:
         """The context of one call. RuntimeError in another thread than the node's."""
-        if threading.get_ident() != self._thread:
-            remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
-            raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
+        self.check_thread(caller)
         if self._inside is not None:
             return self._inside
         if self._open:
@@ -74,6 +72,12 @@ class TaskContexts:
             if own is not None:
                 return own.ctx
         return Context(self._session)
+
+    def check_thread(self, caller: str) -> None:
+        """RuntimeError in another thread than the node's."""
+        if threading.get_ident() != self._thread:
+            remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
+            raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
 
     def new(self) -> Context:
         """A context for a line of execution of its own."""

@@ -462,7 +462,14 @@ def test_a_handle_is_refused_in_another_thread(tmp_path: Path) -> None:
 
             def elsewhere() -> list[str]:
                 refusals = []
-                for call in (space.insert([1]), space.select(), node.eval("return 1"), node.configure(read_only=True)):
+                calls = (
+                    space.insert([1]),
+                    space.select(),
+                    node.eval("return 1"),
+                    node.configure(read_only=True),
+                    node.stop(),
+                )
+                for call in calls:
                     with pytest.raises(RuntimeError) as caught:
                         asyncio.run(call)
                     refusals.append(str(caught.value))
