@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from box.errors import BoxError, ErrorCode, client_error
 from box.slices import SlicedWork
 from box.txn.gathered import forget_gathered, gather
-from box.txn.short import HeldChange
+from box.txn.short import HeldChange, ShortWrite
 from box.txn.staged_undo import UNDONE_STATEMENTS
 from box.txn.transaction import (
     NO_LSN,
@@ -276,10 +276,15 @@ class TransactionManager:
         """The write of these entries, oldest first, has failed: make the turn short in which they learn of it, and
         their changes are undone from the newest on. A step of the iterator is a turn; nobody commits meanwhile."""
         large = [
-            entry for entry in entries if isinstance(entry, Transaction) and len(entry.statements) >= UNDONE_STATEMENTS
+            number
+            for number, entry in enumerate(entries)
+            if isinstance(entry, Transaction) and len(entry.statements) >= UNDONE_STATEMENTS
         ]
         if large:
-            yield from self.storage.prepare_undo(large)
+            between = entries[large[0] : large[-1] + 1]
+            undone = [entry for entry in between if isinstance(entry, (Transaction, ShortWrite))]
+            if len(undone) == len(between):  # not with runs of another instance's rows
+                yield from self.storage.prepare_undo(undone)
 
     def _confirmed(self, commit: LimboEntry) -> None:
         if isinstance(commit, Transaction):

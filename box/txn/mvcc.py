@@ -20,7 +20,7 @@ instead of per tuple is this node's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -35,7 +35,7 @@ from box.txn.following import tell_followers
 from box.txn.read_set import Range, ReadSet
 from box.txn.readers import Readers
 from box.txn.storage import TupleStorage, keys_of
-from box.txn.transaction import TxnState
+from box.txn.transaction import Transaction, TxnState
 from box.txn.versions import Slot, Write
 from box.txn.write_set import Places, WriteSet
 
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from box.index import Cursor, Index
     from box.index.view import TupleView
     from box.schema.space import Space
-    from box.txn.transaction import Statement, Transaction
+    from box.txn.staged_undo import OneChange
+    from box.txn.transaction import Statement
 
 _MANY: Final = 1024
 """Statements, or slots, that are too many for one turn."""
@@ -206,8 +207,10 @@ class MvccStorage(TupleStorage):
         if txn.psn:
             self._refresh_replaces(write.slot for write in writes)
 
-    def prepare_undo(self, txns: list[Transaction]) -> Iterator[None]:
-        for txn in txns:
+    def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
+        for txn in commits:
+            if not isinstance(txn, Transaction) or len(txn.statements) < _MANY_COMPARED:
+                continue
             places, statements = Places(), txn.statements
             for start in range(0, len(statements), _SLICE):
                 places.add_undone(self._writes_of(statements[start : start + _SLICE]))

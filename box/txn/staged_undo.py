@@ -1,4 +1,4 @@
-"""The undo of a large transaction whose write has failed, made ready in slices.
+"""The undo of large transactions whose write has failed, made ready in slices.
 
 ```
 the write fails    slices: what was there before, by key, goes to trees beside the indexes; the journal takes nothing
@@ -7,30 +7,42 @@ publish            one turn: the trees are laid over the indexes (`OrderedIndex.
 afterwards         slices merge them into the indexes' own trees
 ```
 
-Only where a transaction's statements have changed indexes and nothing else. Otherwise, and where the transaction is not
-what it was when the undo is due, statements are taken back one by one in one turn.
+Only where statements have changed indexes and nothing else. Otherwise, and where a transaction is not what it was when
+the undo is due, statements are taken back one by one in one turn.
+
+Several that fail together are undone together, with whatever was committed between them: of each key the oldest change
+says what was there before. It is done when the newest of them is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.data.codec import unpack, unpack_many
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
 from box.txn.laying_over import MERGED_KEYS, lay_over
+from box.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from box.schema.space import Space
-    from box.txn.transaction import Statement, Transaction
+    from box.txn.transaction import Statement
 
 UNDONE_STATEMENTS: Final = 1024
 """Statements of a transaction from which on it is worth this; fewer are undone in a few milliseconds."""
 _SLICE_STATEMENTS: Final = 128
 """Looked at in less than a millisecond."""
+
+
+class OneChange(Protocol):
+    """A commit of one change, which finds nothing to be undone where both tuples are None."""
+
+    space: Space
+    old: bytes | None
+    new: bytes | None
 
 
 class _OneByOne(Exception):
@@ -59,29 +71,24 @@ class _IndexBefore:
 
 
 class StagedUndo:
-    """Of one transaction whose tuples have no versions. Nobody may commit before `publish`."""
+    """Of commits whose tuples have no versions, the oldest first. Nobody may commit before `publish`, and whoever
+    committed behind them has been undone by then. `is_published`: they have no effect any more."""
 
-    def __init__(self, txn: Transaction) -> None:
-        self._txn = txn
-        self._count = len(txn.statements)
+    def __init__(self, commits: Sequence[Transaction | OneChange]) -> None:
+        self._commits = commits
+        self._counts = [(txn, len(txn.statements)) for txn in commits if isinstance(txn, Transaction)]
         self._spaces: dict[Space, list[_IndexBefore]] = {}
         self._is_ready = False
+        self.is_published = False
 
     def steps(self) -> Iterator[None]:
         """Make it ready; a step is a turn."""
-        statements, applied = self._txn.statements, 0
         try:
-            for start in range(0, self._count, _SLICE_STATEMENTS):
-                part = [statement for statement in statements[start : start + _SLICE_STATEMENTS] if statement.applied]
-                if any(getattr(statement, "on_rollback", ()) for statement in part):
-                    raise _OneByOne
-                for statement in part:
-                    if statement.applied <= applied:
-                        raise _OneByOne  # a trigger's statement came before its own
-                    applied = statement.applied
-                for space, run in groupby(part, attrgetter("space")):
-                    self._note(space, list(run))
-                yield
+            for commit in self._commits:
+                if isinstance(commit, Transaction):
+                    yield from self._look_at(commit)
+                else:
+                    self._note(commit.space, [commit])
             for before in self._indexes():
                 while before.index.merge(MERGED_KEYS):
                     yield
@@ -89,7 +96,21 @@ class StagedUndo:
             return
         self._is_ready = True
 
-    def _note(self, space: Space, statements: list[Statement]) -> None:
+    def _look_at(self, txn: Transaction) -> Iterator[None]:
+        applied = 0
+        for start in range(0, len(txn.statements), _SLICE_STATEMENTS):
+            part = [statement for statement in txn.statements[start : start + _SLICE_STATEMENTS] if statement.applied]
+            if any(getattr(statement, "on_rollback", ()) for statement in part):
+                raise _OneByOne
+            for statement in part:
+                if statement.applied <= applied:
+                    raise _OneByOne  # a trigger's statement came before its own
+                applied = statement.applied
+            for space, run in groupby(part, attrgetter("space")):
+                self._note(space, list(run))
+            yield
+
+    def _note(self, space: Space, statements: Sequence[Statement | OneChange]) -> None:
         found = self._spaces.get(space)
         if found is None:
             found = self._spaces[space] = _indexes_of(space)
@@ -107,7 +128,7 @@ class StagedUndo:
         """Everything has been looked at, and the spaces have the same indexes."""
         return (
             self._is_ready
-            and self._count == len(self._txn.statements)
+            and all(count == len(txn.statements) for txn, count in self._counts)
             and all(
                 list(space.indexes.values()) == [before.index for before in found]
                 for space, found in self._spaces.items()
@@ -117,6 +138,10 @@ class StagedUndo:
 
     def publish(self, add_work: Callable[[Callable[[], bool]], None]) -> None:
         """Undo everything at once; `add_work` takes what is left to be done."""
+        self.is_published = True
+        for commit in self._commits:
+            if not isinstance(commit, Transaction):
+                commit.old = commit.new = None
         for space, found in self._spaces.items():
             lay_over(space, [(before.index, before.changes, before.growth) for before in found], add_work)
 

@@ -8,7 +8,7 @@ One tuple is in all indexes of its space or in none: every check comes before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,13 +17,14 @@ from box.data.codec import unpack
 from box.data.show import tuple_str
 from box.errors import BoxError, ErrorCode, client_error
 from box.index.view import ListView, TupleView, open_view
-from box.txn.staged_undo import StagedUndo
+from box.txn.staged_undo import OneChange, StagedUndo
+from box.txn.transaction import Transaction
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Cursor, Index
     from box.schema.space import Space
-    from box.txn.transaction import Statement, Transaction
+    from box.txn.transaction import Statement
 
 
 class Mode(Enum):
@@ -225,19 +226,26 @@ class TupleStorage:
         assert space is not None
         exchange(space, statement.new, old, [] if old is None else keys_of(space, old))
 
-    def prepare_undo(self, txns: list[Transaction]) -> Iterator[None]:
-        """The write of large transactions has failed: make their undo short; a step of the iterator is a turn."""
-        if len(txns) == 1:
-            undo = self._undos[txns[0]] = StagedUndo(txns[0])
-            yield from undo.steps()
+    def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
+        """The write of these, which are large or between large ones, has failed: make their undo short. The oldest
+        comes first; a step of the iterator is a turn."""
+        undo = StagedUndo(commits)
+        for txn in commits:
+            if isinstance(txn, Transaction):
+                self._undos[txn] = undo
+        yield from undo.steps()
 
     def undo_whole(self, txn: Transaction) -> bool:
         """Take all of a transaction back at once, if that can be done in another way than by `undo` of its statements,
         newest first; False: it cannot."""
         undo = self._undos.pop(txn, None)
-        if undo is None or not undo.is_valid:
+        if undo is None:
             return False
-        undo.publish(self.add_work)
+        if not undo.is_published:
+            if not undo.is_valid:
+                self._undos.clear()  # the others are taken back one by one as well
+                return False
+            undo.publish(self.add_work)
         return True
 
     # -- the life of a transaction

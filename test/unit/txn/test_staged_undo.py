@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from box.data.codec import pack
 from box.errors import BoxError, ErrorCode
+from box.index.ordered import OrderedIndex
 from box.txn import laying_over, lifecycle, staged_undo
 from box.txn.staged_undo import StagedUndo
 from box.wire.change import Request
@@ -84,16 +85,15 @@ class Scene:
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(changes, max_size=12),
-    st.lists(changes, min_size=1, max_size=14),
-    st.lists(changes, max_size=3),
+    st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=5),
     st.lists(changes, max_size=6),
     st.lists(changes, max_size=8),
 )
 def test_a_failed_write_leaves_what_was_there(
-    before: list[Any], transaction: list[Any], newer: list[Any], refused: list[Any], after: list[Any]
+    before: list[Any], transactions: list[list[Any]], refused: list[Any], after: list[Any]
 ) -> None:
-    """All indexes are as before, whatever was committed behind the transaction, or tried while the undo was made ready.
-    Meanwhile everybody sees the transaction, and from the undo on nobody; changes go on between the merges."""
+    """All indexes are as before, whatever was committed between large transactions and behind them, or tried while the
+    undo was made ready. Meanwhile everybody sees it all, and from the undo on nobody; changes go on between merges."""
 
     async def body() -> None:
         scene = Scene()
@@ -102,13 +102,13 @@ def test_a_failed_write_leaves_what_was_there(
             scene.change(change)
         expected = scene.contents()
         journal.is_quick = False
-        ctx = world.context()
-        world.txns.begin(ctx)
-        for change in transaction:
-            scene.change(change, ctx)
-        world.txns.commit(ctx)
-        for change in newer:
-            scene.change(change)
+        for transaction in transactions:
+            ctx = world.context()
+            if len(transaction) > 1:
+                world.txns.begin(ctx)
+            for change in transaction:
+                scene.change(change, ctx)
+            world.txns.commit(ctx)
         changed = scene.contents()
         journal.refuses = True
         for number, _ in enumerate(world.txns.prepare_rollback(list(journal.queue))):
@@ -134,8 +134,8 @@ def test_a_failed_write_leaves_what_was_there(
 
 
 @pytest.mark.parametrize("alone", [True, False])
-def test_a_large_one_is_undone_in_slices(alone: bool) -> None:
-    """Two large ones are not: the older one would be laid over what is not merged."""
+def test_large_ones_are_undone_in_slices(alone: bool) -> None:
+    """One, or all that fail together."""
 
     async def body() -> None:
         scene = Scene()
@@ -147,10 +147,15 @@ def test_a_large_one_is_undone_in_slices(alone: bool) -> None:
             for key in range(first, first + 4):
                 scene.change(("replace", 1, key, key), ctx)
             world.txns.commit(ctx)
+            scene.change(("replace", 1, 5, 1))
         steps = len(list(world.txns.prepare_rollback(list(world.journal.queue))))
         world.journal.fail()
         index = scene.spaces[1].indexes[0]
-        assert (steps, index.is_layered, len(index)) == ((2, True, 0) if alone else (0, False, 0))
+        assert isinstance(index, OrderedIndex)
+        assert (steps, index.is_layered, len(index)) == (2 if alone else 4, True, 0)
+        await world.txns.work.wait()
+        assert not index.is_layered
+        assert [*scene.contents()] == [*Scene().contents()]
 
     with small_slices():
         asyncio.run(body())
