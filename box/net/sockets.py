@@ -21,6 +21,7 @@ _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket
 """Probes, seconds before the first, seconds between: the peer's values; accepted sockets inherit them."""
 
 BACKLOG: Final = 4096
+"""Connections that wait to be accepted: the system's limit by default, as in the peer."""
 
 
 def address_text(address: Any) -> str:
@@ -143,6 +144,8 @@ class SocketNetwork:
         else:
             sock = bind_first(await self._resolve(uri))
             server = await self._loop.create_server(factory, sock=sock)
+        # Anew: the loop has set its own, which is also how many connections one of its turns accepts.
+        sock.listen(BACKLOG)
         return SocketListener(server, sock.getsockname(), uri.unix)
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:

@@ -15,7 +15,7 @@ local huge, min = math.huge, math.min
 local READ, WRITE = 1, 2
 local READ_SIZE, WRITE_SIZE = 16384, 1048576
 local FOREVER = 365 * 86400 * 500
-local BACKLOG = 128
+local BACKLOG = 256
 local SHUTDOWN = {R = 0, RD = 0, W = 1, WR = 1, RW = 2, RDWR = 2, [0] = 0, [1] = 1, [2] = 2}
 local STRUCT, TEXT = 0, 2
 local IPPROTO_TCP = 6

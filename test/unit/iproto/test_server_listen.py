@@ -42,6 +42,31 @@ def test_taken_port_and_bad_addresses() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_many_connections_wait_to_be_accepted(tmp_path: Any, kind: str) -> None:
+    """A burst while the loop is busy: without room unix sockets refuse, and TCP waits for a second."""
+
+    async def scenario() -> None:
+        async with serving() as (_, server, _):
+            address: Any = f"{tmp_path}/s"
+            await server.listen(f"unix/:{address}" if kind == "unix" else "127.0.0.1:0")
+            if kind == "tcp":
+                host, _, port = (server.bound_address or "").rpartition(":")
+                address = host, int(port)
+            clients = []
+            for _ in range(300):  # the loop does not run meanwhile
+                clients.append(socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET))
+                clients[-1].settimeout(0.5)
+                clients[-1].connect(address)
+            for sock in clients:
+                sock.setblocking(False)
+                greeting = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(sock, 128), 10)
+                assert greeting.startswith(b"Tarantool 2.8.1 (Binary)")
+                sock.close()
+
+    run(scenario())
+
+
 def test_only_abandoned_sockets_are_taken_over(tmp_path: Any) -> None:
     """A file of another kind in the socket's place stays; it, too, refuses connections."""
 
