@@ -12,7 +12,7 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -69,6 +69,7 @@ class TransactionManager:
         self._hook_tasks: set[Task[None]] = set()
         synchro.on_committed = self._confirmed
         synchro.on_rolled_back = self._rolled_back
+        synchro.prepare_rollback = self.prepare_rollback
 
     # -- begin, commit, rollback
 
@@ -272,9 +273,11 @@ class TransactionManager:
         else:
             self._succeed(entry)
 
-    def prepare_rollback(self, entries: list[JournalEntry]) -> Iterator[None]:
-        """The write of these entries, oldest first, has failed: make the turn short in which they learn of it, and
-        their changes are undone from the newest on. A step of the iterator is a turn; nobody commits meanwhile."""
+    def prepare_rollback(self, entries: Sequence[JournalEntry | LimboEntry]) -> Iterator[None]:
+        """The write of these entries, oldest first, has failed, or the limbo rolls them back: make the turn short in
+        which they learn of it, and their changes are undone from the newest on. A step of the iterator is a turn;
+        nobody commits meanwhile."""
+        self.storage.forget_undos()
         large = [
             number
             for number, entry in enumerate(entries)
@@ -282,7 +285,7 @@ class TransactionManager:
         ]
         if large:
             between = entries[large[0] : large[-1] + 1]
-            undone = [entry for entry in between if isinstance(entry, (Transaction, ShortWrite))]
+            undone = [entry for entry in between if isinstance(entry, (Transaction, ShortWrite, HeldChange))]
             if len(undone) == len(between):  # not with runs of another instance's rows
                 yield from self.storage.prepare_undo(undone)
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from box.errors import ErrorCode, client_error
@@ -299,39 +300,49 @@ class Limbo:
 
     def roll_back(self, lsn: int) -> LimboOutcome:
         """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
-        oldest = None
-        for entry in reversed(self.entries):
-            if entry.wait_ack:
-                if entry.lsn < lsn:
-                    break
-                oldest = entry
-        rolled_back: list[LimboEntry] = []
-        while oldest is not None and (not rolled_back or rolled_back[-1] is not oldest):
-            rolled_back.append(self.entries.pop())
+        rolled_back = [self.entries.pop() for _ in range(self._count_from(lsn))]
         self.rollback_count += len(rolled_back)
         return LimboOutcome([], rolled_back)
 
+    def _count_from(self, lsn: int) -> int:
+        """The number of the newest entries that begin with the first synchronous one from `lsn` on."""
+        count = 0
+        for number, entry in enumerate(reversed(self.entries), 1):
+            if entry.wait_ack:
+                if entry.lsn < lsn:
+                    break
+                count = number
+        return count
+
+    def rolled_back_by(self, request: SynchroRequest) -> list[LimboEntry]:
+        """The entries that `process` will roll back, oldest first."""
+        _, lsn = self._decided_by(request)
+        return [] if lsn is None else list(islice(self.entries, len(self.entries) - self._count_from(lsn), None))
+
+    def _decided_by(self, request: SynchroRequest) -> tuple[int | None, int | None]:
+        """The lsn up to which a row confirms, and that from which on it rolls back; None: nothing."""
+        is_promotion, lsn = request.type == RequestType.PROMOTE, request.lsn
+        if is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term:
+            return None, None  # somebody else was promoted in a later term
+        if request.replica_id not in (0, self.owner_id):
+            if not is_promotion:
+                return None, None  # about transactions that are no longer here
+            lsn = 0  # the new owner did not have what is queued here
+        if is_promotion:
+            return lsn, lsn + 1
+        return (lsn, None) if request.type == RequestType.CONFIRM else (None, lsn)
+
     def process(self, request: SynchroRequest) -> LimboOutcome:
         """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""
+        confirmed, undone = self._decided_by(request)
         if request.term > self.replica_term(request.origin_id):
             self._terms[request.origin_id] = request.term
-            if request.term > self.greatest_term:
-                self.greatest_term = request.term
-            elif request.type == RequestType.PROMOTE:
-                return LimboOutcome([], [])  # somebody else was promoted in a later term
-        lsn = request.lsn
-        if request.replica_id not in (0, self.owner_id):
-            if request.type != RequestType.PROMOTE:
-                return LimboOutcome([], [])  # about transactions that are no longer here
-            lsn = 0  # the new owner did not have what is queued here
-        if request.type == RequestType.CONFIRM:
-            return self.confirm(lsn)
-        if request.type == RequestType.ROLLBACK:
-            return self.roll_back(lsn)
-        committed = self.confirm(lsn).committed
-        rolled_back = self.roll_back(lsn + 1).rolled_back
-        self.owner_id = request.origin_id
-        self.confirmed_lsn = 0
+            self.greatest_term = max(self.greatest_term, request.term)
+        committed = [] if confirmed is None else self.confirm(confirmed).committed
+        rolled_back = [] if undone is None else self.roll_back(undone).rolled_back
+        if request.type == RequestType.PROMOTE and undone is not None:
+            self.owner_id = request.origin_id
+            self.confirmed_lsn = 0
         return LimboOutcome(committed, rolled_back)
 
     def __repr__(self) -> str:

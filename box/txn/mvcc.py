@@ -217,6 +217,9 @@ class MvccStorage(TupleStorage):
                 yield
             self._undone[txn] = places
 
+    def forget_undos(self) -> None:
+        self._undone.clear()
+
     def undo_whole(self, txn: Transaction) -> bool:
         written, places = self._written.get(txn), self._undone.pop(txn, None)
         if written is None:

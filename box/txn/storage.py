@@ -248,6 +248,10 @@ class TupleStorage:
             undo.publish(self.add_work)
         return True
 
+    def forget_undos(self) -> None:
+        """Drop undos that were made ready and did not come to pass."""
+        self._undos.clear()
+
     # -- the life of a transaction
 
     def grows(self, txn: Transaction) -> None:

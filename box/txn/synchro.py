@@ -9,6 +9,9 @@ transaction (`enter`, `leave`), so no transaction of another origin meets a limb
 Transactions of this instance need no lock: they are queued without a wait between check and journal, and are refused
 outright while the limbo is rolling back or belongs to another instance.
 
+The undo of a large transaction is made ready before the row takes effect, slice by slice: the limbo stays as it is
+while a row is being written, and the latch is held.
+
 A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
 write succeeds. (The peer gives up the whole process here.)
 """
@@ -16,7 +19,7 @@ write succeeds. (The peer gives up the whole process here.)
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
@@ -49,6 +52,10 @@ class LimboDriver:
         self.journal = journal
         self.latch = RWLatch()
         self.on_committed: Callable[[LimboEntry], None] = _no_hook
+        self.prepare_rollback: Callable[[list[LimboEntry]], Iterator[None]] = lambda entries: iter(())
+        """Makes the turn short in which these entries, oldest first, will be rolled back; a step is a turn."""
+        self._preparation: tuple[Iterator[None], Callable[[], None]] | None = None
+        """And what comes then."""
         self.on_rolled_back: Callable[[LimboEntry, BoxError], None] = _no_hook
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
@@ -265,16 +272,34 @@ class LimboDriver:
             raise error
 
     def _submit(self, row: Row, request: SynchroRequest, on_end: Callable[[BoxError | None], None]) -> None:
+        def finish(error: BoxError | None) -> None:
+            self._finish(row, request, error)
+            on_end(error)
+
         def completed(entry: JournalEntry) -> None:
-            self._finish(row, request, entry.error)
-            on_end(entry.error)
+            undone = [] if entry.error is not None else self.limbo.rolled_back_by(request)
+            if undone:
+                self._preparation = self.prepare_rollback(undone), lambda: finish(None)
+                self._prepare()
+            else:
+                finish(entry.error)
 
         self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
         try:
             self.journal.submit(JournalEntry([row], completed))
         except BoxError as error:
-            self._finish(row, request, error)
-            on_end(error)
+            finish(error)
+
+    def _prepare(self) -> None:
+        """Take one step towards a rollback, then do it. When the node stops nobody waits for the rest."""
+        if self._preparation is None:
+            return
+        steps, finish = self._preparation
+        for _ in () if self._is_stopped else steps:
+            self._loop.call_soon(self._prepare)
+            return
+        self._preparation = None
+        finish()
 
     def _finish(self, row: Row, request: SynchroRequest, error: BoxError | None) -> None:
         self.limbo.end(written=error is None)
@@ -359,6 +384,7 @@ class LimboDriver:
     def stop(self) -> None:
         """The node closes: nothing is written any more."""
         self._is_stopped = True
+        self._prepare()
         self._waiters.wake()
         if self._timer is not None:
             self._timer.cancel()

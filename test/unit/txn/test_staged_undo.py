@@ -63,10 +63,21 @@ def request_of(change: tuple[str, int, int, int]) -> Request:
 class Scene:
     """Spaces with tuples, and what is in their indexes."""
 
-    def __init__(self) -> None:
-        self.world = World()
+    def __init__(self, *, is_sync: bool = False, mvcc: bool = False) -> None:
+        self.world = World(mvcc=mvcc)
         self.world.journal.is_quick = True
-        self.spaces = [self.world.space(f"s{n}", *extra, space_id=512 + n) for n, extra in enumerate(SPACES)]
+        self.spaces = [
+            self.world.space(f"s{n}", *extra, space_id=512 + n, is_sync=is_sync) for n, extra in enumerate(SPACES)
+        ]
+
+    def commit(self, transaction: list[Any]) -> None:
+        """Change several things at once; a single one by itself."""
+        ctx = self.world.context()
+        if len(transaction) > 1:
+            self.world.txns.begin(ctx)
+        for change in transaction:
+            self.change(change, ctx)
+        self.world.txns.commit(ctx)
 
     def change(self, change: tuple[str, int, int, int], ctx: Any = None) -> None:
         try:
@@ -103,12 +114,7 @@ def test_a_failed_write_leaves_what_was_there(
         expected = scene.contents()
         journal.is_quick = False
         for transaction in transactions:
-            ctx = world.context()
-            if len(transaction) > 1:
-                world.txns.begin(ctx)
-            for change in transaction:
-                scene.change(change, ctx)
-            world.txns.commit(ctx)
+            scene.commit(transaction)
         changed = scene.contents()
         journal.refuses = True
         for number, _ in enumerate(world.txns.prepare_rollback(list(journal.queue))):
@@ -127,6 +133,53 @@ def test_a_failed_write_leaves_what_was_there(
             other.change(change)
             assert scene.contents() == other.contents()
         await world.txns.work.wait()
+        assert scene.contents() == other.contents()
+
+    with small_slices():
+        asyncio.run(body())
+
+
+@pytest.mark.parametrize("mvcc", [False, True])
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(changes, max_size=12),
+    st.lists(st.lists(changes, min_size=1, max_size=8), min_size=1, max_size=5),
+    st.lists(changes, max_size=8),
+)
+def test_a_rollback_of_the_limbo_leaves_what_was_there(
+    mvcc: bool, before: list[Any], transactions: list[list[Any]], after: list[Any]
+) -> None:
+    """As above, for synchronous transactions that no quorum has. While the undo is made ready nobody can commit."""
+
+    async def body() -> None:
+        scene, other = Scene(is_sync=True, mvcc=mvcc), Scene(is_sync=True, mvcc=mvcc)
+        world = scene.world
+        for change in before:
+            scene.change(change)
+            other.change(change)
+        await world.txns.work.wait()
+        expected = scene.contents()
+        world.synchro.set_quorum(2)
+        for transaction in transactions:
+            scene.commit(transaction)
+        seen = scene.contents()
+        world.synchro.set_timeout(0)
+        while not world.limbo.is_empty:
+            assert world.limbo.is_rolling_back
+            assert scene.contents() == seen
+            with pytest.raises(BoxError, match="A rollback for a synchronous transaction is received"):
+                world.replace(scene.spaces[0], 100, ctx=world.context())
+            assert scene.contents() == seen
+            await asyncio.sleep(0)
+        assert [rows for rows, _ in scene.contents()] == [rows for rows, _ in expected]
+        world.synchro.set_quorum(1)
+        for change in after:
+            await asyncio.sleep(0)
+            scene.change(change)
+            other.change(change)
+            assert [rows for rows, _ in scene.contents()] == [rows for rows, _ in other.contents()]
+        for each in (world, other.world):
+            await each.txns.work.wait()
         assert scene.contents() == other.contents()
 
     with small_slices():
@@ -156,6 +209,33 @@ def test_large_ones_are_undone_in_slices(alone: bool) -> None:
         await world.txns.work.wait()
         assert not index.is_layered
         assert [*scene.contents()] == [*Scene().contents()]
+
+    with small_slices():
+        asyncio.run(body())
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_rollback_of_the_limbo_is_made_ready_in_slices(stops: bool) -> None:
+    """Nobody waits for the rest when the node stops."""
+
+    async def body() -> None:
+        scene = Scene(is_sync=True)
+        world = scene.world
+        world.synchro.set_quorum(2)
+        scene.commit([("replace", 1, key, key) for key in range(8)])
+        scene.commit([("replace", 1, 1, 5)])
+        scene.commit([("delete", 1, key, key) for key in range(3)])
+        world.synchro.set_timeout(0)
+        turns = 0
+        while not world.limbo.is_empty:
+            turns += 1
+            if stops and turns == 3:
+                world.synchro.stop()
+            else:
+                await asyncio.sleep(0)
+        assert turns == (3 if stops else 6)
+        assert scene.contents() == Scene().contents()
+        assert world.synchro.latch.is_free
 
     with small_slices():
         asyncio.run(body())
