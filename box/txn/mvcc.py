@@ -92,16 +92,35 @@ class MvccStorage(TupleStorage):
         return found
 
     def peek(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
-        entry = index.find(key)
-        return _visible(entry, txn)
+        found = _visible(index.find(key), txn)
+        if found is None or txn is None or txn.state is not TxnState.CONFLICTED:
+            return found
+        primary = self._changed_primary(txn, index)
+        return found if primary is None or _is_row(txn, primary, found) else None
 
     def scan(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
         entries = index.scan(iterator, key)
         if txn is None or txn.state is not TxnState.INPROGRESS:
-            return _visible_of(entries, txn)
+            found = _visible_of(entries, txn)
+            primary = self._changed_primary(txn, index) if txn and txn.state is TxnState.CONFLICTED else None
+            return found if primary is None else filter(partial(_is_row, txn, primary), found)
         place, reads = Range(index, iterator, key), self._readers.of(txn)
         reads.ranges.append(place)
         return _tracked(entries, txn, place, reads.tuples.setdefault(index.definition.space_id, set()))
+
+    def _changed_primary(self, txn: Transaction, index: Index) -> Index | None:
+        """For a secondary index of a space that a transaction in conflict has changed: the primary one.
+
+        Such a transaction goes on reading, and under another secondary key there may be what others have made of a row
+        meanwhile that it has changed itself: that row is the one which its primary key shows.
+        """
+        written = self._written.get(txn) if index.iid else None
+        if written is None:
+            return None
+        space_id = index.definition.space_id
+        return next(
+            (other for other in written.indexes if not other.iid and other.definition.space_id == space_id), None
+        )
 
     def select(
         self, txn: Transaction | None, index: Index, iterator: int, key: list[Any], offset: int, limit: int
@@ -126,6 +145,8 @@ class MvccStorage(TupleStorage):
         return next(self.scan(txn, index, IteratorType.REQ if key else IteratorType.LE, key), None)
 
     def size(self, txn: Transaction | None, index: Index) -> int:
+        if txn is not None and txn.state is TxnState.CONFLICTED:
+            return self.count(txn, index, IteratorType.ALL, [])
         hidden = sum(slot.visible(txn) is None for slot in self._slots.get(index, ()))
         return len(index) - hidden
 
@@ -447,6 +468,11 @@ def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[b
 def _visible(entry: Any, txn: Transaction | None) -> bytes | None:
     """The tuple that an index entry is to a reader."""
     return entry.visible(txn) if type(entry) is Slot else entry
+
+
+def _is_row(txn: Transaction | None, primary: Index, found: bytes) -> bool:
+    """Whether a tuple is what a reader finds by its primary key."""
+    return _visible(primary.find(primary.key_of(unpack(found))), txn) == found
 
 
 def _visible_of(entries: Iterator[Any], txn: Transaction | None) -> Iterator[bytes]:

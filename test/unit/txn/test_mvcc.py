@@ -128,6 +128,37 @@ def test_lost_update_is_refused() -> None:
     asyncio.run(body())
 
 
+@pytest.mark.parametrize("kind", [SK, LOOSE])
+def test_a_transaction_in_conflict_finds_a_row_that_it_has_changed_once(kind: Any) -> None:
+    """What others make of the row meanwhile has another secondary key, which hides nothing of it."""
+
+    async def body() -> None:
+        play = Players(kind)
+        play.world.replace(play.space, 2, 2)
+        play.begin(play.a)
+        assert play.get(play.a, 2) == [2, 2]
+        play.put(play.a, 2, 7)
+        play.world.insert(play.space, 5, 5, ctx=play.a)
+        play.put(play.b, 2, 4)
+        play.put(play.b, 5, 6)
+        play.put(play.b, 9, 9)
+        assert play.a.txn is not None
+        assert play.a.txn.state is TxnState.CONFLICTED
+        assert play.all(play.a) == [[2, 7], [5, 5], [9, 9]]
+        assert play.all(play.a, iid=1) == [[5, 5], [2, 7], [9, 9]]
+        reads, storage = play.world.dml.reads, play.world.storage
+        index = play.space.indexes[1]
+        assert (reads.count(play.a, play.space, 1, 2, []), storage.size(play.a.txn, index)) == (3, 3)
+        if kind is SK:
+            assert [play.get(play.a, key, iid=1) for key in (4, 6, 7, 9)] == [None, None, [2, 7], [9, 9]]
+        assert play.all(play.b, iid=1) == [[2, 4], [5, 6], [9, 9]]
+        assert play.commit(play.a) == "TRANSACTION_CONFLICT"
+        assert play.all(iid=1) == [[2, 4], [5, 6], [9, 9]]
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
 @pytest.mark.parametrize("extra", [(), (SK,), (LOOSE,)])
 def test_blind_replaces_do_not_conflict(extra: Any) -> None:
     """The one that commits later wins; secondary keys of the earlier one are gone."""
