@@ -1,9 +1,11 @@
-"""Wakes everything that waits for the next change of a state."""
+"""Waiting: for the next change of a state, for the end of tasks."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class Waiters:
@@ -42,3 +44,13 @@ class Waiters:
         for future in futures:
             if not future.done():
                 future.set_result(None)
+
+
+async def end_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel and wait for the ends. For a `finally`: where the coroutine is not cancelled but closed, since nobody runs
+    its loop any more, nothing can be waited for."""
+    ending = list(tasks)
+    for task in ending:
+        task.cancel()
+    if not isinstance(sys.exception(), GeneratorExit):
+        await asyncio.gather(*ending, return_exceptions=True)

@@ -18,6 +18,7 @@ from box.embed.schema_requests import SchemaRequests
 from box.embed.task_contexts import TaskContexts
 from box.embed.transaction_block import TransactionBlock
 from box.errors import ErrorCode, client_error
+from box.log import Level
 
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
@@ -65,7 +66,7 @@ class Node(Embedding):
         instance = self._make_instance()
         try:
             if not self._options.get("log"):
-                instance.node.log.forward = forward_to(self._logger)
+                instance.node.log.forward = self._log_lines()
             self._declarations.apply(instance)
             self._contexts = TaskContexts(instance.node)
             await instance.configure(self._options)
@@ -75,6 +76,10 @@ class Node(Embedding):
             await instance.stop()
             raise
         self._instance = instance
+
+    def _log_lines(self) -> Callable[[Level, str], None]:
+        """Takes the lines of the log: a simulation keeps them, too."""
+        return forward_to(self._logger)
 
     def _make_instance(self) -> LuaInstance:
         """An instance that is not configured: a simulation makes others."""

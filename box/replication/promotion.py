@@ -22,6 +22,7 @@ from box.errors import BoxError, ErrorCode, client_error
 from box.net.dial import open_connection
 from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.replicaset import ReplicaSet
+from box.waiters import end_all
 from box.wire import messages
 from box.wire.ballot import Ballot
 from box.wire.vclock import VClock
@@ -96,9 +97,7 @@ class PromotionQuorum:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 clocks += [clock for task in tasks if task in done and (clock := task.result()) is not None]
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_all(tasks)
         return clocks
 
     async def _vclock_of(self, uri: str, deadline: float) -> VClock | None:

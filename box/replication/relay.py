@@ -28,6 +28,7 @@ from box.replication.local import LocalInstance, ReplicationOptions
 from box.replication.raft import Role
 from box.replication.state import RelayState
 from box.replication.white_list import WhiteList
+from box.waiters import end_all
 from box.wire import messages
 from box.wire.constants import GROUP_LOCAL, RequestType
 from box.wire.messages import RaftRequest
@@ -198,7 +199,7 @@ class Relay:
             raise
         finally:
             self.state, self._connection = RelayState.STOPPED, None
-            await _end(tasks)
+            await end_all(tasks)
 
     def push_raft(self, request: RaftRequest) -> None:
         """Tell the replica about elections, unless it is an anonymous one."""
@@ -214,7 +215,7 @@ class Relay:
             try:
                 await self._send_raft(connection, rows)
             finally:
-                await _end([rows])
+                await end_all([rows])
             vclock = self.vclock.copy()
             vclock.reset(0, self.host.instance.vclock[0])
 
@@ -247,7 +248,7 @@ class Relay:
         values = self.host.errinj.values
         delay = float(values["ERRINJ_RELAY_EXIT_DELAY"])
         if delay > 0 or values["ERRINJ_WAL_DELAY"]:
-            await _end(tasks)
+            await end_all(tasks)
             await asyncio.sleep(delay)
             await self.host.journal.pass_writer()
 
@@ -344,12 +345,6 @@ class Relay:
             except BoxError as error:
                 if error.type != "TimedOut" or self._last_progress <= since:
                     raise
-
-
-async def _end(tasks: list[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _break_lsn(rows: list[Row], lsn: int) -> list[Row]:

@@ -24,6 +24,7 @@ from box.replication.replicaset import ReplicaSet
 from box.replication.row_sink import RowSink
 from box.replication.subscription_daemon import SubscriptionDaemon
 from box.session import Context, Sessions
+from box.waiters import end_all
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 if TYPE_CHECKING:
@@ -169,9 +170,7 @@ class Sources:
                 if sum(applier.is_connected for applier in appliers) + len(pending) < quorum:
                     break
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            await end_all(waits)
         connected = sum(applier.is_connected for applier in appliers)
         if connected == total:
             self.log.info(f"connected to {connected} replicas")

@@ -15,6 +15,7 @@ from box.replication.passed_rows import PassedRows
 from box.replication.raft import Role
 from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
+from box.waiters import end_all
 from box.wire import messages
 from box.wire.change_run import ChangeRun
 from box.wire.constants import Flag, RequestType
@@ -128,8 +129,7 @@ class Subscription:
                 raise Resubscription from None
             raise
         finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+            await end_all([writer])
 
     def interrupt(self) -> None:
         """End the subscription for another one. The rows that are here are still applied."""

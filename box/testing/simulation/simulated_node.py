@@ -103,9 +103,20 @@ class LogLines:
 class _ApplicationNode(Node):
     """The face of a simulated node for applications."""
 
-    def __init__(self, make: Callable[[], LuaInstance], options: dict[str, Any]) -> None:
+    def __init__(self, make: Callable[[], LuaInstance], lines: LogLines, options: dict[str, Any]) -> None:
         super().__init__(None, **options)
         self._make = make
+        self._lines = lines
+
+    def _log_lines(self) -> Callable[[Level, str], None]:
+        lines, forward = self._lines, super()._log_lines()
+
+        def take(level: Level, text: str) -> None:
+            lines.take(level, text)
+            if not lines.is_deaf:
+                forward(level, text)
+
+        return take
 
     def _make_instance(self) -> LuaInstance:
         return self._make()
@@ -215,6 +226,7 @@ class SimulatedNode:
             return
         self._application = application = _ApplicationNode(
             lambda: LuaInstance(loop=loop, node=instance, write=lambda text: None, on_exit=lambda code: self.kill()),
+            self.log,
             self.options,
         )
         await application.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -104,6 +105,23 @@ def test_lua_fibers_run_in_simulated_time() -> None:
 
     with Simulation(1) as simulation:
         assert simulation.run(scenario(simulation)) == pytest.approx(3600, abs=0.1)
+
+
+def test_the_log_of_a_node_with_lua_is_kept_and_ends_with_its_process(caplog: pytest.LogCaptureFixture) -> None:
+    """Coroutines of a dead process are closed: whatever they say then, nobody has said."""
+
+    async def scenario(simulation: Simulation) -> None:
+        first, second = await simulation.start_cluster(2, lua=True)
+        await simulation.sleep(1)
+        said = len(caplog.records)
+        second.kill()
+        assert caplog.records[said:] == []
+        assert "subscribed" in second.log.lines
+        assert (first.log.alarms, second.log.alarms) == ([], [])
+
+    caplog.set_level(logging.INFO, "box")
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
 
 
 def test_a_call_in_a_process_that_dies_has_no_outcome() -> None:
