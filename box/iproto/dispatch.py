@@ -22,7 +22,7 @@ from box.wire.change import Request, decode_change
 from box.wire.constants import DML_TYPES, Key, RequestType
 from box.wire.reply import reply_body, reply_ok
 from box.wire.request import AuthRequest, check_sql, decode_auth, decode_call, decode_select, results_as_tuples
-from box.wire.row import Row, decode_header, is_msgpack
+from box.wire.row import Row, decode_header, is_msgpack, sync_of_broken_header
 
 if TYPE_CHECKING:
     from box.iproto.connection import ServerConnection
@@ -84,7 +84,7 @@ class Dispatcher:
             row, body_at = decode_header(packet)
         except BoxError as error:
             self._node.log.error(error.log_text)
-            connection.reply_error(0, error)
+            connection.reply_error(sync_of_broken_header(packet), error)
             return
         row.body = packet[body_at:]
         self.run(connection, row)
@@ -130,8 +130,9 @@ class Dispatcher:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
-        if row.schema_version and row.schema_version != self._schema.version:
-            raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, row.schema_version, self._schema.version)
+        expected = row.schema_version & 0xFFFFFFFF  # larger ones lose their upper bits, as in the peer
+        if expected and expected != self._schema.version:
+            raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, expected, self._schema.version)
 
     def _count(self, request_type: int) -> None:
         self._server.stats.collect(request_type)

@@ -193,6 +193,26 @@ def _decode_long_header(
     return row_of_fields(fields), pos + unpacker.tell()
 
 
+def sync_of_broken_header(packet: bytes) -> int:
+    """The sync that stands before the first wrong field of a header which `decode_header` refuses.
+
+    0 without one, or if the header is no MessagePack: the client cannot be told which request has failed.
+    """
+    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(packet)
+    try:
+        pairs = [(unpacker.unpack(), unpacker.unpack()) for _ in range(unpacker.read_map_header())]
+    except (ValueError, TypeError, msgpack.exceptions.UnpackException, OverflowError):
+        return 0
+    sync = 0
+    for key, value in pairs:
+        if not _is_header_field(key, value):
+            break
+        if key == Key.SYNC:
+            sync = value
+    return sync
+
+
 _MAP_KEYS: Final = frozenset({Key.VCLOCK, Key.BALLOT, Key.TUPLE_META, Key.OPTIONS, Key.SQL_INFO, Key.ERROR})
 _ARRAY_KEYS: Final = frozenset(
     {Key.KEY, Key.TUPLE, Key.OPS, Key.DATA, Key.METADATA, Key.BIND_METADATA, Key.SQL_BIND, Key.ID_FILTER}

@@ -231,6 +231,44 @@ def test_header_longer_than_the_packet() -> None:
     run(scenario())
 
 
+def test_broken_fields_of_a_header() -> None:
+    """The error has the sync that stands before the wrong field, so that the client knows which request it was."""
+
+    async def scenario() -> None:
+        async with serving() as (_, _, address):
+            raw = await RawClient.connect(address)
+            for header, sync in (
+                (b"\x83\x00\x40\x01\x07\x60\x01", 7),
+                (b"\x83\x01\x07\x00\x40\x08\x90", 7),
+                (b"\x82\x01\x07\x00\xc0", 7),
+                (b"\x83\x00\x40\x01\x07\xff\x05", 7),
+                (b"\x83\x00\x40\x01\x07\x04\x05", 7),
+                (b"\x82\x00\xa1x\x01\x07", 0),
+                (b"\x83\x01\x07\x00\x40", 0),
+                (b"\x83\x01\x07\x00\x40\xc1\x01", 0),
+            ):
+                reply = await raw.ask(b"\xce" + len(header).to_bytes(4, "big") + header)
+                assert (error_of(reply).message, reply.sync) == ("Invalid MsgPack - packet header", sync), header
+            await raw.close()
+
+    run(scenario())
+
+
+def test_schema_versions_have_32_bits() -> None:
+    """Of larger ones the lower bits count; 0 is no version."""
+
+    async def scenario() -> None:
+        async with serving() as (node, _, address):
+            raw = await RawClient.connect(address)
+            version = node.schema.version
+            for wanted, outcome in ((2**32, 0), (2**63, 0), (2**32 + version, 0), (2**32 + version + 1, 0x8000 | 109)):
+                header = b"\x83\x00\x40\x01\x07\x05\xcf" + wanted.to_bytes(8, "big")
+                assert (await raw.ask(b"\xce" + len(header).to_bytes(4, "big") + header)).type == outcome, wanted
+            await raw.close()
+
+    run(scenario())
+
+
 def test_broken_header_and_stream() -> None:
     """A broken header is an error of sync 0; a broken length ends the connection."""
 
