@@ -1,5 +1,6 @@
 -- box.begin, box.commit, box.rollback, savepoints, transaction triggers, box.atomic.
 
+local box_error = require('box.error')
 local changes = require('box.changes')
 local finish = require('box.finish')
 local python = require('internal.python')
@@ -13,6 +14,9 @@ local set_yield_hook = require('internal.scheduler').set_yield_hook
 
 -- The open transaction learns of every switch to another fiber.
 function M.begin()
+    if triggers.are_running() then
+        box_error(box_error.ACTIVE_TRANSACTION)
+    end
     finish.nothing(python.txn_begin())
     forget_fiber()
     set_yield_hook(python.txn_on_yield)
@@ -35,7 +39,7 @@ M.commit = ending(python.txn_commit)
 M.rollback = ending(python.txn_rollback)
 
 function M.is_in_txn()
-    return txn_id() ~= 0
+    return txn_id() ~= 0 or triggers.are_running()
 end
 
 -- Savepoints are told from any other table by their metatable.

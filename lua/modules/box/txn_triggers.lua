@@ -5,6 +5,7 @@ local decode = require('internal.msgpack').decode
 local finish = require('box.finish')
 local python = require('internal.python')
 local registry = require('internal.registry')
+local scheduler = require('internal.scheduler')
 local trigger_list = require('box.trigger_list')
 local tuple_new = require('internal.tuple').new
 
@@ -34,16 +35,30 @@ local function statement_iterator(statements, state)
     end
 end
 
--- From Python, when the transaction has ended either way.
+local function call_all(list, iterate)
+    for _, trigger in ipairs(list) do
+        trigger(iterate)
+    end
+end
+
+-- From Python, when the transaction has ended either way. To its fiber it is still there: a trigger that begins another
+-- one and leaves it open would take the statements after the commit along.
 local function run(kind, txn_id, packed)
     local list = lists[kind][txn_id]
     lists.commit[txn_id], lists.rollback[txn_id] = nil, nil
-    local state = {}
-    local iterate = statement_iterator((decode(packed)), state)
-    for _, trigger in ipairs(list or {}) do
-        trigger(iterate)
-    end
+    local state, fiber = {}, scheduler.current_fiber()
+    fiber.ending_txns = (fiber.ending_txns or 0) + 1
+    local ok, problem = pcall(call_all, list or {}, statement_iterator((decode(packed)), state))
+    fiber.ending_txns = fiber.ending_txns - 1
     state.is_over = true
+    if not ok then
+        error(problem, 0)
+    end
+end
+
+-- Whether the running fiber is in such a trigger.
+function M.are_running()
+    return (scheduler.current_fiber().ending_txns or 0) > 0
 end
 
 python.entry('box.run_txn_triggers', registry.ref(run))

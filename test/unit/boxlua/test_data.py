@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from test.support import until
 
 from .box_support import DEADLINE, Box, Run
@@ -251,6 +253,33 @@ def test_triggers_of_transactions(run: Run) -> None:
         rolled_back = "local n = 0 box.begin() box.on_rollback(function() n = n + 1 end) box.rollback() return n"
         assert await box(rolled_back) == 1
         assert "Usage inside a transaction: box.on_commit" in await box.fails("box.on_commit(function() end)")
+
+    run(body)
+
+
+@pytest.mark.parametrize("kind", ["commit", "rollback"])
+def test_no_transaction_begins_in_a_trigger_of_one(run: Run, kind: str) -> None:
+    """It would stay open behind the commit, and take along what the fiber writes next. The next one is as ever."""
+
+    async def body(box: Box) -> None:
+        await box(CREATE)
+        source = f"""
+            local log = {{}}
+            box.begin()
+            box.on_{kind}(function()
+                log[#log + 1] = box.is_in_txn()
+                log[#log + 1] = tostring(select(2, pcall(box.begin)))
+                error('of a trigger')
+            end)
+            s:insert{{1}}
+            box.{kind}()
+            log[#log + 1] = box.is_in_txn()
+            s:replace{{2}}
+            box.begin() s:replace{{3}} box.commit()
+            return log, box.is_in_txn(), s:count{{2}}, s:count{{3}}
+        """
+        text = "Operation is not permitted when there is an active transaction "
+        assert await box(source) == [[True, text, False], False, 1, 1]
 
     run(body)
 
