@@ -221,7 +221,9 @@ class MvccStorage(TupleStorage):
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
         writes = self._writes.pop(statement)
-        self._written[txn].forget()
+        written = self._written[txn]
+        if len(txn.statements) < written.gathered:
+            written.forget()
         for write in reversed(writes):
             write.slot.remove(write)
             self._fold(write.slot)

@@ -266,6 +266,33 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     assert many < 2 * few
 
 
+def test_what_was_gathered_stays_when_later_statements_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a transaction with a savepoint now and then would look at all of it again after each."""
+    monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 4)
+
+    async def body() -> None:
+        world = World(mvcc=True)
+        world.journal.is_quick = True
+        space = world.space("s", UNIQUE)
+        storage = world.storage
+        assert isinstance(storage, MvccStorage)
+        txn = world.txns.begin(world.ctx)
+        world.replace(space, 0, 0)
+        first = world.txns.savepoint(world.ctx)
+        for number in range(1, 10):
+            world.replace(space, number, number)
+        second = world.txns.savepoint(world.ctx)
+        world.replace(space, 20, 20)
+        world.txns.rollback_to_savepoint(world.ctx, second)
+        assert storage._written[txn].gathered == 8
+        world.txns.rollback_to_savepoint(world.ctx, first)
+        assert storage._written[txn].gathered == 0
+        world.commit()
+        assert world.all(space) == [[0, 0]]
+
+    asyncio.run(body())
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(writes, max_size=6), st.lists(st.lists(writes, max_size=6), max_size=4), st.integers(0, 4))
 def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: list[list[Any]], kept: int) -> None:
