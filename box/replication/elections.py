@@ -73,6 +73,7 @@ class Elections:
         self._write = write
         self._push = push
         self._synchro = synchro
+        synchro.others_may_lead = self._others_may_lead
         self._work = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0
@@ -94,6 +95,10 @@ class Elections:
     def _has_taken_over(self) -> bool:
         limbo = self._synchro.limbo
         return limbo.replica_term(limbo.instance_id) == self.raft.term
+
+    def _others_may_lead(self) -> bool:
+        raft = self.raft
+        return raft.is_enabled and raft.role is not Role.LEADER and not self._has_taken_over
 
     @property
     def is_read_only(self) -> bool:

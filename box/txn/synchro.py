@@ -57,6 +57,9 @@ class LimboDriver:
         self._preparation: tuple[Iterator[None], Callable[[], None]] | None = None
         """And what comes then."""
         self.on_rolled_back: Callable[[LimboEntry, BoxError], None] = _no_hook
+        self.others_may_lead: Callable[[], bool] = lambda: False
+        """Others may have elected a leader since this instance was promoted: what they have of its rows may be without
+        an effect there, and does not count."""
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
         self.on_write_error: Callable[[BoxError], None] = _no_hook
@@ -132,7 +135,7 @@ class LimboDriver:
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
         self._promoter.on_ack(replica_id, vclock)
-        if self.limbo.owner_id == self.limbo.instance_id:
+        if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
         self._waiters.wake()
