@@ -41,6 +41,10 @@ SLICE_BYTES: Final = 1 << 17
 """Limits of what is visited in one turn: one or two milliseconds."""
 SLICE_CHANGES: Final = 128
 """Changes that are taken along in one turn."""
+_TURNS_A_SIZE: Final = 256
+"""Turns after which slices of changes double: whoever changes more than a slice in each must not hold the walk up for
+good."""
+_GREATEST_SHIFT: Final = 20
 _SLICES_UNTRACKED: Final = 16
 """Slices after which the new nodes of trees are taken from the garbage collector, before it goes through them all."""
 
@@ -177,6 +181,8 @@ class _TakenAlong:
         self._cursor = cursor
         self._value_of = value_of
         self._waiting: deque[Changes] = deque()
+        self._turns = 0
+        """So many more have left changes waiting than have not."""
         self._error: BoxError | None = None
         primary.listeners.append(self._changed)
         primary.followers.append(self._follow)
@@ -196,10 +202,9 @@ class _TakenAlong:
         self._waiting.append(changes)
 
     def take_slice(self) -> bool:
-        """Take changes that wait, one slice. False: none do."""
-        if not self._waiting:
-            return False
-        key_of, bounds, left = self._primary.key_of, self._cursor.bounds, SLICE_CHANGES
+        """Take changes that wait, one slice. True: there are more, so that nothing can be visited."""
+        left = SLICE_CHANGES << min(self._turns // _TURNS_A_SIZE, _GREATEST_SHIFT)
+        key_of, bounds = self._primary.key_of, self._cursor.bounds
         while left and self._waiting:
             changes = list(islice(self._waiting[0], left))
             for before, after in changes:
@@ -209,7 +214,8 @@ class _TakenAlong:
             if len(changes) < left:
                 self._waiting.popleft()
             left -= len(changes)
-        return True
+        self._turns = self._turns + 1 if self._waiting else max(0, self._turns - 1)
+        return bool(self._waiting)
 
     def _take(self, before: bytes | None, after: bytes | None) -> None:
         if self._error is None:

@@ -137,6 +137,29 @@ def test_a_large_transaction_is_taken_along_in_slices(monkeypatch: pytest.Monkey
     assert max(taken) <= 8
 
 
+@pytest.mark.parametrize("rows", [1, 20])
+def test_a_build_ends_while_others_write_all_the_time(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each turn, and more than a slice of the build takes along."""
+    monkeypatch.setattr(build_module, "SLICE_CHANGES", 8)
+    monkeypatch.setattr(build_module, "_TURNS_A_SIZE", 16)
+
+    async def main(node: Node) -> None:
+        building, number = create(node), 0
+        while not building.done():
+            number += 1
+            await node.eval(
+                "local n, rows = ... box.begin() for id = 1, rows do box.space.s:replace{id, 'x', n * 100000 + id} end "
+                "box.commit()",
+                number,
+                rows,
+            )
+            await asyncio.sleep(0)
+        await building
+        assert len(await keys(node)) == COUNT
+
+    run(main, mvcc=True)
+
+
 @pytest.mark.parametrize("mvcc", [False, True])
 def test_keys_that_change_hands_in_a_transaction(mvcc: bool) -> None:
     """A build hears of the changes in their order: what is no duplicate at any time ends nothing."""
