@@ -16,6 +16,9 @@ __all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip_one"]
 
 MAX_NESTING = 5100
 """Arrays and maps inside each other, the tuple itself among them. The peer is known to take 5,000."""
+_MAX_AROUND = 8
+"""Further ones around a tuple, or around a field of one: a row's body, a list of operations, an answer. Whoever gets
+over such bytes must not refuse a tuple in them that was taken as one."""
 
 # Layout of one value: first byte -> (fixed size | length field | count field).
 FIXED_SIZES = dict.fromkeys([*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3], 1)
@@ -66,14 +69,14 @@ def too_deep() -> Exception:
 
 
 def end_of(raw: bytes, pos: int) -> int:
-    """The offset after the value at `pos`. Raises ValueError or IndexError where bytes are missing, and what `too_deep`
-    gives."""
+    """The offset after the value at `pos`, a tuple or what is around one. Raises ValueError or IndexError where bytes
+    are missing, and what `too_deep` gives."""
     open_counts: list[int] = []  # values that are still to come, of each container that is open
     while True:
         kind, count, start = read_container(raw, pos)
         if kind and count:
             open_counts.append(count if kind == "array" else 2 * count)
-            if len(open_counts) > MAX_NESTING:
+            if len(open_counts) > MAX_NESTING + _MAX_AROUND:
                 raise too_deep()
             pos = start
             continue

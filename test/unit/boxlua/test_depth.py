@@ -10,8 +10,9 @@ import pytest
 from box.data.codec import pack, unpack
 from box.data.deep import MAX_NESTING, DeepUnpacker, end_of
 from box.errors import BoxError, ErrorCode
+from box.journal.rows import decode_rows
 from box.wire.body import walk
-from box.wire.row import is_msgpack
+from box.wire.row import Row, decode_row, encode_row, is_msgpack
 
 from .box_support import Box, Run
 
@@ -106,8 +107,38 @@ def test_requests_are_checked_and_taken_apart() -> None:
     assert dict(walk(request)) == {0x10: b"\xcd\x02\x00", 0x21: _nested(PEER_DEPTH)}
     for check in (is_msgpack, unpack, lambda raw: list(walk(b"\x81\x21" + raw))):
         with pytest.raises(BoxError, match=DEEP) as caught:
-            check(_nested(MAX_NESTING + 1))
+            check(_nested(MAX_NESTING + 100))
         assert caught.value.code == ErrorCode.UNSUPPORTED
+
+
+def test_what_is_around_a_tuple_does_not_count() -> None:
+    """A body that holds the deepest tuple is read wherever it is found."""
+    tuple_ = _nested(MAX_NESTING)
+    row = Row(2, 1, 7, 1.5, body=b"\x82\x10\xcd\x02\x00\x21" + tuple_)
+    assert unpack(tuple_)
+    assert is_msgpack(row.body)
+    assert dict(walk(row.body))[0x21] == tuple_
+    packet = encode_row(row)
+    assert decode_row(packet).body == decode_rows(packet)[0].body == row.body
+    with pytest.raises(BoxError, match=DEEP):
+        unpack(_nested(MAX_NESTING + 1))
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_the_deepest_that_is_taken_is_found_after_a_restart(run: Run, tmp_path: Path, snapshot: bool) -> None:
+    async def fill(box: Box) -> None:
+        await box(NESTED + "s = box.schema.space.create('s') s:create_index('pk')")
+        assert await box.fails("s:insert{1, nested(...)}", MAX_NESTING) == DEEP
+        await box("s:insert{1, nested(...)} s:replace{2, 1} s:update(2, {{'=', 3, 'x'}})", MAX_NESTING - 1)
+        if snapshot:
+            await box("box.snapshot()")
+
+    async def look(box: Box) -> None:
+        await box(NESTED)
+        assert await box("return depth(box.space.s:get(1)[2]), box.space.s:len()") == [MAX_NESTING - 1, 2]
+
+    run(fill, tmp_path, wal_mode="write")
+    run(look, tmp_path, wal_mode="write")
 
 
 def test_both_directions_of_the_codec_go_as_deep() -> None:
