@@ -84,11 +84,13 @@ class StagedUndo:
     def steps(self) -> Iterator[None]:
         """Make it ready; a step is a turn."""
         try:
-            for commit in self._commits:
+            for number, commit in enumerate(self._commits):
                 if isinstance(commit, Transaction):
                     yield from self._look_at(commit)
                 else:
                     self._note(commit.space, [commit])
+                    if number % _SLICE_STATEMENTS == 0:
+                        yield
             for before in self._indexes():
                 while before.index.merge(MERGED_KEYS):
                     yield

@@ -241,6 +241,26 @@ def test_a_rollback_of_the_limbo_is_made_ready_in_slices(stops: bool) -> None:
         asyncio.run(body())
 
 
+def test_many_small_ones_between_two_large_ones() -> None:
+    """They are looked at in slices, too."""
+
+    async def body() -> None:
+        scene = Scene()
+        world = scene.world
+        world.journal.is_quick = False
+        scene.commit([("replace", 1, key, key) for key in range(4)])
+        for number in range(40):
+            scene.change(("replace", 1, 4 + number % 4, 100 + number))
+        scene.commit([("replace", 1, key, key + 4) for key in range(4)])
+        steps = len(list(world.txns.prepare_rollback(list(world.journal.queue))))
+        world.journal.fail()
+        assert steps == 24
+        assert scene.contents() == Scene().contents()
+
+    with small_slices():
+        asyncio.run(body())
+
+
 def test_other_indexes_meanwhile() -> None:
     """The undo that was made ready is of no use then; statements are taken back one by one."""
 
