@@ -207,16 +207,13 @@ class Subscription:
         """The peer does not lead: when it does, this comes again. Rows that are not here, and may be rolled back
         everywhere or will be, are remembered until the peer has rolled them back, too: before that it would take our
         acknowledgement for a vote for them."""
-        sink = self._host.sink
-        # Of a part of the rows nobody knows what was before.
-        if self._fetch is not None or not sink.may_be_void(transaction):
-            return
-        if self._passed.add(transaction):
+        if self._host.sink.may_be_void(transaction) and self._passed.add(transaction):
             self.signal_ack()
 
     def _take_void(self, theirs: VClock) -> None:
         """The peer asks for our vote: it will not vote for us without the rows that it has."""
-        if self._passed and self._host.elections.knows_promotion(theirs):
+        # Of a part of the rows nobody knows what was before.
+        if self._fetch is None and self._passed and self._host.elections.knows_promotion(theirs):
             for transaction in self._passed:
                 self._host.sink.take_void(self._ctx, transaction)
 

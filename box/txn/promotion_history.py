@@ -10,8 +10,10 @@ of 2:11 was never decided: instance 3 rolls back what it has written as a leader
 transaction that it has rolled back itself. Whoever gets 3:1 and then 2:11 from the log of instance 3 learns it in the
 same way: a transaction that had been rolled back would come as a NOP.
 
-Not where transactions of a third instance wait: then, and where 3:1 has rolled back transactions that were there
-already, it differs from the others, as in the peer.
+Transactions of a third instance that wait, by the promotion that was none, are rolled back in the same way: who has got
+them says so in its own log, where the next start finds it before the rows of the leader.
+
+Where 3:1 has rolled back transactions that were there already, an instance differs from the others, as in the peer.
 """
 
 from __future__ import annotations

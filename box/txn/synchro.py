@@ -177,14 +177,14 @@ class LimboDriver:
     async def learn_leader(self, term: int, vclock: Mapping[int, int]) -> None:
         """The leader of `term` was elected with these rows: a promotion that it had not heard of was none.
 
-        If it was ours, our transactions that wait are rolled back: the leader does without them. WAL_IO.
+        The transactions of that owner that wait are rolled back: the leader does without them. WAL_IO.
         """
         if not self.promotions.history.unknown(term, vclock):
             return
         await self.latch.wait_write()
         limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
         if limbo.entries and (
-            limbo.owner_id != limbo.instance_id or first == NO_LSN or first <= vclock.get(limbo.instance_id, 0)
+            limbo.owner_id != self.promotions.latest[0] or first == NO_LSN or first <= vclock.get(limbo.owner_id, 0)
         ):
             self.latch.release_write()
             return

@@ -100,8 +100,10 @@ def test_rows_of_a_leader_that_knows(term: int, vclock: dict[int, int]) -> None:
     asyncio.run(body())
 
 
-def test_what_waits_is_of_a_third_instance() -> None:
-    """Only who has written it may roll it back."""
+@pytest.mark.parametrize("known", [1, 2])
+def test_what_waits_is_of_a_third_instance(known: int) -> None:
+    """Its transactions were never decided, unless the leader knows of it; until we have said so in our log, the rows of
+    the leader would be those of an instance that is outdated."""
 
     async def body() -> None:
         world = World(quorum=2)
@@ -109,10 +111,13 @@ def test_what_waits_is_of_a_third_instance() -> None:
         world.synchro.recover(promote(2, 2, 1))
         world.synchro.recover(promote(3, 3, 1, 2, 10))
         world.journal.is_quick = True
-        remote(world, space, 3, 2, 5)
-        await world.synchro.learn_leader(4, {2: 14})
-        assert world.limbo.is_outdated(2)
-        assert len(world.limbo) == 1
+        waiting = remote(world, space, 3, 2, 5)
+        await world.synchro.learn_leader(4, {2: 14, 3: known - 1})
+        assert world.limbo.is_empty == (known == 1)
+        assert waiting.done == (known == 1)
+        assert world.limbo.is_outdated(2) == (known == 2)
+        decisions = [kind for kind, _ in world.journal.rows if kind == RequestType.ROLLBACK]
+        assert len(decisions) == (known == 1)
 
     asyncio.run(body())
 
