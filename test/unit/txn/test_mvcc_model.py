@@ -235,7 +235,9 @@ class Game:
         return self.world.write(space, Request.upsert(raw, [["=", 3, step.other % 3]]), ctx)
 
     def commit(self, player: Player) -> None:
-        had_writes = any(step.action in WRITES and result is not None for step, result in player.log)
+        had_writes = any(  # an upsert gives nothing back, whether it has written or not
+            step.action in WRITES and (result is not None or step.action == "upsert") for step, result in player.log
+        )
         if self.is_refused(player.ctx):
             return
         if had_writes:
