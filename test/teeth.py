@@ -95,7 +95,8 @@ def _run(directory: Path, arguments: Sequence[str]) -> subprocess.CompletedProce
 
 
 def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
-    arguments = ["--fail-fast", "--seed", f"{first}-{last}", "--nodes", str(mutation.nodes)]
+    before = mutation.first - 1
+    arguments = ["--fail-fast", "--seed", f"{before + first}-{before + last}", "--nodes", str(mutation.nodes)]
     arguments += ["--workload", mutation.workload, "--faults", mutation.faults]
     arguments += ["--elections", mutation.elections, "--time", str(mutation.seconds)]
     if mutation.rate is not None:
