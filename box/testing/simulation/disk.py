@@ -11,7 +11,8 @@ disk, one after the other, while the clock of the simulation stands.
 
 A process that is killed loses nothing that it wrote: the operating system has it. When the power goes, each file keeps
 what was synced and, of the rest, a part that chance decides, maybe cut within a write; directory operations that were
-not synced are undone from the newest back, as many as chance decides.
+not synced are undone from the newest back, as many as chance decides, and all for which the process would still have
+waited.
 
 Faults are set by name in `faults` and count for every call until they are taken out; `capacity` bounds the bytes of all
 files together; `latency` is the range of seconds that a write or sync takes, `sync_delay` what a sync takes besides. A
@@ -92,6 +93,7 @@ class _Change:
 
     directory: str
     take_back: Callable[[], None]
+    made_at: float
     durable_at: float = inf
 
 
@@ -197,6 +199,8 @@ class SimulatedDisk:
         """See the module's text."""
         now, self._ended_at = max(self._time(), self._ended_at or 0.0), None
         self._settle_directories(now)
+        while any(change.made_at > now for change in self._undo):  # behind a sync that is not over yet
+            self._undo.pop().take_back()
         for _ in range(self._random.randint(0, len(self._undo))):
             self._undo.pop().take_back()
         self._undo.clear()
@@ -362,7 +366,7 @@ class SimulatedDisk:
         self.tell("remove")
 
     def _remember(self, name: str, take_back: Callable[[], None]) -> None:
-        self._undo.append(_Change(_place(name)[0], take_back))
+        self._undo.append(_Change(_place(name)[0], take_back, self.time()))
 
     def _forget(self, name: str, content: _Content) -> None:
         if self._files.get(name) is content:
