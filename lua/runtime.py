@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from box.errors import BoxError, ErrorCode
+from box.instance.version import PACKAGE_VERSION
 from box.journal.round import Round
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
@@ -68,7 +69,7 @@ class Runtime:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.perf_counter,
         getcwd: Callable[[], str] = os.getcwd,
-        version: str = "2.8.1",
+        version: str = PACKAGE_VERSION,
         fiber_round: Round | None = None,
     ) -> None:
         self.loop = loop if loop is not None else asyncio.get_running_loop()

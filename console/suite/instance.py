@@ -289,8 +289,9 @@ class InstanceProcess:
     def _environment(self) -> dict[str, str]:
         around = self._around
         suite = around.suite
-        paths = [around.directory / "lua", suite.path, suite.path / "lua", suite.root]
-        lua_path = ";".join(f"{path}/?.lua;{path}/?/init.lua" for path in paths)
+        # The project around the suites may be what they test.
+        paths = [around.directory / "lua", suite.path, suite.path / "lua", suite.root, suite.root.parent]
+        lua_path = ";".join([*(f"{path}/?.lua;{path}/?/init.lua" for path in paths), os.environ.get("LUA_PATH", "")])
         return {
             **os.environ,
             "LISTEN": self.listen_uri,
@@ -309,7 +310,7 @@ class InstanceProcess:
             "TARANTOOL_SRC_DIR": str(suite.root.parent),
             "BUILDDIR": str(suite.root.parent),
             "LUA_PATH": f"{lua_path};;",
-            "LUA_CPATH": f"{around.directory}/lua/?.so;;",
+            "LUA_CPATH": f"{around.directory}/lua/?.so;{os.environ.get('LUA_CPATH', '')};;",
         }
 
     # -- the end of the process ------------------------------------------------------------------

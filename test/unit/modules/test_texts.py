@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from box.errors import BoxError
+from box.instance.version import PACKAGE_VERSION
 
 from .conftest import Lua
 
@@ -127,9 +128,13 @@ def test_known_gaps_say_so(lua: Lua, call: str) -> None:
 
 
 def test_what_this_is(lua: Lua) -> None:
-    package, version, is_number = lua(
-        "local t = require('tarantool') return t.package, t.version, t.uptime() >= 0 and t.pid() > 0"
+    """With the number of commits and the hash behind the version, which vshard cuts off."""
+    package, version, is_number, is_same = lua(
+        """local t = require('tarantool')
+        return t.package, t.version, t.uptime() >= 0 and t.pid() > 0, _TARANTOOL == box.info.version""",
+        configure={},
     )
     assert package == "Tarantool"
-    assert version.startswith("2.8.1")
+    assert version == PACKAGE_VERSION == "2.8.1-0-g0000000"
     assert is_number
+    assert is_same

@@ -94,7 +94,7 @@ def test_the_framework_starts_in_its_project_with_the_node_as_tarantool(tmp_path
     local version = io.popen(server):read('*l')
     local is_here = require('fio').path.exists('.rocks')
     print('1..1')
-    print((version == '2.8.1' and is_here) and 'ok 1\\tg.a' or 'not ok 1\\tg.a')
+    print((version:match('^2%.8%.1%-') and is_here) and 'ok 1\\tg.a' or 'not ok 1\\tg.a')
     print('#', version, is_here)
     """
     report = run(make_project(tmp_path, server=source), timeout=20)

@@ -43,6 +43,20 @@ def test_new_result_is_written(tmp_path: Path) -> None:
     assert run(path).outcome is RunOutcome.PASSED
 
 
+def test_modules_of_the_project_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Suites that test a project are in a directory of it; what else they need may be on LUA_PATH."""
+    project, other = tmp_path / "project", tmp_path / "other"
+    (project / "test").mkdir(parents=True)
+    (project / "mine").mkdir()
+    (project / "mine" / "init.lua").write_text("return {answer = 42}")
+    other.mkdir()
+    (other / "theirs.lua").write_text("return {answer = 43}")
+    monkeypatch.setenv("LUA_PATH", f"{other}/?.lua;;")
+    path = make_suite(project / "test", "require('mine').answer\nrequire('theirs').answer\n")
+    assert run(path).outcome is RunOutcome.NEW
+    assert [line for line in (path / "t.result").read_text().splitlines() if " - " in line] == [" | - 42", " | - 43"]
+
+
 def test_mismatch_leaves_a_reject_file(tmp_path: Path) -> None:
     """The report has a unified diff; the result file stays; a pass removes the reject file."""
     path = make_suite(tmp_path, "1\n", t__result="1\n---\n- 2\n...\n")
