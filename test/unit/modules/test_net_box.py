@@ -234,6 +234,25 @@ def test_every_denied_request_is_told(remote: Any) -> None:
     ]
 
 
+def test_a_message_that_is_here_already_is_not_waited_for(remote: Any) -> None:
+    """The loop over a future's messages took it and waited for the next one, for ever."""
+    assert remote(
+        """local goes_on = false
+        function tell() box.session.push(10) while not goes_on do fiber.sleep(0.001) end return 20 end
+        local future = conn:call('tell', {}, {is_async = true})
+        fiber.sleep(0.05)
+        local messages, done = {}, fiber.channel(1)
+        fiber.create(function()
+            for i, message in future:pairs() do
+                messages[i] = message
+                goes_on = true
+            end
+            done:put(true)
+        end)
+        return done:get(5), messages"""
+    ) == [True, [10, [20]]]
+
+
 def test_failures_to_connect(remote: Any) -> None:
     assert remote(
         """box.schema.user.create('u', {password = 'p'})

@@ -173,7 +173,8 @@ local function next_message(iterator, i)
     local self, messages = iterator.future, iterator.future.on_push_ctx
     i = i + 1
     local deadline = iterator.timeout and fiber.clock() + iterator.timeout
-    while i > #messages and not methods.is_ready(self) do
+    drain(self)
+    while i > #messages and not self._is_done do
         local left = deadline and math.max(deadline - fiber.clock(), 0)
         if not advance(self, left) then
             fiber.testcancel()
