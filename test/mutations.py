@@ -313,8 +313,8 @@ REPLICATION: Final = (
     Mutation(
         "an acknowledgement of what is not written",
         "box/replication/subscription.py",
-        "[messages.vclock_row(self._host.instance.vclock)]",
-        "[messages.vclock_row(self._host.sink.applied)]",
+        "messages.ack_row(self._host.instance.vclock,",
+        "messages.ack_row(self._host.sink.applied,",
         "set",
         "latency,kill,write,flush",
     ),

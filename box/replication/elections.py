@@ -101,6 +101,12 @@ class Elections:
         return raft.is_enabled and raft.role is not Role.LEADER and not self._has_taken_over
 
     @property
+    def known_term(self) -> int:
+        """The latest term that this instance has heard of; 0 if it has no part in elections, and no promotion."""
+        promoted = self._synchro.limbo.greatest_term
+        return max(self.raft.term, promoted) if self.raft.is_enabled or promoted else 0
+
+    @property
     def is_read_only(self) -> bool:
         """Whether elections forbid writes here: only the leader takes them, once it has taken over the limbo."""
         return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)
@@ -195,6 +201,12 @@ class Elections:
         self.raft.receive(request, source)
         self._follow_up()
 
+    def hear_term(self, term: int) -> None:
+        """A replica that acknowledges rows has heard of `term`: the leader of an earlier one leads no longer."""
+        if self.raft.is_enabled and term > self.raft.term:
+            self.raft.hear_term(term)
+            self._follow_up()
+
     async def learn_leader(self, source: int, term: int, vclock: VClock) -> None:
         """An instance had these rows when it was elected, or asked to be, in `term`: counts if it leads in that, by a
         majority."""
@@ -267,8 +279,14 @@ class Elections:
         """Become the owner of the limbo in the present term, unless a candidate is it already."""
         limbo, term = self._synchro.limbo, self.raft.recorded_term
         if self.mode is not ElectionMode.CANDIDATE or limbo.replica_term(limbo.instance_id) != term:
-            await self._synchro.promote(term, is_elected=True)
+            await self._synchro.promote(term, lambda: self._check_leads(term))
             self._changed()
+
+    def _check_leads(self, term: int) -> None:
+        """INTERFERING_PROMOTE."""
+        raft = self.raft
+        if raft.role is not Role.LEADER or raft.term != term:
+            raise client_error(ErrorCode.INTERFERING_PROMOTE, raft.leader_id)
 
     async def _win(self) -> None:
         """Stand in one election, to its end."""
@@ -295,6 +313,7 @@ class Elections:
     def _changed(self) -> None:
         self.on_change()
         self._waiters.wake()
+        self._synchro.look_again()
 
     def _follow_up(self) -> None:
         """After an event."""

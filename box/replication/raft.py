@@ -2,7 +2,8 @@
 
 ```
 role        event                                        what happens                                   next
-any         a message of a newer term                    the term and an empty vote are to be recorded  FOLLOWER
+any         a message of a newer term, or an             the term and an empty vote are to be recorded  FOLLOWER
+            acknowledgement of who has heard of one
 FOLLOWER    a candidate asks, no vote and no leader yet  its vote is to be recorded, if its vclock      FOLLOWER
                                                          covers ours
 FOLLOWER    a message of a leader                        it is the leader of the term                   FOLLOWER
@@ -29,6 +30,9 @@ election that nobody won      the next one ends after twice the chance, up to `e
 a candidate lacks our rows    this instance asks again after half of the time: the other can vote for it
 a candidate has more rows     this instance gives it half of the time more
 ```
+
+The peer's acknowledgements tell no term. Ours do: a leader that nobody else tells of its end would take the rows that
+others have got rolled back, without an effect, for rows that they keep.
 
 One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
 gets them before it leads again. The peer votes for nobody who lacks them, so that with two instances left, one of which
@@ -281,6 +285,12 @@ class Raft:
             self.leader_id = 0
             if self.is_candidate:
                 self._begin_election()
+
+    def hear_term(self, term: int) -> None:
+        """Somebody has heard of `term`."""
+        if term > self.term:
+            self._log(f"RAFT: an acknowledgement tells of term {term}")
+            self._begin_term(term)
 
     def hear(self, source: int) -> None:
         """A heartbeat or a row came from the instance `source`: if it leads, it is alive."""

@@ -130,10 +130,11 @@ class RowFilter:
 class Relay:
     """The subscription of one replica, kept after its end for `box.info`.
 
-    `replica_id` is 0 for an anonymous one. `on_ack` is called with every position that the replica tells.
+    `replica_id` is 0 for an anonymous one. `on_ack` is called with every position that the replica tells, and
+    with the latest term that it has heard of, 0 if it does not say.
     """
 
-    def __init__(self, host: RelayHost, uuid: UUID, replica_id: int, on_ack: Callable[[VClock], None]) -> None:
+    def __init__(self, host: RelayHost, uuid: UUID, replica_id: int, on_ack: Callable[[VClock, int], None]) -> None:
         self.host = host
         self.uuid = uuid
         self.peer = ""
@@ -332,8 +333,9 @@ class Relay:
         while True:
             rows = await self._read_rows(connection)
             self.last_row_time = self._loop.time()
-            self.vclock = messages.decode_vclock(rows[-1])
-            self._on_ack(self.vclock)
+            ack = messages.decode_replication(rows[-1])
+            self.vclock = ack.vclock or VClock()
+            self._on_ack(self.vclock, ack.term)
 
     async def _read_rows(self, connection: PeerConnection) -> list[Row]:
         """Acknowledgements. A replica that takes the rows of a large transaction meanwhile is not silent."""

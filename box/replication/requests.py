@@ -310,7 +310,7 @@ class ReplicaRequests:
         self._keep_rows(replica, start)
         connection.start_reading()
         uuid = _instance_uuid(request)
-        relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock: self._on_ack(replica, vclock))
+        relay = replica.relay = Relay(self, uuid, replica.id, lambda vclock, term: self._on_ack(replica, vclock, term))
         try:
             await relay.subscribe(connection, start, request.id_filter, row.sync, white_list)
         finally:
@@ -358,7 +358,9 @@ class ReplicaRequests:
             raise client_error(ErrorCode.CFG, "replication", text)
         return replica
 
-    def _on_ack(self, replica: Replica, vclock: VClock) -> None:
+    def _on_ack(self, replica: Replica, vclock: VClock, term: int) -> None:
+        # The term comes first: in a later one the rows may have no effect there.
+        self._elections.hear_term(term)
         # Of anonymous replicas, too: they share id 0, and so count as one.
         self._synchro.on_ack(replica.id, vclock)
         if replica.consumer is not None:

@@ -255,12 +255,15 @@ class Subscription:
         """The journal has grown or the peer has asked: send our vclock."""
         self._ack_wanted.set()
 
+    def _ack_row(self) -> Row:
+        return messages.ack_row(self._host.instance.vclock, self._host.elections.known_term)
+
     def tell_alive(self) -> None:
         """Send our vclock in the middle of a turn that takes long, if the last one is a while ago."""
         now = self._host.loop.time()
         if now - self._last_ack > self._host.options.timeout:
             self._last_ack = now
-            self._connection.write_at_once(messages.vclock_row(self._host.instance.vclock))
+            self._connection.write_at_once(self._ack_row())
 
     async def _write_acks(self) -> None:
         while True:
@@ -271,7 +274,7 @@ class Subscription:
             self._ack_wanted.clear()
             self._last_ack = self._host.loop.time()
             try:
-                self._connection.write_rows([messages.vclock_row(self._host.instance.vclock)])
+                self._connection.write_rows([self._ack_row()])
                 await self._connection.drain()
             except BoxError:
                 # The reader finds out about the broken connection and reports it.

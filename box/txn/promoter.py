@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from box.errors import ErrorCode, client_error, unsupported
@@ -11,6 +11,10 @@ from box.wire.messages import SynchroRequest
 
 if TYPE_CHECKING:
     from box.txn.limbo import Limbo
+
+
+def _no_check() -> None:
+    """Elections are off."""
 
 
 class LimboAccess(Protocol):
@@ -48,29 +52,31 @@ class Promoter:
         """The acknowledgements of a follower do not count for a promotion that begins later."""
         self._acks.pop(replica_id, None)
 
-    async def promote(self, term: int, *, is_elected: bool) -> None:
+    async def promote(self, term: int, check_leads: Callable[[], None] | None = None) -> None:
         """Confirm what a quorum has, roll back the rest.
 
-        Without elections the former owner gets some time to decide itself. UNSUPPORTED (two calls at once),
-        INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes meanwhile.
+        `check_leads` raises what keeps an elected leader from it now: who leads no longer takes nothing over, and what
+        others acknowledge then may be rows that they have rolled back. Without elections the former owner gets some
+        time to decide itself. UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO,
+        FiberIsCancelled if the node closes meanwhile.
         """
         if self._is_promoting:
             raise unsupported("box.ctl.promote", "simultaneous invocations")
         self._is_promoting = True
         try:
             former = self._limbo.owner_id
-            lsn = await self._promotable_lsn(former, is_elected=is_elected)
+            lsn = await self._promotable_lsn(former, check_leads)
             request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self._limbo.instance_id)
             await self._access.write(request)
         finally:
             self._is_promoting = False
 
-    async def _promotable_lsn(self, former: int, *, is_elected: bool) -> int:
+    async def _promotable_lsn(self, former: int, check_leads: Callable[[], None] | None) -> int:
         """Up to where the former owner's transactions can be confirmed, once a quorum has all of them."""
         limbo = self._limbo
         if not len(limbo):
             return limbo.confirmed_lsn
-        if not is_elected:
+        if check_leads is None:
             deadline = self._access.now() + 2 * limbo.timeout
             while len(limbo) and await self._access.wait_change(deadline):
                 pass
@@ -79,19 +85,20 @@ class Promoter:
             if not len(limbo):
                 return limbo.confirmed_lsn
         quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
-        await self._wait_quorum(former, lsn, quorum)
+        await self._wait_quorum(former, lsn, quorum, check_leads or _no_check)
         if quorum < limbo.quorum:
             raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")
         if lsn < limbo.last_synchro_lsn:
             raise client_error(ErrorCode.QUORUM_WAIT, quorum, "new synchronous transactions appeared")
         return lsn
 
-    async def _wait_quorum(self, origin_id: int, lsn: int, quorum: int) -> None:
+    async def _wait_quorum(self, origin_id: int, lsn: int, quorum: int, check_leads: Callable[[], None]) -> None:
         """Wait until so many instances, this one included, have the origin's rows up to `lsn`."""
         timeout = self._limbo.timeout
         deadline = self._access.now() + timeout
         while self._holders(origin_id, lsn) < quorum:
             is_changed = await self._access.wait_change(deadline)
+            check_leads()
             if not is_changed and (count := self._holders(origin_id, lsn)) < quorum:
                 text = f"timeout after {timeout:.2f} seconds, collected {count} acks"
                 raise client_error(ErrorCode.QUORUM_WAIT, quorum, text)

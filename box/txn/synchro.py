@@ -362,13 +362,17 @@ class LimboDriver:
 
     # -- promotion
 
-    async def promote(self, term: int = 1, *, is_elected: bool = False) -> None:
+    def look_again(self) -> None:
+        """Something has changed of what a promotion depends on."""
+        self._waiters.wake()
+
+    async def promote(self, term: int = 1, check_leads: Callable[[], None] | None = None) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
 
-        `term` is that of the PROMOTE row. UNSUPPORTED (two calls at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO,
-        FiberIsCancelled if the node closes meanwhile.
+        `term` is that of the PROMOTE row; `check_leads` raises if who was elected leads no more. UNSUPPORTED (two calls
+        at once), INTERFERING_PROMOTE, QUORUM_WAIT, WAL_IO, FiberIsCancelled if the node closes meanwhile.
         """
-        await self._promoter.promote(term, is_elected=is_elected)
+        await self._promoter.promote(term, check_leads)
 
     @property
     def own_vclock(self) -> Mapping[int, int]:

@@ -64,6 +64,8 @@ class Key(IntEnum):
 class OwnKey(IntEnum):
     """Keys of bodies that only instances of this kind know. Others pass over them."""
 
+    TERM = 0x7C
+    """In an acknowledgement: the latest term that the replica has heard of, in an election or by a promotion."""
     PROMOTIONS = 0x7D
     """In the RAFT row of a snapshot: what the instance knows of promotions."""
     AFTER = 0x7E

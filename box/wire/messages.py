@@ -83,6 +83,14 @@ def vclock_row(vclock: VClock, sync: int = 0) -> Row:
     return Row(RequestType.OK, sync=sync, body=_pack({Key.VCLOCK: _vclock_map(vclock)}))
 
 
+def ack_row(vclock: VClock, term: int) -> Row:
+    """An applier's acknowledgement. 0: it has never heard of elections, and tells nothing of them."""
+    fields: dict[int, Any] = {Key.VCLOCK: _vclock_map(vclock)}
+    if term:
+        fields[OwnKey.TERM] = term
+    return Row(RequestType.OK, body=_pack(fields))
+
+
 def heartbeat_row(replica_id: int, tm: float, sync: int = 0) -> Row:
     """The row of a relay that has nothing else to send: its id and its clock, no body."""
     return Row(RequestType.OK, replica_id=replica_id, tm=tm, sync=sync)
@@ -114,7 +122,8 @@ class ReplicationRequest:
     """The body of a JOIN, REGISTER, FETCH_SNAPSHOT or SUBSCRIBE, or of an answer to one; None is an absent key.
 
     `version_id` is 0 for peers that do not tell it. `id_filter` names the replicas whose rows are not wanted, `fetch`
-    the instances whose rows are; None: everybody's.
+    the instances whose rows are; None: everybody's. `term` is the latest one that an acknowledging instance has heard
+    of, 0 where it does not tell.
     """
 
     replicaset_uuid: UUID | None = None
@@ -124,6 +133,7 @@ class ReplicationRequest:
     anon: bool = False
     id_filter: frozenset[int] = frozenset()
     fetch: frozenset[UUID] | None = None
+    term: int = 0
 
 
 JOIN_KEYS = frozenset({Key.INSTANCE_UUID, Key.SERVER_VERSION})
@@ -152,6 +162,8 @@ def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> Replicat
         parts["id_filter"] = _id_filter(body[Key.ID_FILTER])
     if OwnKey.FETCH in body:
         parts["fetch"] = _fetch_list(body[OwnKey.FETCH])
+    if OwnKey.TERM in body:
+        parts["term"] = _uint(body[OwnKey.TERM], "invalid TERM")
     return ReplicationRequest(**parts)
 
 

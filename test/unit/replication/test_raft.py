@@ -250,6 +250,16 @@ def test_a_newer_term_deposes_a_leader() -> None:
     assert raft.unrecorded == RaftRequest(3)
 
 
+def test_a_newer_term_in_an_acknowledgement_deposes_a_leader() -> None:
+    raft = leading()
+    raft.hear_term(2)
+    raft.hear_term(0)
+    assert (raft.role, raft.term, raft.unrecorded) == (Role.LEADER, 2, None)
+    raft.hear_term(5)
+    assert (raft.role, raft.leader_id, raft.is_read_only) == (Role.FOLLOWER, 0, True)
+    assert raft.unrecorded == RaftRequest(5)
+
+
 def test_a_deposed_leader_stands_again_when_its_term_is_recorded() -> None:
     raft = leading()
     raft.receive(RaftRequest(3, 0, Role.FOLLOWER), OTHER)

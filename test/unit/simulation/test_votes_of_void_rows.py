@@ -91,6 +91,33 @@ async def story(simulation: Simulation, fetches_once: bool) -> None:
     assert two.instance.elections.raft.role is Role.FOLLOWER
 
 
+async def story_of_one_that_follows_nobody(simulation: Simulation) -> None:
+    """As above, but only acknowledgements reach node2 when it is heard again."""
+    _, two, three, four, _ = await cluster(simulation, fetches_once=False)
+    network = simulation.network
+    network.isolate(two.name)
+    network.mend(two.name, three.name)
+    codes: list[int] = []
+    simulation.loop.create_task(put_and_tell(two, WAITING, codes))
+    await simulation.until(lambda: three.has(SPACE, WAITING), 10, "the row at one other node")
+    sources = two.options["replication"]
+    await two.configure(replication=[])
+    network.cut(two.name, three.name)
+    await promote(simulation, four)
+    await simulation.until(lambda: not three.has(SPACE, WAITING), 60, "its end")
+    await promote(simulation, three)
+    await put(three, LATER)
+    network.heal()
+    raft = two.instance.elections.raft
+    await simulation.until(lambda: raft.role is Role.FOLLOWER, 60, "the end of its time as leader")
+    assert raft.term == three.instance.elections.raft.term
+    await simulation.sleep(5)
+    assert codes == []
+    await two.configure(replication=sources)
+    await simulation.until(lambda: bool(codes), 60, "the row's end")
+    assert codes == [ErrorCode.SYNC_ROLLBACK]
+
+
 async def return_of_the_former_leader(simulation: Simulation, fetches_once: bool) -> None:
     nodes = _, two, _, four, _ = await cluster(simulation, fetches_once)
     simulation.network.isolate(two.name)
@@ -121,4 +148,11 @@ def test_nobody_waits_for_them(fetches_once: bool) -> None:
     """Who was to lead stayed an orphan for ever where each row is fetched once."""
     with Simulation(1) as simulation:
         simulation.run(return_of_the_former_leader(simulation, fetches_once))
+        assert simulation.errors == []
+
+
+def test_acknowledgements_tell_the_term() -> None:
+    """Who followed nobody heard of no later term, and confirmed the row."""
+    with Simulation(1) as simulation:
+        simulation.run(story_of_one_that_follows_nobody(simulation))
         assert simulation.errors == []

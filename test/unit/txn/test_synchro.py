@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from box.data.codec import pack
-from box.errors import BoxError
+from box.errors import BoxError, ErrorCode, client_error
 from box.wire.constants import Flag, RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
@@ -331,6 +331,32 @@ def test_wait_confirm() -> None:
             await waiting
         assert code(failure.value) in ("SYNC_QUORUM_TIMEOUT", "SYNC_ROLLBACK")
         world.synchro.stop()
+
+    asyncio.run(body())
+
+
+def test_a_promotion_ends_with_the_time_as_leader() -> None:
+    """Though a quorum has acknowledged meanwhile: the rows may be without an effect there."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=1000)
+        txn = remote(world, world.space(is_sync=True), 2, 1, 1)
+        world.journal.write()
+        leaders: list[int] = []
+
+        def check_leads() -> None:
+            for leader in leaders:
+                raise client_error(ErrorCode.INTERFERING_PROMOTE, leader)
+
+        promotion = asyncio.ensure_future(world.synchro.promote(7, check_leads))
+        await asyncio.sleep(0)
+        leaders.append(3)
+        world.synchro.on_ack(3, {2: 1})
+        with pytest.raises(BoxError, match="Instance with replica id 3 was promoted first"):
+            await promotion
+        assert not txn.done
+        assert world.limbo.owner_id == 2
+        assert [kind for kind, _ in world.journal.rows] == [RequestType.REPLACE]
 
     asyncio.run(body())
 

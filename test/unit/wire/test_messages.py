@@ -15,6 +15,7 @@ from box.wire.messages import (
     Promotions,
     RaftRequest,
     SynchroRequest,
+    ack_row,
     after_row,
     decode_after,
     decode_promotions,
@@ -72,6 +73,16 @@ def test_a_list_of_instances_to_fetch() -> None:
     assert decode_replication(row).fetch == {INSTANCE, CLUSTER}
     assert 0x7F not in unpacked(subscribe_row(CLUSTER, INSTANCE, CLOCK))
     assert decode_replication(Row(RequestType.SUBSCRIBE, body=msgpack.packb({0x7F: []}))).fetch is None
+
+
+def test_an_acknowledgement_tells_the_term() -> None:
+    """Our own key; who knows of no elections tells nothing that the peer does not."""
+    assert unpacked(ack_row(CLOCK, 7)) == {0x26: {1: 300, 2: 7}, 0x7C: 7}
+    assert decode_replication(ack_row(CLOCK, 7)).term == 7
+    assert encode_row(ack_row(CLOCK, 0)) == encode_row(vclock_row(CLOCK))
+    assert decode_replication(ack_row(CLOCK, 0)).term == 0
+    with pytest.raises(BoxError, match="invalid TERM"):
+        decode_replication(Row(RequestType.OK, body=msgpack.packb({0x7C: "1"})))
 
 
 def test_a_position_before_rows() -> None:
