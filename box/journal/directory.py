@@ -6,10 +6,9 @@ kind form a chain: no two are concurrent.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -17,6 +16,9 @@ from box.journal.storage import INPROGRESS, Storage, failed
 from box.journal.xlog import META_SIZE_MAX, Meta
 from box.journal.xlog_errors import XlogError
 from box.wire.vclock import VClock
+
+_MAX_DIGITS: Final = 20
+"""Of a signature in the name of a file."""
 
 
 class Logger(Protocol):
@@ -101,7 +103,6 @@ class LogDirectory:
         self.force_recovery = force_recovery
         self.files: list[LogFile] = []
         self._log = log or SilentLog()
-        self._name = re.compile(rf"(\d{{1,20}}){re.escape(kind.value)}")
 
     def filename(self, signature: int) -> str:
         """The path of the file with this signature."""
@@ -153,9 +154,12 @@ class LogDirectory:
     def _signatures(self) -> set[int]:
         found = set()
         for name in self.check():
-            if match := self._name.fullmatch(name):
-                found.add(int(match[1]))
-            elif name.endswith(self.kind.value):
+            if not name.endswith(self.kind.value):
+                continue
+            digits = name.removesuffix(self.kind.value)
+            if len(digits) <= _MAX_DIGITS and digits.isascii() and digits.isdigit():
+                found.add(int(digits))
+            else:
                 self._log.warn(f"can't parse `{name}', skipping")
         return found
 

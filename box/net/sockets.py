@@ -162,9 +162,11 @@ class SocketNetwork:
         flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
         host = host_of(uri)
         try:
-            # An address in digits needs no look-up, and so no thread.
+            # An address in digits needs no look-up, and so no thread. As bytes, because Python encodes a text by the
+            # rules of international names, whose module it takes some milliseconds to import.
             numeric = flags | socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-            found = socket.getaddrinfo(host, uri.service, type=socket.SOCK_STREAM, flags=numeric)
+            raw = None if host is None else host.encode()
+            found = socket.getaddrinfo(raw, uri.service, type=socket.SOCK_STREAM, flags=numeric)
         except OSError:
             found = await self._look_up(host, uri.service, flags)
         return [(family, address) for family, _, _, _, address in found]

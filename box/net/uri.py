@@ -13,6 +13,7 @@ The grammar is RFC 3986 with the peer's changes: a service in place of a port, u
 from __future__ import annotations
 
 import re
+import string
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +41,9 @@ _FORMS: Final = (
     rf"{_SCHEME}{_USER}unix/:(?P<unix>{_SOCKET_PATH})(?::(?P<path>(?:/{_PATH_CHAR}*+)*))?{_TAIL}",
     rf"{_SCHEME}{_USER}{_HOST}(?::(?P<service>\d+|[A-Za-z]*))?(?P<path>(?:/{_PATH_CHAR}*+)*){_TAIL}",
 )
-"""Compiled by the first address that needs them: that takes 4 ms."""
+"""Compiled by the first address that needs them: that takes 8 ms, so that usual addresses are taken apart without."""
+_PLAIN: Final = frozenset(string.ascii_letters + string.digits + "-_.")
+"""Characters that have no meaning in an address, but for the points of an IPv4 address."""
 _MAX_HOST: Final = 1025
 _MAX_SERVICE: Final = 256
 
@@ -82,11 +85,35 @@ class Uri:
 
 def parse(text: str) -> Uri | None:
     """Take an address apart; None for a text that is no address."""
+    plain = _plain_parts(text)
+    if plain is not None:
+        return _of_groups(plain)
     for form in _FORMS:
         match = re.fullmatch(form, text)
         if match is not None:
             return _of_groups({name: part for name, part in match.groupdict().items() if part is not None})
     return None
+
+
+def _plain_parts(text: str) -> dict[str, str] | None:
+    """The groups of `_FORMS` in a port, `host:port`, `login:password@host:port`, or a unix socket without a login; None
+    for other texts, and where any character is not plain."""
+    if text.isascii() and text.isdigit():
+        return {"service": text}
+    socket_path = text.removeprefix("unix/:") if text.startswith("unix/:") else text
+    if socket_path.startswith("/"):
+        names = socket_path[1:].split("/")
+        return {"unix": socket_path} if "" not in names and _PLAIN.issuperset("".join(names)) else None
+    user, at, place = text.rpartition("@")
+    login, colon, password = user.partition(":")
+    host, _, port = place.partition(":")
+    written = [host, port, *([login] if at else []), *([password] if colon else [])]
+    if "" in written or not _PLAIN.issuperset("".join(written)) or not port.isdigit():
+        return None
+    quad = host.split(".")
+    is_ipv4 = len(quad) == 4 and all(part.isdigit() and len(part) <= 3 for part in quad)
+    parts = {"ipv4" if is_ipv4 else "name": host, "service": port}
+    return parts | ({"login": login} if at else {}) | ({"password": password} if colon else {})
 
 
 def _of_groups(parts: dict[str, str]) -> Uri | None:
