@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -241,3 +243,23 @@ def test_the_parts_of_a_start_do_not_know_the_instance() -> None:
             if isinstance(statement, ast.ImportFrom) and statement.module == "box.instance.node":
                 found.append(f"{path}:{statement.lineno}")
     assert found == []
+
+
+def test_an_empty_instance_starts_in_short_turns() -> None:
+    """The rows of its system spaces are made a few at a time: in one turn they take most of a start."""
+
+    async def body(instance: Instance) -> None:
+        start = asyncio.ensure_future(instance.configure(QUIET))
+        turns = []
+        while not start.done():
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            turns.append(time.thread_time() - before)
+        await start
+        assert max(turns) < sum(turns) / 2
+
+    gc.disable()
+    try:
+        with_instance(body)
+    finally:
+        gc.enable()
