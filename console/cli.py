@@ -189,6 +189,7 @@ class Program:
         if not self._stop.done():
             code = script.result()
             return await self._stop if code is None else code
+        self._instance.node.is_ending = True
         if not script.done():
             script.cancel()
         with suppress(asyncio.CancelledError):

@@ -132,6 +132,8 @@ class Instance:
         self.mode_changes = Waiters()
         """Woken whenever the instance may have become writable or read-only."""
         self.is_loading = False
+        self.is_ending = False
+        """It is about to be closed: a start that is given up needs no new parts for the next one."""
         self.is_closed = False
         self._startup: Startup | None = None
         """The start that is under way."""
@@ -278,7 +280,7 @@ class Instance:
                     await self._start()
                     return
                 except BaseException as error:
-                    if self.is_closed:
+                    if self.is_ending or self.is_closed:
                         raise
                     if isinstance(error, BoxError):
                         self._log_failed_start(error)
