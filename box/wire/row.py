@@ -13,7 +13,6 @@ transaction's first lsn, and the last row the COMMIT flag. Source: `xrow.c` of t
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -290,28 +289,3 @@ def _is_msgpack(raw: bytes) -> bool:
     except (ValueError, IndexError, msgpack.exceptions.UnpackException):
         return False
     return bool(unpacker.tell() == len(raw))
-
-
-def decode_rows(block: bytes) -> Iterator[Row]:
-    """Rows that follow each other without lengths, as in an uncompressed log block.
-
-    Raises INVALID_MSGPACK at the first broken row; the rows before it have been yielded.
-    """
-    unpacker = msgpack.Unpacker(raw=True, strict_map_key=False, max_buffer_size=0)
-    unpacker.feed(block)
-    end = len(block)
-    pos = 0
-    while pos < end:
-        row, body_at = decode_header(block, pos)
-        if row.type != RequestType.NOP and body_at < end:
-            try:
-                unpacker.read_bytes(body_at - pos)
-                unpacker.skip()
-            except (ValueError, msgpack.exceptions.UnpackException):
-                raise _invalid("packet body") from None
-            pos = unpacker.tell()
-            row.body = block[body_at:pos]
-        else:
-            unpacker.read_bytes(body_at - pos)
-            pos = body_at
-        yield row

@@ -14,12 +14,13 @@ from typing import Any
 
 from box.data.codec import pack, unpack
 from box.errors import BoxError
+from box.journal.rows import decode_rows
 from box.journal.xlog import XlogDecoder
 from box.net.dial import connect
 from box.net.peer_connection import PeerConnection
 from box.net.sockets import SocketNetwork
 from box.wire.constants import GROUP_LOCAL, Key, RequestType
-from box.wire.row import Row, decode_rows, encode_packet
+from box.wire.row import Row, encode_packet
 from test.unit.replication.cluster import Proxy
 
 _START = 120.0

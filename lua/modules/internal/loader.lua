@@ -117,17 +117,13 @@ local function loader(find, load)
 end
 
 local function strict_loader(find, load)
-    return function(name)
-        local path, missing = find(name)
-        if path == nil then
-            return missing
-        end
+    return loader(find, function(path, name)
         local found = load(path, name)
         if type(found) == 'function' then
             return found
         end
         error(("error loading module '%s' from file '%s':\n\t%s"):format(name, path, found), 4)
-    end
+    end)
 end
 
 local loaders = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from box.errors import BoxError, ErrorCode, client_error
 from box.wire import row as row_module
 from box.wire.constants import Flag, RequestType
-from box.wire.row import Row, decode_header, decode_row, decode_rows, encode_packet, encode_row, is_msgpack
+from box.wire.row import Row, decode_header, decode_row, encode_packet, encode_row, is_msgpack
 
 BODY = msgpack.packb({0x10: 512, 0x21: [1, "a"]})
 
@@ -101,23 +101,6 @@ def test_broken_bodies(raw: bytes) -> None:
     """A body is one value and nothing behind it; a NOP has none."""
     with pytest.raises(BoxError, match="Invalid MsgPack - packet body"):
         decode_row(raw)
-
-
-def test_rows_of_a_block() -> None:
-    """Rows follow each other without lengths; a NOP has no body."""
-    rows = [
-        Row(3, 1, 70000, 1.5, body=BODY),
-        Row(RequestType.NOP, 1, 70001, 1.5),
-        Row(2, 1, 70002, 1.5, tsn=70002, is_commit=False, body=BODY),
-        Row(2, 1, 70003, 1.5, tsn=70002, body=BODY),
-    ]
-    for row in rows:
-        row.tsn = row.txn_id
-    block = b"".join(encode_row(row) for row in rows)
-    assert list(decode_rows(block)) == rows
-    found = []
-    with pytest.raises(BoxError, match="packet body"):
-        found.extend(decode_rows(block[:-1]))
 
 
 def test_is_msgpack() -> None:
