@@ -27,7 +27,7 @@ _STOP: Final = 5
 """The cell that ends a tick behind the fiber that runs."""
 WOKEN_MAX: Final = 1024
 """The cell that counts the tokens that have ended without a value, and how many there is room for."""
-_RUNNING_FIBER: Final = 0
+RUNNING_FIBER: Final = 0
 _TICK_WANTED: Final = 1
 _ROUNDS: Final = 16
 _EARLY: Final = 1e-7
@@ -136,8 +136,8 @@ class Waits:
             cells[_TICK_WANTED] = 1
         else:
             self._lua.deliver(token)
-        if not self._is_running:
-            self.schedule_tick()
+        if self._tick is None and not self._is_running:
+            self._tick = self.loop.call_soon(self._run)
 
     def wake(self, token: int, *values: Value) -> None:
         """End a wait with values. A token that has ended already is ignored."""
@@ -166,7 +166,7 @@ class Waits:
 
     def _is_in_finalizer(self) -> bool:
         """False while another fiber runs, which the finalizer has started."""
-        return self._cells[_RUNNING_FIBER] == self._finalizing
+        return self._cells[RUNNING_FIBER] == self._finalizing
 
     # ---- timers ----
 

@@ -26,13 +26,13 @@ from box.instance.version import PACKAGE_VERSION
 from box.journal.round import Round
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
-from lua.fiber import WOKEN_MAX, Scheduler, Value, Waits
+from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
-_RUNNING_FIBER, _TICK_WANTED, _NEXT_ID = 0, 1, 2  # 3 is WOKEN of lua.fiber
+_TICK_WANTED, _NEXT_ID = 1, 2  # 0 is RUNNING_FIBER of lua.fiber, 3 its WOKEN
 _CELLS = 6
 
 Values = tuple[Value, ...]
@@ -81,16 +81,18 @@ class Runtime:
         self.log = log or _log_to_stderr
         self.processes: set[int] = set()
         """Children that somebody here waits for."""
-        self._contexts: dict[int, Any] = {}
+        self.contexts: dict[int, Any] = {}
+        """By the id of their fiber. For reading."""
         self._lent: set[int] = set()
         self._fiber_of: dict[int, int] = {}
         self._activations: dict[int, asyncio.Future[Values] | Ending] = {}
         self._entries: dict[str, int] = {}
         self._cells_memory = (ctypes.c_int32 * _CELLS)()
-        self._cells = memoryview(self._cells_memory).cast("B").cast("i")
+        self.cells = memoryview(self._cells_memory).cast("B").cast("i")
+        """What Lua shares: see `internal/cells.lua`."""
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
         woken = memoryview(self._woken_memory).cast("B").cast("d")
-        self.waits = Waits(self.loop, self._cells, woken, fiber_round or Round(), monotonic)
+        self.waits = Waits(self.loop, self.cells, woken, fiber_round or Round(), monotonic)
         self.closed = False
         self._open()
         binding = FiberBinding(
@@ -152,8 +154,8 @@ class Runtime:
     @property
     def ctx(self) -> Any:
         """The Context of the Lua fiber that is running; made when first asked for."""
-        fiber_id = self._cells[_RUNNING_FIBER]
-        ctx = self._contexts.get(fiber_id)
+        fiber_id = self.cells[RUNNING_FIBER]
+        ctx = self.contexts.get(fiber_id)
         return ctx if ctx is not None else self._make_context(fiber_id)
 
     def _make_context(self, fiber_id: int) -> Any:
@@ -162,7 +164,7 @@ class Runtime:
         ctx = self.new_context()
         if self.closed:
             return ctx  # for finalizers that run when the state is freed
-        self._contexts[fiber_id] = ctx
+        self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._keep_context(fiber_id)
         return ctx
@@ -170,11 +172,11 @@ class Runtime:
     @property
     def fiber_id(self) -> int:
         """Id of the Lua fiber that is running, 0 if none is."""
-        return self._cells[_RUNNING_FIBER]
+        return self.cells[RUNNING_FIBER]
 
     def fiber_ended(self, fiber_id: int) -> None:
         """From Lua: a fiber that has a Context is no more."""
-        ctx = self._contexts.pop(fiber_id, None)
+        ctx = self.contexts.pop(fiber_id, None)
         if ctx is None:
             return
         self._fiber_of.pop(id(ctx), None)
@@ -190,10 +192,10 @@ class Runtime:
         """
         if ctx is None:
             return 0
-        cells = self._cells
+        cells = self.cells
         fiber_id = cells[_NEXT_ID]
         cells[_NEXT_ID] = fiber_id + 1
-        self._contexts[fiber_id] = ctx
+        self.contexts[fiber_id] = ctx
         self._fiber_of[id(ctx)] = fiber_id
         self._lent.add(fiber_id)
         return fiber_id
@@ -210,14 +212,14 @@ class Runtime:
         """As `start`, but inside the fiber that `ctx` belongs to (without a Context: the fiber that is running), if
         that fiber is in a bound function now: triggers see the fiber of their statement. Else on a fiber of its own.
         """
-        running = self._cells[_RUNNING_FIBER]
+        running = self.cells[RUNNING_FIBER]
         fiber_id = running if ctx is None else self._fiber_of.get(id(ctx), 0)
         if fiber_id == 0 or self.closed or (fiber_id != running and not self._is_in_python(fiber_id)):
             return self.start(handle, *args, ctx=ctx)
         return self._started(self._start(fiber_id, b"", 0, handle, *args))
 
     def _started(self, outcome: Any) -> Values | asyncio.Future[Values]:
-        if self._cells[_TICK_WANTED]:
+        if self.cells[_TICK_WANTED]:
             self.waits.schedule_tick()
         if outcome is True:
             return ()
@@ -260,7 +262,7 @@ class Runtime:
         It costs less than a future. Nobody can cancel the call, and when the runtime closes nothing is told.
         """
         outcome = self._start(0, name.encode(), self._lend(ctx), handle, *args)
-        if self._cells[_TICK_WANTED]:
+        if self.cells[_TICK_WANTED]:
             self.waits.schedule_tick()
         if outcome is True:
             ended(())
@@ -369,8 +371,8 @@ class Runtime:
                 future.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-        contexts = [(fiber_id, ctx) for fiber_id, ctx in self._contexts.items() if fiber_id not in self._lent]
-        self._contexts.clear()
+        contexts = [(fiber_id, ctx) for fiber_id, ctx in self.contexts.items() if fiber_id not in self._lent]
+        self.contexts.clear()
         self._fiber_of.clear()
         if self.end_context is not None:
             for _, ctx in contexts:

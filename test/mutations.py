@@ -515,7 +515,7 @@ ELECTIONS: Final = (
     Mutation(
         "a promotion that does not wait for a quorum",
         "box/txn/promoter.py",
-        "        await self._wait_quorum(former, lsn, quorum)\n",
+        "        await self._wait_quorum(former, lsn, quorum, check_leads or _no_check)\n",
         "",
         "set",
         "heir",

@@ -134,17 +134,15 @@ class Dml:
             plan = self._planner.plan(space)
         txn = ctx.txn
         if (
-            not plan.is_short
+            not plan.is_usual
             or space.on_replace
             or space.before_replace
             or request.index_id
-            or (self._limbo.entries if txn is None else txn.nesting)
+            or (txn is not None and txn.nesting)
         ):
-            if plan.is_usual and not (
-                space.on_replace or space.before_replace or request.index_id or (txn is not None and txn.nesting)
-            ):
-                return self._write_held(ctx, space, plan, request)
             return self._write_generally(ctx, space, request)
+        if not plan.is_short or (txn is None and self._limbo.entries):
+            return self._write_held(ctx, space, plan, request)
 
         kind = request.type
         if (self.is_read_only or (txn is not None and self._limbo.is_read_only)) and request.row is None:
@@ -180,21 +178,26 @@ class Dml:
 
     def _write_held(self, ctx: Context, space: Space, plan: WritePlan, request: Request) -> Outcome:
         """Execute a request by the short way where the limbo has a say in the commit."""
-        if request.row is None:
-            self._check_writable()
-        self.counters[request.type] += 1
+        kind, row, limbo = request.type, request.row, self._limbo
+        if row is None and (self.is_read_only or (limbo.is_foreign and limbo.entries)):
+            raise client_error(ErrorCode.READONLY)
+        self.counters[kind] += 1
         txn = ctx.txn
         if txn is not None:
             return self._change(ctx, txn, space, plan, request)
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
-        kind, row = request.type, _row(space, request)
+        if row is None:
+            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
+            row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
+        else:
+            row.group_id = GROUP_DEFAULT
         old, new = SHORT_CHANGES[kind](plan, space, request)
         result = None if kind == UPSERT else old if new is None else new
         write = HeldWrite(row, space, old, new, result, self._on_held_written)
         synchro = self.txns.synchro
         try:
-            if not self._limbo.push(row.replica_id, write):
+            if not limbo.push(row.replica_id, write):
                 synchro.append(row.replica_id, write)
             write.wait_sync = True
             row.flags |= WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
@@ -215,17 +218,18 @@ class Dml:
         return result
 
     def _held_written(self, entry: JournalEntry) -> None:
-        assert isinstance(entry, HeldWrite)
-        synchro, error = self.txns.synchro, entry.error
+        if TYPE_CHECKING:
+            assert isinstance(entry, HeldWrite)
+        error = entry.error
         if error is None:
             entry.written = True
             if entry.wait_sync:
-                synchro.written(entry, entry.rows[0].lsn)
+                self.txns.synchro.written(entry, entry.rows[0].lsn)
             elif not entry.done:
                 entry.finish()
             return
         if entry.wait_sync:
-            synchro.abort(entry)
+            self.txns.synchro.abort(entry)
         entry.take_back(error)
 
     def _change(self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, request: Request) -> bytes | None:
@@ -398,12 +402,3 @@ class Dml:
         statement = self.txns.begin_statement(txn, None, RequestType.NOP)
         statement.row = row
         txn.nesting.pop()
-
-
-def _row(space: Space, request: Request) -> Row:
-    """The journal row of a request: the one that it came with, or a new one."""
-    kind, row = request.type, request.row
-    if row is not None:
-        row.group_id = GROUP_DEFAULT
-        return row
-    return Row(kind, body=space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id))

@@ -289,11 +289,12 @@ class TransactionManager:
             if len(undone) == len(between):  # not with runs of another instance's rows
                 yield from self.storage.prepare_undo(undone)
 
-    def _confirmed(self, commit: LimboEntry) -> None:
-        if isinstance(commit, Transaction):
-            self._succeed(commit)
-        else:
-            commit.finish()
+    def _confirmed(self, commits: list[LimboEntry]) -> None:
+        for commit in commits:
+            if isinstance(commit, Transaction):
+                self._succeed(commit)
+            else:
+                commit.finish()
 
     def _rolled_back(self, commit: LimboEntry, error: BoxError) -> None:
         if isinstance(commit, Transaction):

@@ -84,12 +84,14 @@ class Limbo:
         self.greatest_term = 0
         self.entries: deque[LimboEntry] = deque()
         """Oldest first. For reading; only this class changes it."""
-        self._is_foreign = False
+        self.is_foreign = False
+        """The owner is another instance; see `is_read_only`. For reading."""
         self._acks: dict[int, int] = {}
-        self._reached = 0
-        """The lsn that a quorum has acknowledged."""
+        self.reached = 0
+        """The lsn that a quorum has acknowledged. For reading."""
         self._terms: dict[int, int] = {}
-        self._writing: Decision | None = None
+        self.writing: Decision | None = None
+        """The row that is on its way to the log. For reading."""
         self._confirmed_before = 0
 
     # -- questions
@@ -97,8 +99,8 @@ class Limbo:
     @property
     def state(self) -> LimboState:
         """The state by the table above."""
-        if self._writing is not None:
-            confirming = self._writing.type == RequestType.CONFIRM
+        if self.writing is not None:
+            confirming = self.writing.type == RequestType.CONFIRM
             return LimboState.CONFIRMING if confirming else LimboState.ROLLING_BACK
         return LimboState.WAITING if self.entries else LimboState.EMPTY
 
@@ -110,7 +112,7 @@ class Limbo:
     @property
     def is_rolling_back(self) -> bool:
         """True while a ROLLBACK or PROMOTE row is being written: the whole queue is lost already."""
-        return self._writing is not None and self._writing.type != RequestType.CONFIRM
+        return self.writing is not None and self.writing.type != RequestType.CONFIRM
 
     @property
     def is_read_only(self) -> bool:
@@ -119,11 +121,11 @@ class Limbo:
         As in the peer, an owner who fills the queue again after it was empty makes nobody read-only, until
         `refresh_mode`; a local transaction meets UNCOMMITTED_FOREIGN_SYNC_TXNS then.
         """
-        return self._is_foreign and bool(self.entries)
+        return self.is_foreign and bool(self.entries)
 
     def refresh_mode(self) -> None:
         """See whether the owner is another instance: the modes of this instance are looked at anew."""
-        self._is_foreign = self.owner_id != self.instance_id
+        self.is_foreign = self.owner_id != self.instance_id
 
     @property
     def last_synchro_lsn(self) -> int:
@@ -182,7 +184,7 @@ class Limbo:
 
     def push(self, origin_id: int, entry: LimboEntry) -> bool:
         """Enter the queue behind others of the same owner while no decision is being written; False: use `append`."""
-        if not self.entries or self._writing is not None or self.owner_id != (origin_id or self.instance_id):
+        if not self.entries or self.writing is not None or self.owner_id != (origin_id or self.instance_id):
             return False
         self.entries.append(entry)
         return True
@@ -190,14 +192,14 @@ class Limbo:
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
         """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
         owner_id = origin_id or self.instance_id
-        if self._writing is not None or (self.entries and self.owner_id != owner_id):
+        if self.writing is not None or (self.entries and self.owner_id != owner_id):
             self.check_append(origin_id)
         if self.owner_id != owner_id:
             self.owner_id = owner_id
             self.confirmed_lsn = 0
-            self._is_foreign = owner_id != self.instance_id
+            self.is_foreign = owner_id != self.instance_id
         elif not self.entries:
-            self._is_foreign = False
+            self.is_foreign = False
         self.entries.extend(entries)
 
     def abort(self, entry: LimboEntry) -> None:
@@ -217,15 +219,15 @@ class Limbo:
     @quorum.setter
     def quorum(self, quorum: int) -> None:
         self._quorum = quorum
-        self._reached = self._quorum_ack()
+        self.reached = self._quorum_ack()
 
     def acknowledge(self, replica_id: int, lsn: int) -> None:
         """An instance has the owner's rows up to `lsn` in its WAL."""
         before = self._acks.get(replica_id, 0)
         if lsn > before:
             self._acks[replica_id] = lsn
-            if before <= self._reached:  # or it was ahead of a quorum already
-                self._reached = self._quorum_ack()
+            if before <= self.reached:  # or it was ahead of a quorum already
+                self.reached = self._quorum_ack()
 
     def _quorum_ack(self) -> int:
         """The lsn that a quorum has acknowledged, 0 if none."""
@@ -236,9 +238,9 @@ class Limbo:
 
     def decide(self, now: float) -> Decision | None:
         """The row that this instance must write now; None: nothing, or a row is on its way already."""
-        if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
+        if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
-        if self.may_confirm:
+        if self.reached > self.confirmed_lsn:
             lsn = self._quorum_lsn()
             if lsn > self.confirmed_lsn:
                 return Decision(RequestType.CONFIRM, lsn)
@@ -248,21 +250,16 @@ class Limbo:
         return None
 
     @property
-    def may_confirm(self) -> bool:
-        """Whether a quorum has more than what is confirmed: False for most acknowledgements."""
-        return self._reached > self.confirmed_lsn
-
-    @property
     def deadline(self) -> float | None:
         """The time when the first entry times out; None if it cannot now."""
-        if not self.entries or self._writing is not None or self.owner_id != self.instance_id:
+        if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
         first = self.entries[0]
         return None if first.since is None or not first.wait_ack else first.since + self.timeout
 
     def _quorum_lsn(self) -> int:
         """The newest synchronous entry that a quorum has, 0 if none."""
-        limit = self._reached
+        limit = self.reached
         found = 0
         for entry in self.entries:
             if entry.wait_ack:
@@ -274,7 +271,7 @@ class Limbo:
     def begin(self, decision: Decision, replica_id: int = 0) -> None:
         """A row, our own or another instance's, is handed to the WAL; `replica_id` has made its transactions (0: the
         owner). The last CONFIRM of a former owner may come late: its lsns mean nothing for the new one."""
-        self._writing = decision
+        self.writing = decision
         self._confirmed_before = self.confirmed_lsn
         is_ours = self.owner_id == self.instance_id and replica_id in (0, self.owner_id)
         if decision.type == RequestType.CONFIRM and is_ours:
@@ -282,7 +279,7 @@ class Limbo:
 
     def end(self, *, written: bool) -> None:
         """The row is in the WAL (its outcome comes from `process`), or it could not be written."""
-        self._writing = None
+        self.writing = None
         if not written:
             self.confirmed_lsn = self._confirmed_before
 

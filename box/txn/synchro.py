@@ -51,7 +51,8 @@ class LimboDriver:
         self.limbo = limbo
         self.journal = journal
         self.latch = RWLatch()
-        self.on_committed: Callable[[LimboEntry], None] = _no_hook
+        self.on_committed: Callable[[list[LimboEntry]], None] = _no_hook
+        """Told of those that have left the limbo together, oldest first."""
         self.prepare_rollback: Callable[[list[LimboEntry]], Iterator[None]] = lambda entries: iter(())
         """Makes the turn short in which these entries, oldest first, will be rolled back; a step is a turn."""
         self._preparation: tuple[Iterator[None], Callable[[], None]] | None = None
@@ -104,7 +105,8 @@ class LimboDriver:
             entry.since = self._loop.time()
             if entry.wait_ack:
                 limbo.acknowledge(limbo.instance_id, entry.lsn)
-        if self._timer_deadline is None or limbo.may_confirm:
+        # Most writes decide nothing: no quorum has come so far, or a row is on its way, which `go_on` follows.
+        if limbo.writing is None and (lsn <= limbo.reached or self._timer_deadline is None):
             self.go_on()
 
     def abort(self, *entries: LimboEntry) -> None:
@@ -316,8 +318,8 @@ class LimboDriver:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
         for entry in outcome.committed:
             entry.wait_sync = False
-            if entry.written:
-                self.on_committed(entry)
+        if outcome.committed:
+            self.on_committed([entry for entry in outcome.committed if entry.written])
         for entry in outcome.rolled_back:
             entry.wait_sync = False
             is_first = entry is outcome.rolled_back[-1]

@@ -85,6 +85,7 @@ class Binding:
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         self.runtime = runtime
         self.node = node
+        self._waits = runtime.waits
         for attribute in dir(type(self)):
             name = getattr(getattr(type(self), attribute), _EXPORT, None)
             if name is not None:
@@ -127,7 +128,7 @@ class Binding:
             if pending.error is not None:
                 return self.failure(pending.error)
             return None if shape is None else shape(pending.result)
-        token = self.runtime.waits.new_token(pending.cancel if pending.may_be_cancelled else None)
+        token = self._waits.new_token(pending.cancel if pending.may_be_cancelled else None)
         pending.on_done(partial(self._ended, ctx, token, shape))  # cheaper than a closure with six cells
         return token
 
@@ -136,7 +137,7 @@ class Binding:
             self.note_error(ctx, pending.error)
             self.runtime.fail(token, pending.error)
         elif shape is None or (result := shape(pending.result)) is None:
-            self.runtime.waits.wake_plainly(token)
+            self._waits.wake_plainly(token)
         else:
             self.runtime.wake(token, result)
 

@@ -25,6 +25,7 @@ from box.wire.change import INSERT, REPLACE, UPDATE, Request
 from box.wire.constants import RequestType
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
 from lua.bindings.cursor import OneByOne, ReadAhead, open_cursor
+from lua.fiber import RUNNING_FIBER
 from lua.salt import SALT_SIZE, salter
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
     @exported(name)
     def store(self: DataBinding, space_id: int, salted: bytes) -> Outcome:
         try:
-            node, ctx, raw = self.node, self.runtime.ctx, salted[:-SALT_SIZE]
+            node, raw = self.node, salted[:-SALT_SIZE]
+            ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
             stored = node.dml.write(ctx, node.schema.spaces[space_id], Request(request_type, raw))
             if stored is raw:
                 return None
@@ -113,6 +115,7 @@ class DataBinding(Binding):
         self._last_cursor = 0
         self._dropped: dict[int, TupleFormat] = {}
         self._salt = salter()
+        self._contexts, self._cells = runtime.contexts, runtime.cells
 
     # Reads
 
