@@ -89,7 +89,7 @@ class Runtime:
         self._entries: dict[str, int] = {}
         self._cells_memory = (ctypes.c_int32 * _CELLS)()
         self.cells = memoryview(self._cells_memory).cast("B").cast("i")
-        """What Lua shares: see `internal/cells.lua`."""
+        """Memory shared with Lua: see `internal/cells.lua`."""
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
         woken = memoryview(self._woken_memory).cast("B").cast("d")
         self.waits = Waits(self.loop, self.cells, woken, fiber_round or Round(), monotonic)

@@ -81,8 +81,11 @@ class Tail:
         self._last_release = 0.0
         self._waiters = Waiters()
 
-    def append(self, written: Written, before: VClock) -> None:
-        """Take over a written batch and wake who waits; `before` is the journal's vclock without it."""
+    def append(self, written: Written, before: VClock, wake: Callable[[], None] | None = None) -> None:
+        """Take over a written batch and wake who waits; `before` is the journal's vclock without it.
+
+        With `wake` that is called instead, which has `wake` of this tail called soon.
+        """
         self.end += 1
         if not self._keeps:
             return
@@ -98,7 +101,10 @@ class Tail:
             self._bytes += batch.size
             while self._bytes > _TAIL_BYTES or len(self._batches) > _TAIL_BATCHES:
                 self._bytes -= self._batches.popleft().size
-        self._waiters.wake()
+        if wake is None:
+            self._waiters.wake()
+        else:
+            wake()
 
     def since(self, number: int) -> list[_FollowedBatch] | None:
         """Batches from `number` on, not all at once if they are many; None if that one is gone."""
@@ -128,6 +134,10 @@ class Tail:
         if not low or not has_file(batches[low - 1].position.signature):
             return None
         return self.end - len(batches) + low - 1
+
+    def wake(self) -> None:
+        """Let followers look for batches."""
+        self._waiters.wake()
 
     async def wait(self) -> None:
         """Return after the next batch, or when the journal stops."""

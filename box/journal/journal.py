@@ -278,15 +278,21 @@ class Journal:
             if batch.problem is not None and self._problem is None:
                 self._break(batch.problem)
         else:
-            self._tail.append(written, self.vclock.copy() if written.runs else self.vclock)
+            entries = batch.entries
+            wake = self._wake_followers_later if len(entries) == 1 and not entries[0].is_urgent else None
+            self._tail.append(written, self.vclock.copy() if written.runs else self.vclock, wake)
             self.vclock.update(written.vclock)
-            self._finish(batch.entries)
+            self._finish(entries)
             self._busy -= batch.messages  # only now: what a completion sends off comes back behind this batch
             if self._writer.checkpoint_size > self.checkpoint_threshold:
                 self._reach_threshold()
         if self._rollback and self._rollback[-1] is self._last and self._preparation is None:
             self._preparation = self.prepare_rollback(self._rollback)
             self._prepare()
+
+    def _wake_followers_later(self) -> None:
+        """Those that this turn lets go on write more in the next one: it goes the same way."""
+        self._loop.call_soon(self._tail.wake)
 
     def _prepare(self) -> None:
         """One step towards the rollback, then that. When the journal stops nobody waits for the rest."""

@@ -30,7 +30,7 @@ from box.txn.promotion_record import PromotionRecord
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
 from box.wire.constants import RequestType
-from box.wire.entry import JournalEntry, JournalSink
+from box.wire.entry import JournalEntry, JournalSink, PatientEntry
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
 if TYPE_CHECKING:
@@ -291,7 +291,8 @@ class LimboDriver:
 
         self.limbo.begin(Decision(request.type, request.lsn), request.replica_id)
         try:
-            self.journal.submit(JournalEntry([row], completed))
+            is_own_confirm = request.type == RequestType.CONFIRM and not row.replica_id
+            self.journal.submit((PatientEntry if is_own_confirm else JournalEntry)([row], completed))
         except BoxError as error:
             finish(error)
 

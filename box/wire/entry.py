@@ -21,6 +21,8 @@ class JournalEntry:
 
     run: ClassVar[ChangeRun | None] = None
     """Set for an entry of many transactions of another instance, which has no rows: see `RunEntry`."""
+    is_urgent: ClassVar[bool] = True
+    """False: other instances may get it with what is written next."""
 
     def __init__(self, rows: list[Row], on_complete: Callable[[JournalEntry], None]) -> None:
         self.rows = rows
@@ -38,6 +40,14 @@ class RunEntry(JournalEntry):
         super().__init__([], on_complete)
         self.run: ChangeRun = run  # type: ignore[misc]
         self.size = sum(map(len, run.bodies))
+
+
+class PatientEntry(JournalEntry):
+    """Rows for which nobody waits at other instances."""
+
+    __slots__ = ()
+
+    is_urgent = False
 
 
 class JournalSink(Protocol):
