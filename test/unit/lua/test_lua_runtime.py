@@ -286,7 +286,7 @@ def test_a_fiber_has_a_context_of_its_own_when_asked(run: Run) -> None:
         assert seen[0] is seen[1]
         assert seen[2] is seen[3]
         assert ended == [seen[2], seen[0]]
-        assert not lua.runtime._contexts
+        assert not lua.runtime.contexts
         assert not lua.runtime._fiber_of
 
     run(test, new_context=_Context, end_context=ended.append)
