@@ -7,10 +7,10 @@ entries themselves were changed before, or will be later. Whoever follows takes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from box.index.ordered import OrderedIndex
+from box.txn.transaction import applied_as
 
 if TYPE_CHECKING:
     from box.index import Index
@@ -26,7 +26,7 @@ def tell_followers(txn: Transaction, indexes: Iterable[Index], *, is_undo: bool)
         if isinstance(index, OrderedIndex) and index.followers:
             for follower in tuple(index.followers):
                 changes = _changes_in(txn.statements[:], index, is_undo)
-                if len(txn.statements) < _MANY or txn.has_hooks:  # statements that are taken back one by one change
+                if len(txn.statements) < _MANY or txn.hooked:  # statements that are taken back one by one change
                     changes = iter(list(changes))
                 follower(changes)
 
@@ -40,5 +40,5 @@ def _changes_in(
         for statement in statements
         if statement.applied and statement.space is not None and statement.space.primary is index
     ]
-    for statement in sorted(applied, key=attrgetter("applied"), reverse=is_undo):
+    for statement in sorted(applied, key=applied_as, reverse=is_undo):
         yield (statement.new, statement.old) if is_undo else (statement.old, statement.new)

@@ -92,7 +92,8 @@ class GeneralWrite:
     async def _run_system_trigger(self, ctx: Context, txn: Transaction, space: Space, statement: OpenStatement) -> None:
         if space.system_trigger is None or (statement.old is None and statement.new is None):
             return
-        storage, txn.has_hooks = self._storage, True
+        storage = self._storage
+        txn.hooked.append(statement)
         with storage.alteration(txn):
             work = space.system_trigger(ctx.credentials, txn, statement)
         if work is None:

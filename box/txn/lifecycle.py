@@ -30,6 +30,7 @@ from box.txn.transaction import (
     Transaction,
     TransactionHook,
     TxnState,
+    applied_as,
 )
 from box.wire.constants import GROUP_DEFAULT, GROUP_LOCAL, Flag, RequestType
 from box.wire.row import Row
@@ -218,7 +219,7 @@ class TransactionManager:
 
     def _undo_all(self, txn: Transaction, statements: list[Statement]) -> None:
         """Newest change first. A statement nested in a before_replace trigger changed the indexes before the outer."""
-        for statement in sorted(statements, key=_when_applied, reverse=True):
+        for statement in sorted(statements, key=applied_as, reverse=True):
             self._undo(txn, statement)
 
     def _undo(self, txn: Transaction, statement: Statement) -> None:
@@ -226,8 +227,8 @@ class TransactionManager:
             self.storage.undo(txn, statement)
             statement.applied = 0
         if isinstance(statement, OpenStatement):
-            while statement.on_rollback:
-                statement.on_rollback.pop()()
+            statement.run_rollback_hooks()
+            statement.on_commit = []
 
     # -- the way of a commit
 
@@ -315,10 +316,9 @@ class TransactionManager:
     def _succeed(self, txn: Transaction) -> None:
         txn.state = TxnState.COMMITTED
         self.storage.commit(txn)
-        if txn.has_hooks:
-            for statement in txn.statements:
-                for hook in statement.on_commit:
-                    hook()
+        for statement in txn.hooked:
+            for hook in statement.on_commit:
+                hook()
         self._finish(txn, txn.on_commit)
 
     def _fail(self, txn: Transaction, error: BoxError | None) -> None:
@@ -374,10 +374,6 @@ def _put_in_order(rows: list[Row]) -> None:
         if rows[-1].group_id == GROUP_LOCAL and not all(map(_is_local, rows)):
             rows.append(Row(RequestType.NOP, group_id=GROUP_DEFAULT))
         rows[-1].is_commit = True
-
-
-def _when_applied(statement: Statement) -> int:
-    return statement.applied
 
 
 def _is_own(row: Row) -> bool:

@@ -249,7 +249,7 @@ class MvccStorage(TupleStorage):
             return False
         if txn.psn:
             self._take_back(txn, written, places)
-        if len(txn.statements) < _MANY or txn.has_hooks:
+        if len(txn.statements) < _MANY:
             return False
         # Nobody sees any of it from now on.
         for slot in written.shared:
@@ -257,6 +257,7 @@ class MvccStorage(TupleStorage):
             self._fold(slot)
         if txn.psn:
             self._refresh_replaces(written.shared)
+        txn.run_rollback_hooks()
         self._fold_later(txn.statements, self._take_out)
         return True
 

@@ -7,8 +7,11 @@ publish            one turn: the trees are laid over the indexes (`OrderedIndex.
 afterwards         slices merge them into the indexes' own trees
 ```
 
-Only where statements have changed indexes and nothing else. Otherwise, and where a transaction is not what it was when
-the undo is due, statements are taken back one by one in one turn.
+Where a transaction is not what it was when the undo is due, statements are taken back one by one in one turn.
+
+Changes of the dictionary give spaces other indexes in the middle of a transaction. What counts are those that a space
+had before the oldest of them, and of the changes those that came while it had them; the others go with their indexes.
+The dictionary itself is taken back by the statements' hooks, when all indexes are as they were.
 
 Several that fail together are undone together, with whatever was committed between them: of each key the oldest change
 says what was there before. It is done when the newest of them is told.
@@ -16,18 +19,19 @@ says what was there before. It is done when the newest of them is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from operator import lt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from box.data.codec import unpack, unpack_many
 from box.index.layered import GONE
 from box.index.ordered import OrderedIndex
+from box.schema.ddl.alter import FormerLayout
 from box.txn.laying_over import MERGED_KEYS, lay_over
-from box.txn.transaction import Transaction
+from box.txn.transaction import Transaction, applied_as
 
 if TYPE_CHECKING:
+    from box.index import Index
     from box.schema.space import Space
     from box.txn.transaction import Statement
 
@@ -35,6 +39,8 @@ UNDONE_STATEMENTS: Final = 1024
 """Statements of a transaction from which on it is worth this; fewer are undone in a few milliseconds."""
 _SLICE_STATEMENTS: Final = 128
 """Looked at in less than a millisecond."""
+_SLICES_COMPARED: Final = 16
+"""Slices of statements of which the order is looked at in one turn."""
 
 
 class OneChange(Protocol):
@@ -70,6 +76,33 @@ class _IndexBefore:
                 self.growth -= 1
 
 
+class _SpaceBefore:
+    """A space with the indexes that it had before the commits, and those that it has where they are being looked at."""
+
+    def __init__(self, space: Space, former: list[dict[int, Index]]) -> None:
+        """`former`: its indexes before each change of its layout, the oldest first."""
+        self.indexes = list(map(_IndexBefore, _ordered(former[0] if former else space.indexes)))
+        self.last = list(space.indexes.values())
+        """Those of the space now."""
+        self._layouts = [*(list(each.values()) for each in former), self.last]
+        self._number = 0
+
+    def note(self, statements: Sequence[Statement | OneChange]) -> None:
+        """Take in changes that followed each other."""
+        present = self._layouts[self._number]
+        noted = [before for before in self.indexes if before.index in present]
+        if noted:
+            olds = [statement.old for statement in statements]
+            fields = zip(olds, _fields(olds), _fields([statement.new for statement in statements]), strict=True)
+            changed = list(fields)
+            for before in noted:
+                before.note(changed)
+
+    def next_layout(self) -> None:
+        """The changes that follow were made with the next indexes."""
+        self._number += 1
+
+
 class StagedUndo:
     """Of commits whose tuples have no versions, the oldest first. Nobody may commit before `publish`, and whoever
     committed behind them has been undone by then. `is_published`: they have no effect any more."""
@@ -77,18 +110,22 @@ class StagedUndo:
     def __init__(self, commits: Sequence[Transaction | OneChange]) -> None:
         self._commits = commits
         self._counts = [(txn, len(txn.statements)) for txn in commits if isinstance(txn, Transaction)]
-        self._spaces: dict[Space, list[_IndexBefore]] = {}
+        self._former: dict[Space, list[dict[int, Index]]] = {}
+        self._spaces: dict[Space, _SpaceBefore] = {}
         self._is_ready = False
         self.is_published = False
 
     def steps(self) -> Iterator[None]:
         """Make it ready; a step is a turn."""
+        for txn, _ in self._counts:
+            for hook in _former_layouts(sorted(txn.hooked, key=applied_as)):
+                self._former.setdefault(hook.space, []).append(hook.indexes)
         try:
             for number, commit in enumerate(self._commits):
                 if isinstance(commit, Transaction):
                     yield from self._look_at(commit)
                 else:
-                    self._note(commit.space, [commit])
+                    self._before(commit.space).note([commit])
                     if number % _SLICE_STATEMENTS == 0:
                         yield
             for before in self._indexes():
@@ -99,31 +136,35 @@ class StagedUndo:
         self._is_ready = True
 
     def _look_at(self, txn: Transaction) -> Iterator[None]:
-        applied = 0
-        for start in range(0, len(txn.statements), _SLICE_STATEMENTS):
-            part = [statement for statement in txn.statements[start : start + _SLICE_STATEMENTS] if statement.applied]
-            if any(getattr(statement, "on_rollback", ()) for statement in part):
-                raise _OneByOne
+        statements = yield from _as_applied(txn)
+        hooked = set(txn.hooked)
+        for start in range(0, len(statements), _SLICE_STATEMENTS):
+            part = [statement for statement in statements[start : start + _SLICE_STATEMENTS] if statement.applied]
+            run: list[Statement] = []
             for statement in part:
-                if statement.applied <= applied:
-                    raise _OneByOne  # a trigger's statement came before its own
-                applied = statement.applied
-            for space, run in groupby(part, attrgetter("space")):
-                self._note(space, list(run))
+                if run and run[0].space is not statement.space:
+                    self._before(run[0].space).note(run)
+                    run = []
+                run.append(statement)
+                if statement in hooked:
+                    self._before(statement.space).note(run)
+                    run = []
+                    for hook in _former_layouts([statement]):
+                        self._before(hook.space).next_layout()
+            if run:
+                self._before(run[0].space).note(run)
             yield
 
-    def _note(self, space: Space, statements: Sequence[Statement | OneChange]) -> None:
+    def _before(self, space: Space | None) -> _SpaceBefore:
+        assert space is not None
         found = self._spaces.get(space)
         if found is None:
-            found = self._spaces[space] = _indexes_of(space)
-        olds = [statement.old for statement in statements]
-        changed = list(zip(olds, _fields(olds), _fields([statement.new for statement in statements]), strict=True))
-        for before in found:
-            before.note(changed)
+            found = self._spaces[space] = _SpaceBefore(space, self._former.get(space, []))
+        return found
 
     def _indexes(self) -> Iterator[_IndexBefore]:
         for found in self._spaces.values():
-            yield from found
+            yield from found.indexes
 
     @property
     def is_valid(self) -> bool:
@@ -131,10 +172,7 @@ class StagedUndo:
         return (
             self._is_ready
             and all(count == len(txn.statements) for txn, count in self._counts)
-            and all(
-                list(space.indexes.values()) == [before.index for before in found]
-                for space, found in self._spaces.items()
-            )
+            and all(list(space.indexes.values()) == found.last for space, found in self._spaces.items())
             and not any(before.index.is_layered for before in self._indexes())
         )
 
@@ -145,17 +183,48 @@ class StagedUndo:
             if not isinstance(commit, Transaction):
                 commit.old = commit.new = None
         for space, found in self._spaces.items():
-            lay_over(space, [(before.index, before.changes, before.growth) for before in found], add_work)
+            changed = [before for before in found.indexes if before.changes]
+            lay_over(space, [(before.index, before.changes, before.growth) for before in changed], add_work)
+        for txn, _ in reversed(self._counts):
+            txn.run_rollback_hooks()
 
 
-def _indexes_of(space: Space | None) -> list[_IndexBefore]:
-    if space is None or space.system_trigger is not None:
-        raise _OneByOne
-    found = []
-    for index in space.indexes.values():
+def _ordered(indexes: dict[int, Index]) -> Iterator[OrderedIndex]:
+    for index in indexes.values():
         if not isinstance(index, OrderedIndex):
             raise _OneByOne
-        found.append(_IndexBefore(index))
+        yield index
+
+
+def _former_layouts(statements: Sequence[Statement]) -> Iterator[FormerLayout]:
+    for statement in statements:
+        for hook in statement.on_rollback:
+            if isinstance(hook, FormerLayout):
+                yield hook
+
+
+def _as_applied(txn: Transaction) -> Generator[None, None, Sequence[Statement]]:
+    """The statements in the order in which they have changed the indexes: one of a trigger may have come before that
+    which the trigger belongs to. A step is a turn."""
+    statements, last, width = txn.statements, 0, _SLICE_STATEMENTS * _SLICES_COMPARED
+    for start in range(0, len(statements), width):
+        numbers = [statement.applied for statement in statements[start : start + width] if statement.applied]
+        if not all(map(lt, [last, *numbers], numbers)):
+            break
+        last = numbers[-1] if numbers else last
+        if start + width < len(statements):
+            yield
+    else:
+        return statements
+    placed: list[Statement | None] = [None] * (txn.changes + 1)
+    for start in range(0, len(statements), width):
+        for statement in statements[start : start + width]:
+            placed[statement.applied] = statement
+        yield
+    found: list[Statement] = []
+    for start in range(1, len(placed), width):
+        found += [statement for statement in placed[start : start + width] if statement is not None]
+        yield
     return found
 
 

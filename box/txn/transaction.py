@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum, auto
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -151,6 +152,9 @@ class Statement:
         return f"<statement type {self.type} in {where!r}: {self.old!r} -> {self.new!r}>"
 
 
+applied_as: Final[Callable[[Statement], int]] = attrgetter("applied")
+"""The order of statements in which they have changed the indexes."""
+
 _NO_HOOKS: Final[list[StatementHook]] = []
 
 
@@ -166,6 +170,11 @@ class OpenStatement(Statement):
         super().__init__(space, request_type)
         self.on_commit = []
         self.on_rollback = []
+
+    def run_rollback_hooks(self) -> None:
+        """Newest first; each runs once."""
+        while self.on_rollback:
+            self.on_rollback.pop()()
 
     def spare(self) -> None:
         """The statement has ended; without hooks it gets none any more, and needs no lists for them."""
@@ -201,8 +210,8 @@ class Transaction(Commit, LimboEntry):
         "engine",
         "force_async",
         "gathered",
-        "has_hooks",
         "has_own_rows",
+        "hooked",
         "id",
         "lsn",
         "may_yield",
@@ -249,8 +258,8 @@ class Transaction(Commit, LimboEntry):
         """The spaces of all rows but NOPs."""
         self.has_own_rows = True
         """All rows are of this instance and of replicated spaces, or they are in the order of the log already."""
-        self.has_hooks = False
-        """Statements may have hooks for the commit; set by whoever adds one."""
+        self.hooked: list[OpenStatement] = []
+        """Statements that may have hooks, in the order in which they got them; set by whoever adds one."""
         self.psn = 0
         """Place in the order of prepared transactions, 0 before that."""
         self.read_view = 0
@@ -278,6 +287,11 @@ class Transaction(Commit, LimboEntry):
         foreign = any(s.row is not None and s.row.replica_id for s in self.statements)
         own = any(s.row is not None and not s.row.replica_id and not s.row.group_id for s in self.statements)
         return foreign and own
+
+    def run_rollback_hooks(self) -> None:
+        """Those of all statements, for whoever takes the statements' changes back in another way."""
+        for statement in sorted(self.hooked, key=applied_as, reverse=True):
+            statement.run_rollback_hooks()
 
     def check_single_statement(self, what: str) -> None:
         """Refuse an operation that must be alone in its transaction. ER_MULTISTATEMENT_TRANSACTION."""

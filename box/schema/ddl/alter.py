@@ -6,7 +6,7 @@ against it, the build of new indexes (`box.schema.ddl.build`). Then the layout i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -73,13 +73,31 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
         schema.space_changed(space)
 
     install(layout)
-    stmt.on_rollback.append(lambda: install(before))
+    stmt.on_rollback.append(FormerLayout(space, before, install))
     gone = [index for index in before.indexes.values() if index not in layout.indexes.values()]
     added = [index for index in layout.indexes.values() if index not in before.indexes.values()]
     if gone:
         stmt.on_commit.append(lambda: _release(schema, gone))
     if added:
         stmt.on_rollback.append(lambda: _release(schema, added))
+
+
+class FormerLayout:
+    """A hook that takes a change of a space's layout back: it installs the one before. `indexes` are those of that."""
+
+    __slots__ = ("_install", "_layout", "space")
+
+    def __init__(self, space: Space, layout: Layout, install: Callable[[Layout], None]) -> None:
+        self.space = space
+        self._layout = layout
+        self._install = install
+
+    @property
+    def indexes(self) -> dict[int, Index]:
+        return self._layout.indexes
+
+    def __call__(self) -> None:
+        self._install(self._layout)
 
 
 def _release(schema: Schema, indexes: list[Index]) -> None:

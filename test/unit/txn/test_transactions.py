@@ -178,7 +178,7 @@ def test_hooks() -> None:
         txn = world.txns.begin(world.ctx)
         statement = world.txns.begin_statement(txn, space, RequestType.REPLACE)
         statement.on_commit.append(lambda: notes.append("statement"))
-        txn.has_hooks = True
+        txn.hooked.append(statement)
         txn.nesting.pop()
         world.replace(space, 1)
         txn.on_commit += [lambda s: notes.append((s[-1].old, s[-1].new)), later, broken]
