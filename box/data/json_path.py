@@ -100,6 +100,18 @@ def parse_path(text: str) -> Path:
     return tuple(steps)
 
 
+def parse_field_path(text: str) -> Path:
+    """All steps of a path that begins with a field of a tuple; raises PathError.
+
+    The peer reads what follows the field as a path of its own, which may begin without a dot: `[2]car.color`.
+    """
+    if not text:
+        return ()
+    lexer = PathLexer(text)
+    field = lexer.next()
+    return (field, *parse_path(text[lexer.pos :]))
+
+
 def path_text(steps: Path) -> str:
     """The canonical text: `[3]["FIO"]["fname"]`."""
     return "".join(

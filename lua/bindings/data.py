@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from box.data.codec import pack, unpack
 from box.data.collation import is_binary
 from box.data.format import TupleFormat
-from box.data.json_path import PathError, follow, parse_path
+from box.data.json_path import PathError, follow, parse_field_path
 from box.data.types import FieldType
 from box.data.update import apply_update, apply_upsert
 from box.errors import BoxError, ErrorCode, client_error
@@ -350,7 +350,7 @@ class DataBinding(Binding):
     def tuple_path(self, raw: bytes, path: bytes, space_id: int) -> Outcome:
         """The packed value at a full JSON path; None where there is none."""
         try:
-            steps = parse_path(text(path))
+            steps = parse_field_path(text(path))
         except PathError:
             return None
         if steps and isinstance(steps[0], str):

@@ -62,9 +62,11 @@ def _pack(tokens: list[Any]) -> bytes:
 def _tokens(text: bytes) -> Iterator[Any]:
     documents = 0
     depth = 0
+    begins = False  # the next event is the first one of a document
     try:
         for event in yaml.parse(text, Loader=_LOADER):
-            if isinstance(event, yaml.DocumentStartEvent):
+            begins = isinstance(event, yaml.DocumentStartEvent)
+            if begins:
                 documents += 1
                 continue
             if isinstance(event, yaml.CollectionStartEvent):
@@ -75,7 +77,8 @@ def _tokens(text: bytes) -> Iterator[Any]:
                 depth -= 1
             yield from _token(event)
     except yaml.YAMLError as error:
-        raise ValueError(_message(error, documents)) from error
+        # The peer misses the document's content before it looks why there is none.
+        raise ValueError("unexpected END event" if begins else _message(error, documents)) from error
 
 
 def _token(event: Any) -> tuple[Any, ...]:
@@ -153,6 +156,8 @@ _TAGGED: dict[str, Callable[[str], Any]] = {
 
 
 def _message(error: yaml.YAMLError, documents: int) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{error.reason} at document: {documents}\n"
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"{error} at document: {documents}\n"
     text = f"{error.problem or 'A problem'} at document: {documents}"

@@ -149,13 +149,25 @@ function methods.name(...)
     return set_name(current(), ...)
 end
 
+-- Appliers and relays run in Python: id -> name of those that fiber.info() has shown last. Here they only have their ids,
+-- as long as they live; they do their work whoever cancels or wakes them.
+local background_fibers = {}
+
+local function is_background(...)
+    return type((...)) == 'number' and background_fibers[(...)] ~= nil
+end
+
 function methods.cancel(...)
-    scheduler.cancel(check(...))
+    if not is_background(...) then
+        scheduler.cancel(check(...))
+    end
     scheduler.test_cancel()
 end
 
 function methods.wakeup(...)
-    scheduler.wakeup(check(...))
+    if not is_background(...) then
+        scheduler.wakeup(check(...))
+    end
 end
 
 function methods.set_joinable(...)
@@ -246,29 +258,29 @@ fiber.kill = methods.cancel
 fiber.cond = require('internal.fiber_cond')
 fiber.channel = require('internal.fiber_channel')
 
--- id -> description of every living fiber.
--- Appliers and relays run in Python. Here they only have their ids, as long as they live.
-local background_ids = {}
-
-local function background_fibers()
-    local ids = {}
-    for name in (python.box_fibers and python.box_fibers() or ''):gmatch('[^\n]+') do
-        ids[name] = background_ids[name] or scheduler.take_id()
+local function find_background_fibers()
+    local ids, found = {}, {}
+    for id, name in pairs(background_fibers) do
+        ids[name] = id
     end
-    background_ids = ids
-    return ids
+    for name in (python.box_fibers and python.box_fibers() or ''):gmatch('[^\n]+') do
+        found[ids[name] or scheduler.take_id()] = name
+    end
+    background_fibers = found
+    return found
 end
 
 local function described(id, name, csw, time)
     return {fid = id, name = name, csw = csw, time = time, backtrace = {}, memory = {total = 0, used = 0}}
 end
 
+-- id -> description of every living fiber.
 function fiber.info()
     local result = {}
     for id, record in pairs(fibers) do
         result[id] = described(id, record.name, record.csw, fiber_times.seconds(record.meter))
     end
-    for name, id in pairs(background_fibers()) do
+    for id, name in pairs(find_background_fibers()) do
         result[id] = described(id, name, 0, 0)
     end
     return result

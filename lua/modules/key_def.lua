@@ -10,13 +10,12 @@ local error, ipairs, rawget, setmetatable, type = error, ipairs, rawget, setmeta
 
 local USAGE = 'Bad params, use: key_def.new({{fieldno = fieldno, type = type[, is_nullable = <boolean>]'
     .. '[, exclude_null = <boolean>][, path = <string>][, collation_id = <number>][, collation = <string>]}, ...}'
+local SHOWN = {'type', 'fieldno', 'path', 'is_nullable', 'exclude_null', 'collation'}
 local OPTIONS = {'type', 'is_nullable', 'exclude_null', 'collation_id', 'collation', 'path'}
 
-ffi.cdef('struct key_def { uint32_t part_count; };')
+-- The parts are there as MessagePack, which is what Python knows them by: a program may use a reference to the object.
+ffi.cdef('struct key_def { uint32_t part_count; uint32_t size; uint8_t parts[?]; };')
 local key_def_type = ffi.typeof('struct key_def')
-
--- Object -> its parts as MessagePack, which is what Python knows it by.
-local packed_of = setmetatable({}, {__mode = 'k'})
 
 local function is_key_def(value)
     return type(value) == 'cdata' and ffi.istype(key_def_type, value)
@@ -26,12 +25,13 @@ local function check(value, usage)
     if not is_key_def(value) then
         error('Usage: key_def:' .. usage, 3)
     end
-    return packed_of[value]
+    return ffi.string(value.parts, value.size)
 end
 
 local function of_parts(parts)
-    local object = key_def_type(#parts)
-    packed_of[object] = msgpack.encode(parts)
+    local packed = msgpack.encode(parts)
+    local object = key_def_type(#packed, #parts, #packed)
+    ffi.copy(object.parts, packed, #packed)
     return object
 end
 
@@ -101,8 +101,17 @@ function methods.merge(self, other)
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
+-- Fields are assigned in the peer's order, which decides how a console shows them.
 function methods.totable(self)
-    return decode(check(self, 'totable()'))
+    local parts = decode(check(self, 'totable()'))
+    for i, part in ipairs(parts) do
+        local shown = {}
+        for _, name in ipairs(SHOWN) do
+            shown[name] = part[name]
+        end
+        parts[i] = shown
+    end
+    return parts
 end
 
 methods.__serialize = methods.totable

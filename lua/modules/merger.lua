@@ -5,6 +5,7 @@
 -- A source has pairs(), ipairs() and select({limit = n, buffer = ibuf}).
 local ffi = require('ffi')
 local fun = require('fun')
+require('key_def')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
 local tuples = require('internal.tuple')
@@ -25,12 +26,16 @@ end
 
 -- ---- sources ---------------------------------------------------------------------------------
 
--- A function that calls the generator on, each time with what it gave before.
+-- A function that calls the generator on, each time with what it gave before. At its end the generator may be asked
+-- again, with the last state that it gave.
 local function stepper(generate, param, state)
     return function()
-        local value
-        state, value = generate(param, state)
-        return state ~= nil and value or nil
+        local next_state, value = generate(param, state)
+        if type(next_state) == 'nil' then
+            return nil
+        end
+        state = next_state
+        return value
     end
 end
 
@@ -163,8 +168,12 @@ local function build_heap(sources, is_before)
     return heap, size
 end
 
+local function is_key_def(value)
+    return type(value) == 'cdata' and ffi.istype('struct key_def', value)
+end
+
 function M.new(key_def, sources, options)
-    if type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
+    if not is_key_def(key_def) or type(sources) ~= 'table' or (options ~= nil and type(options) ~= 'table') then
         error('Bad params, use: merger.new(key_def, {source, source, ...}[, {reverse = <boolean> or <nil>}])', 2)
     end
     for _, source in ipairs(sources) do
@@ -172,7 +181,8 @@ function M.new(key_def, sources, options)
             error('expected cdata as 3 argument', 2)
         end
     end
-    local is_before = comparer(key_def, options ~= nil and options.reverse == true)
+    -- A definition of its own: the given one may be a reference to an object that nobody keeps.
+    local is_before = comparer(key_def:merge(key_def), options ~= nil and options.reverse == true)
     local heap, size
     return new_source(function()
         if heap == nil then
@@ -197,20 +207,19 @@ end
 
 -- ---- methods of a source ---------------------------------------------------------------------
 
-local function step(source, _)
+-- The source is the state of a loop: `fun` takes a state of box.NULL for the end.
+local function step(_, source)
     local tuple = source._take()
     if tuple ~= nil then
-        return box.NULL, tuple
+        return source, tuple
     end
 end
 
-function methods.ipairs(source)
-    return step, source, nil
+function methods.pairs(source)
+    return fun.wrap(step, nil, source)
 end
 
-function methods.pairs(source)
-    return fun.wrap(step, source, nil)
-end
+methods.ipairs = methods.pairs
 
 local function array_header(count)
     return count < 16 and string.char(0x90 + count) or '\xdd' .. string.char(

@@ -44,7 +44,7 @@ local function decode_string(cfg, name, text, offset, checked)
     if checked and decoder.check(p, start, #text) == nil then
         error(name .. ': invalid MsgPack', 2)
     end
-    local value, pos = decoder.get(cfg, p, start)
+    local value, pos = decoder.get_sized(cfg, p, start)
     return value, pos + 1
 end
 
@@ -60,7 +60,7 @@ local function decode_memory(cfg, name, pointer, size, checked)
             error(name .. ': invalid MsgPack', 2)
         end
     end
-    local value, pos = decoder.get(cfg, p, 0)
+    local value, pos = decoder.get_sized(cfg, p, 0)
     return value, advanced(pointer, pos)
 end
 
@@ -124,7 +124,7 @@ local function new_ibuf_decode(cfg)
         if not is_pointer(rpos) or rpos == nil then
             error('expected cdata as 1 argument', 2)
         end
-        local value, pos = decoder.get(cfg, ffi.cast(byte_pointer, rpos), 0)
+        local value, pos = decoder.get_sized(cfg, ffi.cast(byte_pointer, rpos), 0)
         return ffi.cast(char_pointer, ffi.cast(byte_pointer, rpos) + pos), value
     end
 end

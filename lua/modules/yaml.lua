@@ -2,6 +2,7 @@
 -- by Python's parser, which hands back a flat list of tokens (lua/bindings/yaml.py).
 local serializer = require('internal.serializer')
 local emitter = require('internal.yaml_emitter')
+local new_table = require('table.new')
 
 local ENCODE_USAGE = 'Usage: encode(object, {tag_prefix = <string>, tag_handle = <string>})'
 local DECODE_USAGE = 'Usage: yaml.decode(document, [{tag_only = boolean}])'
@@ -9,6 +10,9 @@ local DECODE_USAGE = 'Usage: yaml.decode(document, [{tag_only = boolean}])'
 -- Opcodes of the token list; the arguments follow in the list.
 local SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = 1, 2, 3, 4, 5, 6
 local NULL = serializer.NULL
+
+-- Room that a table has at first, as in the peer: it decides the order of pairs().
+local ROOM = 5
 
 local function check_finite(cfg, value)
     if type(value) == 'number' and value - value ~= 0 and not cfg.decode_invalid_numbers then
@@ -38,7 +42,7 @@ local function read_node(reader)
         return false, second
     end
     reader.position = reader.position + 2
-    local result = {}
+    local result = code == MAPPING and new_table(0, ROOM) or new_table(ROOM, 0)
     if first ~= '' then
         reader.anchors[first] = result
     end

@@ -1,6 +1,7 @@
 -- box.info: fields are computed when they are read; box.info() and the console get them all.
 
 local finish = require('box.finish')
+local idle = require('box.idle_stat')
 local new_table = require('table.new')
 local python = require('internal.python')
 
@@ -84,10 +85,6 @@ local function read_memory()
     return ordered({}, {'data', 'index', 'cache', 'tx', 'net', 'lua'}, memory)
 end
 
-local function nothing()
-    return {}
-end
-
 local readers = {
     vclock = function() return vclock(field('vclock')) end,
     replication = function() return describe_replicas(field('replication')) end,
@@ -104,7 +101,7 @@ local readers = {
     synchro = function() return ordered({}, {'quorum', 'queue'}, field('synchro')) end,
     memory = on_call(read_memory),
     gc = on_call(read_gc),
-    vinyl = on_call(nothing),
+    vinyl = on_call(idle.vinyl),
     sql = on_call(function() return {cache = {size = 0, stmt_count = 0}} end),
 }
 

@@ -2,6 +2,7 @@
 
 local direct = require('box.direct')
 local finish = require('box.finish')
+local idle = require('box.idle_stat')
 local python = require('internal.python')
 
 -- Reads that Python did not see.
@@ -43,8 +44,8 @@ local stat = {
         flush_reads()
         finish.nothing(python.box_stat_reset())
     end,
-    vinyl = function() return {} end,
-    sql = function() return {} end,
+    vinyl = idle.vinyl,
+    sql = idle.sql,
 }
 
 local function percent(format, part, whole)

@@ -1,12 +1,15 @@
 -- box.tuple: constructors and the methods of tuples.
 
+local decoder = require('internal.msgpack_decode')
 local encoder = require('internal.msgpack_encode')
 local finish = require('box.finish')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
+local new_table = require('table.new')
 local tuples = require('internal.tuple')
 
 local is_tuple, tuple_new, tuple_raw, step = tuples.is, tuples.new, tuples.raw, tuples.step
+local array_header, get_sized = decoder.array_header, decoder.get_sized
 local methods = tuples.methods
 
 local M = {is = is_tuple}
@@ -257,6 +260,24 @@ function methods.bsize(tuple)
     return tuple._size
 end
 
+-- Format's names -> the names in the order of fields.
+local ordered = setmetatable({}, {__mode = 'k'})
+
+local function names_in_order(numbers)
+    if numbers == nil then
+        return {}
+    end
+    local names = ordered[numbers]
+    if names == nil then
+        names = {}
+        for name, number in pairs(numbers) do
+            names[number] = name
+        end
+        ordered[numbers] = names
+    end
+    return names
+end
+
 -- Fields by number and, where the space's format names them, by name; {names_only = true}: only by name.
 function methods.tomap(tuple, ...)
     local options = ...
@@ -267,16 +288,18 @@ function methods.tomap(tuple, ...)
         error('Usage: tuple:tomap(opts)', 2)
     end
     check_tuple(tuple)
-    local values = totable(tuple)
-    local map = {}
-    for name, number in pairs(tuples.format(tuples.format_of(tuple)) or {}) do
-        if number <= #tuple then
-            map[name] = values[number]
+    local names = names_in_order(tuples.format(tuples.format_of(tuple)))
+    local data = tuple._data
+    local count, pos = array_header(data, 0)
+    local map, last = new_table(count, #names), names_only and math.min(count, #names) or count
+    for number = 1, last do
+        local name, value = names[number], nil
+        value, pos = get_sized(msgpack.OPTIONS, data, pos)
+        if name ~= nil then
+            map[name] = value
         end
-    end
-    if not names_only then
-        for number = 1, #tuple do
-            map[number] = values[number]
+        if not names_only then
+            map[number] = value
         end
     end
     return map

@@ -33,6 +33,21 @@ local function indexable(value)
     return type(value) == 'table' or (metatable ~= nil and metatable.__index ~= nil)
 end
 
+-- A member as C code sees it: `__index` is called by a C function, which is what require('strict') looks at.
+local function member(container, key)
+    local value = type(container) == 'table' and rawget(container, key) or nil
+    if value ~= nil then
+        return value
+    end
+    local metatable = debug.getmetatable(container)
+    local index = metatable ~= nil and metatable.__index or nil
+    if type(index) == 'function' then
+        local ok, found = pcall(index, container, key)
+        return ok and found or (not ok and error(found, 0)) or nil
+    end
+    return index ~= nil and member(index, key) or nil
+end
+
 -- 'a.b.c' or 'a.b:method': the function, and the object of a method.
 local function find(name)
     local path, method = name:match('^([^:]*):([^:]*)$')
@@ -41,9 +56,9 @@ local function find(name)
         if not indexable(value) then
             undefined(name)
         end
-        local item = value[part]
+        local item = member(value, part)
         if item == nil and tonumber(part) then
-            item = value[tonumber(part)]
+            item = member(value, tonumber(part))
         end
         value = item
         if value == nil then
@@ -55,7 +70,7 @@ local function find(name)
         if not indexable(value) then
             undefined(name)
         end
-        object, value = value, value[method]
+        object, value = value, member(value, method)
     end
     if value == nil or value == _G or not callable(value) then
         undefined(name)

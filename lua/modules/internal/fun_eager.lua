@@ -158,11 +158,16 @@ function M.nth(self, n)
     return values_at(self, function(number) return number >= math.floor(n) end)
 end
 
-function M.head(self)
-    if M.is_null(self) then
+local function values_of_step(state, ...)
+    if state == nil then
         error('head: iterator is empty')
     end
-    return values_at(self, function() return true end)
+    return ...
+end
+
+-- One step, for which the generator is called once: it may be one that cannot go back.
+function M.head(self)
+    return values_of_step(self.gen(self.param, self.state))
 end
 
 function M.index(self, wanted)

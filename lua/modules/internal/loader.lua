@@ -4,7 +4,7 @@ local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
 local raw_loadlib, raw_loadfile = package.loadlib, loadfile
-local error, type, pcall, pairs, ipairs, tostring = error, type, pcall, pairs, ipairs, tostring
+local error, type, pcall, pairs, ipairs, tostring, rawget = error, type, pcall, pairs, ipairs, tostring, rawget
 local concat, insert = table.concat, table.insert
 
 local LUA_PATTERNS = {'?.lua', '?/init.lua'}
@@ -167,7 +167,7 @@ end
 
 function _G.require(name)
     name = check_name(name, 2)
-    local value = loaded[name]
+    local value = rawget(loaded, name)
     if value == LOADING then
         error("loop or previous error loading module '" .. name .. "'", 2)
     elseif value then
@@ -178,11 +178,27 @@ function _G.require(name)
     local result = run(name)
     if result ~= nil then
         loaded[name] = result
-    elseif loaded[name] == LOADING then
+    elseif rawget(loaded, name) == LOADING then
         loaded[name] = true
     end
     return loaded[name]
 end
+
+-- The peer has these loaded from the start, and programs look for them in package.loaded. Here they load when somebody
+-- does.
+local ON_DEMAND = {}
+for name in ([[
+    buffer crypto csv digest errno fio fun http.client iconv internal.argparse internal.trigger key_def merger net.box
+    pickle popen pwd socket strict swim tap tarantool title xlog
+]]):gmatch('%S+') do
+    ON_DEMAND[name] = true
+end
+
+setmetatable(loaded, {
+    __index = function(_, name)
+        return ON_DEMAND[name] and require(name) or nil
+    end,
+})
 
 function _G.dofile(path)
     local chunk, problem = raw_loadfile(path)

@@ -59,7 +59,7 @@ end
 local function decode_rest(p, pos, left)
     if left > 0 then
         local value
-        value, pos = get(DEFAULTS, p, pos)
+        value, pos = decoder.get_sized(DEFAULTS, p, pos)
         return value, decode_rest(p, pos, left - 1)
     end
 end
@@ -70,7 +70,7 @@ function M.decode_args(bytes)
     if count < 200 then
         return decode_rest(p, pos, count)
     end
-    return unpack(decoder.get(DEFAULTS, p, 0), 1, count)
+    return unpack(decoder.get_sized(DEFAULTS, p, 0), 1, count)
 end
 
 -- `put(value, pos, buffer)` writes a value of the ctype at a position of the encoder's buffer and returns the position

@@ -8,6 +8,7 @@
 local ffi = require('ffi')
 local bit = require('bit')
 local marks = require('internal.marks')
+local new_table = require('table.new')
 
 local band, bor, lshift = bit.band, bit.bor, bit.lshift
 local error, setmetatable = error, setmetatable
@@ -23,8 +24,6 @@ local array_mt, map_mt = marks.array_mt, marks.map_mt
 
 -- extension type -> function(p, pos, size) -> value, of the extension's body
 local extensions = {}
-
-local get
 
 local function be16(p, pos)
     return bor(lshift(p[pos], 8), p[pos + 1])
@@ -62,30 +61,6 @@ end
 
 local function get_string(p, pos, size)
     return ffi.string(p + pos, size), pos + size
-end
-
-local function get_array(cfg, p, pos, size)
-    local result = {}
-    for i = 1, size do
-        result[i], pos = get(cfg, p, pos)
-    end
-    if cfg.decode_save_metatables then
-        setmetatable(result, array_mt)
-    end
-    return result, pos
-end
-
-local function get_map(cfg, p, pos, size)
-    local result = {}
-    for _ = 1, size do
-        local key
-        key, pos = get(cfg, p, pos)
-        result[key], pos = get(cfg, p, pos)
-    end
-    if cfg.decode_save_metatables then
-        setmetatable(result, map_mt)
-    end
-    return result, pos
 end
 
 local function get_extension(p, pos, size)
@@ -134,60 +109,97 @@ local function get_float(cfg, p, pos, tag)
     return finite(cfg, number_cell.f), pos + 4
 end
 
--- Strings, binaries, arrays and maps with their size behind the tag, and extensions.
-local function get_sized(cfg, p, pos, tag)
-    if tag == 0xd9 or tag == 0xc4 then
-        return get_string(p, pos + 1, p[pos])
-    elseif tag == 0xda or tag == 0xc5 then
-        return get_string(p, pos + 2, be16(p, pos))
-    elseif tag == 0xdb or tag == 0xc6 then
-        return get_string(p, pos + 4, be32(p, pos))
-    elseif tag == 0xdc then
-        return get_array(cfg, p, pos + 2, be16(p, pos))
-    elseif tag == 0xdd then
-        return get_array(cfg, p, pos + 4, be32(p, pos))
-    elseif tag == 0xde then
-        return get_map(cfg, p, pos + 2, be16(p, pos))
-    elseif tag == 0xdf then
-        return get_map(cfg, p, pos + 4, be32(p, pos))
-    elseif tag >= 0xd4 and tag <= 0xd8 then
-        return get_extension(p, pos, lshift(1, tag - 0xd4))
-    elseif tag == 0xc7 then
-        return get_extension(p, pos + 1, p[pos])
-    elseif tag == 0xc8 then
-        return get_extension(p, pos + 2, be16(p, pos))
-    elseif tag == 0xc9 then
-        return get_extension(p, pos + 4, be32(p, pos))
+-- A decoder whose maps are made by `new_map(size)`: the room that a table has at first decides the order of pairs().
+local function new_decoder(new_map)
+    local get
+
+    local function get_array(cfg, p, pos, size)
+        local result = {}
+        for i = 1, size do
+            result[i], pos = get(cfg, p, pos)
+        end
+        if cfg.decode_save_metatables then
+            setmetatable(result, array_mt)
+        end
+        return result, pos
     end
-    error('Unsupported MsgPack extension type: 0', 0)
+
+    local function get_map(cfg, p, pos, size)
+        local result = new_map(size)
+        for _ = 1, size do
+            local key
+            key, pos = get(cfg, p, pos)
+            result[key], pos = get(cfg, p, pos)
+        end
+        if cfg.decode_save_metatables then
+            setmetatable(result, map_mt)
+        end
+        return result, pos
+    end
+
+    -- Strings, binaries, arrays and maps with their size behind the tag, and extensions.
+    local function get_long(cfg, p, pos, tag)
+        if tag == 0xd9 or tag == 0xc4 then
+            return get_string(p, pos + 1, p[pos])
+        elseif tag == 0xda or tag == 0xc5 then
+            return get_string(p, pos + 2, be16(p, pos))
+        elseif tag == 0xdb or tag == 0xc6 then
+            return get_string(p, pos + 4, be32(p, pos))
+        elseif tag == 0xdc then
+            return get_array(cfg, p, pos + 2, be16(p, pos))
+        elseif tag == 0xdd then
+            return get_array(cfg, p, pos + 4, be32(p, pos))
+        elseif tag == 0xde then
+            return get_map(cfg, p, pos + 2, be16(p, pos))
+        elseif tag == 0xdf then
+            return get_map(cfg, p, pos + 4, be32(p, pos))
+        elseif tag >= 0xd4 and tag <= 0xd8 then
+            return get_extension(p, pos, lshift(1, tag - 0xd4))
+        elseif tag == 0xc7 then
+            return get_extension(p, pos + 1, p[pos])
+        elseif tag == 0xc8 then
+            return get_extension(p, pos + 2, be16(p, pos))
+        elseif tag == 0xc9 then
+            return get_extension(p, pos + 4, be32(p, pos))
+        end
+        error('Unsupported MsgPack extension type: 0', 0)
+    end
+
+    -- The value at `pos` and the position after it. The memory must hold valid MessagePack: see `check`.
+    function get(cfg, p, pos)
+        local tag = p[pos]
+        if tag < 0x80 then
+            return tag, pos + 1
+        elseif tag < 0x90 then
+            return get_map(cfg, p, pos + 1, tag - 0x80)
+        elseif tag < 0xa0 then
+            return get_array(cfg, p, pos + 1, tag - 0x90)
+        elseif tag < 0xc0 then
+            return get_string(p, pos + 1, tag - 0xa0)
+        elseif tag >= 0xe0 then
+            return tag - 0x100, pos + 1
+        elseif tag == 0xc0 then
+            return NULL, pos + 1
+        elseif tag == 0xc2 then
+            return false, pos + 1
+        elseif tag == 0xc3 then
+            return true, pos + 1
+        elseif tag >= 0xcc and tag <= 0xd3 then
+            return get_wide_number(p, pos + 1, tag)
+        elseif tag == 0xca or tag == 0xcb then
+            return get_float(cfg, p, pos + 1, tag)
+        end
+        return get_long(cfg, p, pos + 1, tag)
+    end
+
+    return get
 end
 
--- The value at `pos` and the position after it. The memory must hold valid MessagePack: see `check`.
-function get(cfg, p, pos)
-    local tag = p[pos]
-    if tag < 0x80 then
-        return tag, pos + 1
-    elseif tag < 0x90 then
-        return get_map(cfg, p, pos + 1, tag - 0x80)
-    elseif tag < 0xa0 then
-        return get_array(cfg, p, pos + 1, tag - 0x90)
-    elseif tag < 0xc0 then
-        return get_string(p, pos + 1, tag - 0xa0)
-    elseif tag >= 0xe0 then
-        return tag - 0x100, pos + 1
-    elseif tag == 0xc0 then
-        return NULL, pos + 1
-    elseif tag == 0xc2 then
-        return false, pos + 1
-    elseif tag == 0xc3 then
-        return true, pos + 1
-    elseif tag >= 0xcc and tag <= 0xd3 then
-        return get_wide_number(p, pos + 1, tag)
-    elseif tag == 0xca or tag == 0xcb then
-        return get_float(cfg, p, pos + 1, tag)
-    end
-    return get_sized(cfg, p, pos + 1, tag)
-end
+-- Makes maps grow, as the peer's decoder of fields of tuples does.
+local get = new_decoder(function() return {} end)
+
+-- Makes maps with room for what they hold, as the peer's decoder of all else does.
+local get_sized = new_decoder(function(size) return new_table(0, size) end)
 
 -- How to get over a value by its tag: `fixed` bytes after the tag, of which the first `width` are a size that
 -- counts bytes (`units` 1: strings, extensions) or values (arrays 1, maps 2, in `values`).
@@ -302,6 +314,6 @@ local function map_header(p, pos)
 end
 
 return {
-    get = get, skip = skip, check = check, array_header = array_header, map_header = map_header,
+    get = get, get_sized = get_sized, skip = skip, check = check, array_header = array_header, map_header = map_header,
     extensions = extensions, array_mt = array_mt, map_mt = map_mt, byte_pointer = byte_pointer,
 }

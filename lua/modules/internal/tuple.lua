@@ -133,7 +133,8 @@ end
 -- Set by others: `path_lookup(tuple, text)` -> value for names like 'a.b[1]'.
 M.path_lookup = nil
 
-local function field(tuple, number)
+-- `decode`: see internal.msgpack_decode; the peer's decoder differs for fields by number and by name.
+local function field(tuple, number, decode)
     local p = tuple._data
     local count, pos = array_header(p, 0)
     if number < 1 or number > count then
@@ -142,9 +143,12 @@ local function field(tuple, number)
     for _ = 2, number do
         pos = skip(p, pos)
     end
-    return (get(OPTIONS, p, pos))
+    return (decode(OPTIONS, p, pos))
 end
-M.field = field
+
+function M.field(tuple, number)
+    return field(tuple, number, get)
+end
 
 local function len(tuple)
     return (array_header(tuple._data, 0))
@@ -155,7 +159,7 @@ local function by_name(tuple, name)
     if names then
         local number = names[name]
         if number then
-            local value = field(tuple, number)
+            local value = field(tuple, number, decoder.get_sized)
             if value ~= nil then
                 return value
             end
@@ -171,7 +175,7 @@ end
 local function index(tuple, key)
     local kind = type(key)
     if kind == 'number' then
-        return field(tuple, key)
+        return field(tuple, key, get)
     elseif kind == 'string' then
         return by_name(tuple, key)
     end
@@ -229,7 +233,7 @@ local WIDE = 32
 local function step(tuple, number)
     number = number + 1
     if number <= len(tuple) then
-        return number, field(tuple, number)
+        return number, field(tuple, number, get)
     end
     return nil
 end

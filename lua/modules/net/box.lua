@@ -42,7 +42,7 @@ local function parse_arguments(first, ...)
         if address == nil or address.service == nil then
             box.error(box.error.PROC_LUA, 'usage: connect(uri[, opts] | host, port[, opts])')
         end
-        host, port = address.host or 'localhost', address.service
+        host, port = address.host, address.service
         if options.user == nil and options.password == nil then
             options.user, options.password = address.login, address.password
         end

@@ -1,16 +1,37 @@
--- require('table.new'): an empty table with room for fields. The compiler of version 2.0 lacks it; what sees the sizes is
--- the order in which pairs() visits the fields. A constructor makes room for every pair it lists, also if the pairs
--- turn out to be the same one without a value.
+-- require('table.new'): an empty table with room for elements and fields. The compiler of version 2.0 lacks it; what sees
+-- the room is the order in which pairs() visits the fields. Its constructor `{}` has the room as an operand, which no
+-- source text can set without fields that stay behind, so the compiled constructor is changed.
+local char, floor = string.char, math.floor
+
+-- One instruction makes the table, the first one: the opcode, a register, and 16 bits of room.
+local compiled = string.dump(function() return {} end, true)
+local ROOM_AT = 16
+local before, after = compiled:sub(1, ROOM_AT - 1), compiled:sub(ROOM_AT + 2)
+
+-- Elements have the low 11 bits, with one for the element 0; the others are the logarithm of the fields.
+local MOST_ELEMENTS = 2046
+local FIELDS_UNIT = 2048
+
+-- Operand -> function that makes such a table.
 local makers = {}
 
-local function maker_of(fields)
-    local source = 'local key = ... return {' .. ('[key] = nil, '):rep(fields) .. '}'
-    makers[fields] = assert(loadstring(source, '=table.new'))
-    return makers[fields]
+local function maker_of(operand)
+    local maker = assert(loadstring(before .. char(operand % 256, floor(operand / 256)) .. after, '=table.new'))
+    makers[operand] = maker
+    return maker
 end
 
-local function new(_, fields)
-    return (makers[fields] or maker_of(fields))('')
+local function new(elements, fields)
+    local operand = 0
+    if elements > 0 then
+        operand = (elements < MOST_ELEMENTS and elements or MOST_ELEMENTS) + 1
+    end
+    local bits, room = fields > 0 and 1 or 0, 2
+    while room < fields do
+        bits, room = bits + 1, room * 2
+    end
+    operand = operand + bits * FIELDS_UNIT
+    return (makers[operand] or maker_of(operand))()
 end
 
 table.new = table.new or new

@@ -148,6 +148,23 @@ def test_sessions(run: Run) -> None:
     run(body)
 
 
+def test_statistics_of_what_is_not_here(run: Run) -> None:
+    """Programs that gather metrics read the fields of the vinyl engine and of SQL wherever they run."""
+
+    async def body(box: Box) -> None:
+        vinyl = await box("return box.stat.vinyl()")
+        assert {name: len(section) for name, section in vinyl.items()} == {
+            "tx": 7, "memory": 5, "disk": 3, "scheduler": 11, "regulator": 4,
+        }  # fmt: skip
+        assert vinyl["regulator"] == {
+            "write_rate": 0, "dump_bandwidth": 10485760, "rate_limit": 10485760, "dump_watermark": 134217715,
+        }  # fmt: skip
+        assert {value for name in ("tx", "memory", "disk", "scheduler") for value in vinyl[name].values()} == {0}
+        assert await box("return box.info.vinyl().disk.data, box.stat.sql().sql_search_count") == [0, 0]
+
+    run(body)
+
+
 def test_info_and_statistics(run: Run) -> None:
     async def body(box: Box) -> None:
         await box("s = box.schema.space.create('a') s:create_index('pk') s:insert{1} for i = 1, 10 do s:get(1) end")

@@ -121,6 +121,24 @@ def test_the_fibers_of_replication_have_their_peers_names(tmp_path: Path) -> Non
         relays = await master.eval(names)
         assert relays.startswith("relay/127.0.0.1:")
         assert len(relays.split()) == 1
+        # Programs that end all fibers they do not know find these as well; they do their work on.
+        cancel_all = """
+            local fiber = require('fiber')
+            for id, found in pairs(fiber.info()) do
+                if found.name:find('^applier') or found.name:find('^relay') then
+                    fiber.kill(id)
+                    fiber.wakeup(id)
+                end
+            end
+            return pcall(fiber.kill, 1000000)
+        """
+        assert await master.eval(cancel_all) == [False, "the fiber is dead"]
+        assert await replica.eval(cancel_all) == [False, "the fiber is dead"]
+        await master.eval("box.schema.space.create('later')")
+        async with asyncio.timeout(20):
+            while not await replica.eval("return box.space.later ~= nil"):
+                await asyncio.sleep(0.01)
+        assert len((await master.eval(names)).split()) == 1
         await replica.eval("box.cfg{replication = {}}")
         assert await replica.eval(names) == ""
         await replica.stop()

@@ -101,6 +101,19 @@ def test_box_null_is_a_value_that_fun_goes_over(lua: Lua) -> None:
     ) == [[1, None, 3], 3, 2, 3, ["number", "cdata", "number"]]
 
 
+@pytest.mark.parametrize("name", ["head", "car"])
+def test_the_first_element_takes_one_step(lua: Lua, name: str) -> None:
+    """A generator may be one that cannot go back."""
+    assert lua(
+        """
+        local calls, name = 0, ...
+        local iterator = require('fun').wrap(function() calls = calls + 1 return true, calls, 'x' end)
+        return {iterator[name](iterator)}, calls
+        """,
+        name,
+    ) == [[1, "x"], 1]
+
+
 def test_iterators_are_not_used_up(lua: Lua) -> None:
     """Each pass begins at the beginning, and a `for` loop takes what the functions return."""
     assert lua(
@@ -158,3 +171,116 @@ def test_lists_of_triggers_for_modules(lua: Lua) -> None:
         "Usage: loud(callable)",
         "Usage: trigger(new_callable, old_callable)",
     ]
+
+
+def test_q_of_string_format_takes_any_value(lua: Lua) -> None:
+    assert lua(
+        """
+        local id = require('uuid').fromstr('c8f0fa1f-da29-438c-a040-393f1126ad39')
+        local object = setmetatable({}, {__tostring = function() return 'a "b"' end})
+        return ('%q %s %%q %q'):format(id, 1, nil), ('%q'):format(object),
+            ('%q|%q'):format(true, 1.5), ('%5d'):format(7)
+        """
+    ) == ['"c8f0fa1f-da29-438c-a040-393f1126ad39" 1 %q "nil"', '"a \\"b\\""', '"true"|"1.5"', "    7"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("string.format('%q')", "bad argument #2 to 'format'"),
+        ("string.format()", "bad argument #1 to 'format' .string expected, got no value."),
+        ("string.format('%d %q', 'x', nil)", "bad argument #2 to 'format' .number expected, got string."),
+    ],
+)
+def test_string_format_refuses(lua: Lua, call: str, message: str) -> None:
+    with pytest.raises(BoxError, match="^test.lua:1: " + message):
+        lua(f"local text = {call} return text")
+
+
+def test_modules_are_in_package_loaded_before_they_are_required(lua: Lua) -> None:
+    """Programs look there whether a module exists, and take out what they do not know."""
+    assert lua(
+        """
+        local before, fio = type(package.loaded.key_def), package.loaded.fio
+        package.loaded.fio = nil
+        return before, package.loaded.fio == fio, require('fio') == fio, package.loaded['no.such.module'],
+            type(package.loaded['net.box'].connect)
+        """
+    ) == ["table", True, True, None, "function"]
+
+
+ORDER = """
+    local function order(t)
+        local names = {}
+        for name in pairs(t) do
+            names[#names + 1] = name
+        end
+        return table.concat(names, ' ')
+    end
+    -- A table with room for its fields, which `names` assigns one after another.
+    local function sized(names)
+        local source = {}
+        for i, name in ipairs(names) do
+            source[i] = ('[names[%d]] = %d'):format(i, i)
+        end
+        return loadstring('local names = ... return {' .. table.concat(source, ', ') .. '}')(names)
+    end
+    local function grown(names)
+        local result = {}
+        for i, name in ipairs(names) do
+            result[name] = i
+        end
+        return result
+    end
+    local function packed(names)
+        local parts = {require('pickle').pack('b', 0x80 + #names)}
+        for i, name in ipairs(names) do
+            parts[i + 1] = require('msgpack').encode(name) .. require('msgpack').encode(i)
+        end
+        return table.concat(parts)
+    end
+    local different, wrong = 0, {}
+    for case = 1, 60 do
+        local names = {}
+        for i = 1, case % 12 + 1 do
+            names[i] = require('digest').md5_hex(case .. ' ' .. i)
+        end
+"""
+
+
+def test_maps_have_the_room_that_the_peers_decoders_give_them(lua: Lua) -> None:
+    """It decides the order of `pairs()`. Fields of tuples by their numbers grow, all else has room from the start."""
+    assert lua(
+        ORDER
+        + """
+            local expected, growing, bytes = order(sized(names)), order(grown(names)), packed(names)
+            different = different + (expected ~= growing and 1 or 0)
+            local raw = require('msgpack').decode('\\x91' .. bytes)
+            for kind, pair in pairs({
+                decode = {order(require('msgpack').decode(bytes)), expected}, nested = {order(raw[1]), expected},
+            }) do
+                if pair[1] ~= pair[2] then
+                    wrong[#wrong + 1] = kind .. case
+                end
+            end
+        end
+        return different > 0, wrong"""
+    ) == [True, []]
+
+
+def test_maps_of_yaml_have_room_for_five_fields(lua: Lua) -> None:
+    assert lua(
+        ORDER
+        + """
+            local lines, expected = {}, require('table.new')(0, 5)
+            for i, name in ipairs(names) do
+                lines[i], expected[name] = ('%s: %d'):format(name, i), i
+            end
+            local found = order(require('yaml').decode(table.concat(lines, '\\n')))
+            different = different + (found ~= order(grown(names)) and 1 or 0)
+            if found ~= order(expected) then
+                wrong[#wrong + 1] = case
+            end
+        end
+        return different > 0, wrong"""
+    ) == [True, []]

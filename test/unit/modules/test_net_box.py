@@ -307,3 +307,81 @@ def test_replies_in_a_buffer(remote: Any) -> None:
         local size = conn.space.tst:select({1}, {buffer = buffer, skip_header = true})
         return size, (msgpack.decode(buffer.rpos, buffer:size()))"""
     ) == [9, [[1, "a"]]]
+
+
+def test_a_port_alone_has_no_host(remote: Any) -> None:
+    """The connection goes to this machine."""
+    assert remote(
+        """local c = net_box.connect(3, {wait_connected = false})
+        local d = net_box.connect('localhost:3', {wait_connected = false})
+        return c.host, c.port, d.host"""
+    ) == [None, "3", "localhost"]
+
+
+def test_results_and_arguments_have_room_for_their_fields(remote: Any) -> None:
+    """As `msgpack.decode` gives it: the order of `pairs()` depends on it."""
+    assert remote(
+        """local msgpack, digest = require('msgpack'), require('digest')
+        local function order(t)
+            local names = {}
+            for name in pairs(t) do
+                names[#names + 1] = name
+            end
+            return table.concat(names, ' ')
+        end
+        function argument_order(t) return order(t) end
+        function echo(...) return ... end
+        local wrong = {}
+        local function expect(kind, found, expected)
+            wrong[#wrong + 1] = found ~= expected and kind or nil
+        end
+        for case = 1, 40 do
+            local value = {}
+            for i = 1, case % 12 + 1 do
+                value[digest.md5_hex(case .. ' ' .. i)] = i
+            end
+            local bytes = msgpack.encode(value)
+            local once = msgpack.decode(bytes)
+            local twice = msgpack.decode(msgpack.encode(once))
+            expect('call', conn:call('argument_order', {value}), order(once))
+            expect('eval', conn:eval('return argument_order(...)', {value}), order(once))
+            expect('result', order(conn:call('echo', {value})), order(twice))
+        end
+        return wrong"""
+    ) == [[]]
+
+
+def test_a_call_by_name_is_no_use_of_an_undeclared_global(remote: Any) -> None:
+    """`strict` lets C code look for one, and the peer's search for a function is C code."""
+    assert remote(
+        """local strict = require('strict')
+        strict.on()
+        local ok, problem = pcall(conn.call, conn, 'no_such')
+        local other_ok, other = pcall(conn.call, conn, 'no_such.member')
+        local undeclared = pcall(loadstring('return no_such'))
+        strict.off()
+        return ok, tostring(problem), other_ok, tostring(other), undeclared"""
+    ) == [False, "Procedure 'no_such' is not defined", False, "Procedure 'no_such.member' is not defined", False]
+
+
+@pytest.mark.parametrize("name", ["dynamic", "nested.dynamic", "nested:method"])
+def test_a_called_function_may_come_from_a_metatable(remote: Any, name: str) -> None:
+    assert remote(
+        """local members = {dynamic = function() return 'found' end}
+        nested = setmetatable({}, {__index = setmetatable({}, {__index = function(_, name)
+            return name == 'method' and function(self) return self == nested and 'found' end or members[name]
+        end})})
+        setmetatable(_G, {__index = members})
+        local result = conn:call('"""
+        + name
+        + """')
+        setmetatable(_G, nil)
+        return result"""
+    ) == ["found"]
+
+
+def test_an_error_of_index_is_that_of_the_call(remote: Any) -> None:
+    assert remote(
+        """nested = setmetatable({}, {__index = function() error('no members today', 0) end})
+        return tostring(select(2, pcall(conn.call, conn, 'nested.any')))"""
+    ) == ["no members today"]

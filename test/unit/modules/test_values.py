@@ -88,6 +88,74 @@ def test_key_definitions_refuse(lua: Lua, source: str, message: str) -> None:
         )
 
 
+def test_a_reference_to_a_key_definition_is_one(lua: Lua) -> None:
+    """Programs make one to hand it to `merger.new`, which works when nothing else holds the definition."""
+    assert lua(
+        """local ffi, key_def, merger = require('ffi'), require('key_def'), require('merger')
+        local function reference()
+            local k = key_def.new({{fieldno = 1, type = 'unsigned'}})
+            local r = ffi.cast('struct key_def &', k)
+            return merger.new(r, {merger.new_source_fromtable({{1}, {3}}), merger.new_source_fromtable({{2}})}),
+                {r:compare({1}, {2}), key_def.compare(r, {2}, {1}), r:totable()[1].type}
+        end
+        local m, compared = reference()
+        collectgarbage()
+        return m:select(), compared"""
+    ) == [[[1], [2], [3]], [-1, 1, "unsigned"]]
+
+
+@pytest.mark.parametrize("arguments", ["nil, {}", "{}, {}", "key_def"])
+def test_merger_refuses_what_is_no_key_definition(lua: Lua, arguments: str) -> None:
+    with pytest.raises(BoxError, match=r"Bad params, use: merger\.new"):
+        lua(
+            "local key_def, merger = require('key_def').new{{fieldno = 1, type = 'any'}}, require('merger') "
+            f"merger.new({arguments})"
+        )
+
+
+MERGED = """
+    local fun, merger = require('fun'), require('merger')
+    local key_def = require('key_def').new{{fieldno = 1, type = 'unsigned'}}
+    local function merged()
+        return merger.new(key_def, {merger.new_source_fromtable{{1}, {3}}, merger.new_source_fromtable{{2}, {4}}})
+    end
+    local function first(tuple)
+        return tuple[1]
+    end
+"""
+
+
+def test_a_merger_is_an_iterator_of_fun(lua: Lua) -> None:
+    assert lua(
+        MERGED
+        + """return merged():pairs():map(first):totable(), merged():pairs():length(), merged():ipairs():head(),
+            merged():pairs():filter(function(t) return t[1] > 1 end):take_n(2):map(first):totable(),
+            merged():pairs():foldl(function(sum, t) return sum + t[1] end, 0)"""
+    ) == [[1, 2, 3, 4], 4, [1], [2, 3], 10]
+
+
+def test_the_generator_of_a_source_keeps_its_last_state(lua: Lua) -> None:
+    """At the end it may be asked again, with that state and not with nil."""
+    assert lua(
+        MERGED
+        + """local function generate(step, state)
+            if state.at == 3 then
+                return nil
+            end
+            return {at = state.at + 1}, {{state.at * step}}
+        end
+        local tuples = {}
+        local sources = {}
+        for i, step in ipairs({10, 15}) do
+            sources[i] = merger.new_table_source(generate, step, {at = 1})
+        end
+        for _, tuple in merger.new(key_def, sources):pairs() do
+            table.insert(tuples, tuple[1])
+        end
+        return tuples, sources[1]:select()"""
+    ) == [[10, 15, 20, 30], []]
+
+
 def test_buffers_grow_and_are_read(lua: Lua) -> None:
     assert lua(
         """local ffi, b = require('ffi'), require('buffer').ibuf()

@@ -272,6 +272,24 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("}", "unexpected END event"),
+        ("][", "unexpected END event"),
+        ("a\n---\n}", "unexpected END event"),
+        ("- }", "did not find expected node content"),
+        ("a: [1,", "did not find expected node content"),
+        ("\udcff", "invalid leading UTF-8 octet at document: 0\n"),
+        ("a\0b", "control characters are not allowed at document: 0\n"),
+    ],
+)
+def test_bad_yaml(lua: Lua, text: str, problem: str) -> None:
+    """A document without any content is an END event for the peer, whatever the reason."""
+    (told,) = lua("return tostring(select(2, pcall(require('yaml').decode, ...)))", text)
+    assert told == problem or (not problem.endswith(("event", "\n")) and told.startswith(problem + " at document: 1"))
+
+
 def test_yaml_is_read_to_the_depth_that_is_written(lua: Lua) -> None:
     """Deeper brackets are refused when they are met: libyaml's time for each would grow with the depth (2.8.1 ends)."""
     assert lua(

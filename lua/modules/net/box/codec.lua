@@ -8,7 +8,7 @@ local tuples = require('internal.tuple')
 
 local type = type
 local encode = msgpack.encode_value
-local get, skip, array_header, map_header = decoder.get, decoder.skip, decoder.array_header, decoder.map_header
+local get, skip, array_header, map_header = decoder.get_sized, decoder.skip, decoder.array_header, decoder.map_header
 
 local TYPE = {
     select = 1, insert = 2, replace = 3, update = 4, delete = 5, call_16 = 6, eval = 8, upsert = 9, call_17 = 10,

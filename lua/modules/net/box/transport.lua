@@ -83,7 +83,8 @@ local function fetch_schema(self)
 end
 
 local function serve(self)
-    local id, packed = wait(python.netbox_connect(tostring(self.host), tostring(self.port), self.events.connect_timeout()))
+    local host, port = tostring(self.host or 'localhost'), tostring(self.port)
+    local id, packed = wait(python.netbox_connect(host, port, self.events.connect_timeout()))
     self.id = id
     local greeting = msgpack.decode(packed)
     local refusal = self.events.handshake({protocol = greeting[1], uuid = greeting[2], version_id = greeting[3]})

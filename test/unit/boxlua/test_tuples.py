@@ -1,0 +1,63 @@
+"""Tuples as Lua objects: paths, and the order of what they are taken apart into."""
+
+from __future__ import annotations
+
+from .box_support import Box, Run
+
+
+def test_paths_and_maps_of_tuples(run: Run) -> None:
+    """What follows the field may begin without a dot. Maps of `tomap()` and `tuple.name` have room for their fields.
+
+    The room decides the order of `pairs()`; those of `tuple[n]` have grown.
+    """
+
+    async def body(box: Box) -> None:
+        await box(
+            """s = box.schema.space.create('s', {format = {{'id', 'unsigned'}, {'data', 'map'}}})
+            s:create_index('pk')
+            t = s:insert{1, {car = {color = 'red', wheels = {4, 5}}}}"""
+        )
+        assert await box("return t['[2]car.color'], t['[\"data\"]car.wheels[2]'], t['[2].car.color']") == [
+            "red",
+            5,
+            "red",
+        ]
+        assert await box.raw("return t['[2][\"car\"]color'], t['datacar'], t['[2]..car']") == [None, None, None]
+        wrong = await box(
+            """local function order(t)
+                local names = {}
+                for name in pairs(t) do
+                    names[#names + 1] = name
+                end
+                return table.concat(names, ' ')
+            end
+            local msgpack, wrong, different = require('msgpack'), {}, 0
+            for case = 1, 40 do
+                local value, names = {}, {}
+                for i = 1, case % 12 + 1 do
+                    value[require('digest').md5_hex(case .. ' ' .. i)] = i
+                end
+                local tuple = s:replace{1, value}
+                local expected = order(msgpack.decode(msgpack.encode(value)))
+                local by_number = order(tuple[2])
+                different = different + (by_number ~= expected and 1 or 0)
+                if order(tuple.data) ~= expected or order(tuple:tomap().data) ~= expected
+                        or order(tuple:totable()[2]) ~= by_number then
+                    wrong[#wrong + 1] = case
+                end
+            end
+            return wrong, different > 0"""
+        )
+        assert wrong == [[], True]
+        assert await box("return t:tomap(), t:tomap({names_only = true}).id, #t:tomap({names_only = true})") == [
+            {
+                1: 1,
+                2: {"car": {"color": "red", "wheels": [4, 5]}},
+                "id": 1,
+                "data": {"car": {"color": "red", "wheels": [4, 5]}},
+            },
+            1,
+            0,
+        ]
+
+    run(body)
