@@ -25,6 +25,8 @@ Value = bytes | float | int | bool | None
 WOKEN: Final = 3
 _STOP: Final = 5
 """The cell that ends a tick behind the fiber that runs."""
+CLOCKS_READ: Final = 6
+"""The cell that tells that the clocks of fibers were read in this turn: see `lua/turn_clock.py`."""
 WOKEN_MAX: Final = 1024
 """The cell that counts the tokens that have ended without a value, and how many there is room for."""
 RUNNING_FIBER: Final = 0

@@ -27,13 +27,14 @@ from box.journal.round import Round
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
+from lua.turn_clock import CLOCKS
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
 _TICK_WANTED, _NEXT_ID = 1, 2  # 0 is RUNNING_FIBER of lua.fiber, 3 its WOKEN
-_CELLS = 6
+_CELLS = 7
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -92,6 +93,9 @@ class Runtime:
         """Memory shared with Lua: see `internal/cells.lua`."""
         self._woken_memory = (ctypes.c_double * WOKEN_MAX)()
         woken = memoryview(self._woken_memory).cast("B").cast("d")
+        self._turn_times_memory = (ctypes.c_double * CLOCKS)()
+        self.turn_times: memoryview[float] = memoryview(self._turn_times_memory).cast("B").cast("d")
+        """Memory shared with Lua: see `lua/turn_clock.py`."""
         self.waits = Waits(self.loop, self.cells, woken, fiber_round or Round(), monotonic)
         self.closed = False
         self._open()
@@ -113,7 +117,10 @@ class Runtime:
             attribute_filter=_no_attributes,
         )
         boot = self._read_module(b"internal.boot")
-        addresses = [float(ctypes.addressof(memory)) for memory in (self._cells_memory, self._woken_memory)]
+        addresses = [
+            float(ctypes.addressof(memory))
+            for memory in (self._cells_memory, self._woken_memory, self._turn_times_memory)
+        ]
         self._bind, self._start_lua = self._state.execute(
             boot, self._read_module, *addresses, name="@builtin/internal/boot.lua"
         )

@@ -14,6 +14,7 @@ import msgpack
 from lua.bindings.libraries import library_problem, share_lua
 from lua.boundary import decode_error, text_of_exception
 from lua.standard_output import OUTPUT
+from lua.turn_clock import TurnClock
 
 if TYPE_CHECKING:
     from lua.runtime import Runtime
@@ -36,7 +37,7 @@ class FiberBinding:
         self._runtime = runtime
         self._write = write or OUTPUT.write
         self._on_exit = on_exit or _exit_process
-        self._clock = clock
+        self._turn_clock = TurnClock(runtime.loop, runtime.turn_times, runtime.cells, clock, monotonic)
         self._monotonic = monotonic
         self._getcwd = getcwd
         self._version = version
@@ -53,7 +54,7 @@ class FiberBinding:
             "finish": runtime.finish,
             "entry": runtime.entry,
             "monotonic_time": self._monotonic,
-            "wall_time": self._clock,
+            "read_clocks": self._turn_clock.read,
             "print": self._write,
             "exit": self._exit,
             "log": self._log,

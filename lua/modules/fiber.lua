@@ -312,13 +312,24 @@ function fiber.top_disable()
     end
 end
 
--- Seconds of the wall clock and of the monotonic clock; the 64 variants are microseconds.
+-- Seconds of the wall clock and of the monotonic clock; the 64 variants are microseconds. Both stand still until the
+-- loop's next turn (lua/turn_clock.py).
+local clocks, clocks_hold = require('internal.clocks'), require('internal.cells').clocks_hold
+local WALL, MONOTONIC = 0, 1
+
+local function read(clock)
+    if not clocks_hold() then
+        python.read_clocks()
+    end
+    return clocks[clock]
+end
+
 function fiber.time()
-    return python.wall_time()
+    return read(WALL)
 end
 
 function fiber.clock()
-    return python.monotonic_time()
+    return read(MONOTONIC)
 end
 
 local function microseconds(seconds)
@@ -326,11 +337,11 @@ local function microseconds(seconds)
 end
 
 function fiber.time64()
-    return microseconds(python.wall_time())
+    return microseconds(read(WALL))
 end
 
 function fiber.clock64()
-    return microseconds(python.monotonic_time())
+    return microseconds(read(MONOTONIC))
 end
 
 -- ---- delayed work ---------------------------------------------------------------------------------------

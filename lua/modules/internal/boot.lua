@@ -2,8 +2,8 @@
 -- and hands back the two functions that Python needs to go on: `bind(name, function, is_direct)` and `start()`.
 --
 -- Arguments: `read_module(name)` -> source text or nil; the addresses of the cells shared with Python and of the tokens
--- that have ended without a value.
-local read_module, shared_address, woken_address = ...
+-- that have ended without a value, and of the clocks of a turn.
+local read_module, shared_address, woken_address, clocks_address = ...
 
 _G.python = nil
 package.loaded.python = nil
@@ -12,6 +12,7 @@ local bound = {}
 package.loaded['internal.python'] = bound
 package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_address)
 package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address)
+package.loaded['internal.clocks'] = require('ffi').cast('double *', clocks_address)
 
 -- Users see the file of an error: these modules show the name that the peer's have.
 local SHOWN_AS = {

@@ -3,8 +3,9 @@
 local shared = require('internal.shared')
 
 -- The id of the running fiber, whether a tick is wanted, the next fiber's id, how many tokens in `internal.woken` have
--- ended without a value, 1 once there will be no other tick, and 1 when the tick is to end behind the running fiber.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP = 0, 1, 2, 3, 4, 5
+-- ended without a value, 1 once there will be no other tick, 1 when the tick is to end behind the running fiber, and 1
+-- while the clocks of the turn hold.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ = 0, 1, 2, 3, 4, 5, 6
 local FIRST_ID = 101
 
 shared[NEXT_ID] = FIRST_ID
@@ -56,6 +57,15 @@ end
 
 function cells.is_closed()
     return shared[CLOSED] ~= 0
+end
+
+-- Another round of fibers begins, for which time has passed.
+function cells.forget_clocks()
+    shared[CLOCKS_READ] = 0
+end
+
+function cells.clocks_hold()
+    return shared[CLOCKS_READ] ~= 0
 end
 
 return cells

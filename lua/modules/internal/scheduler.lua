@@ -117,6 +117,7 @@ end
 
 -- Run what is ready, at most `budget` fibers; what is left of the budget.
 local function run_round(budget)
+    cells.forget_clocks()
     if yielded_count > 0 then
         promote_yielded()
     end

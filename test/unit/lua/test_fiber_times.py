@@ -133,3 +133,38 @@ def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) 
         end
         return shortest >= 0.0031
     """) == [True]
+
+
+def test_the_clocks_stand_still_in_a_turn(evaluate: Callable[..., list[Any]]) -> None:
+    """As those of the peer's loop: what was given a microsecond is not late before the fiber has waited."""
+    assert evaluate("""
+        local fiber, clock = require('fiber'), require('clock')
+        local function read() return fiber.clock(), fiber.time(), fiber.clock64(), fiber.time64() end
+        local function busy()
+            local ends = clock.monotonic() + 0.002
+            while clock.monotonic() < ends do end
+        end
+        local before = {read()}
+        busy()
+        local after = {read()}
+        local in_trigger
+        fiber.create(function() in_trigger = fiber.clock() end)
+        local results = {before[1] == after[1], before[2] == after[2], before[3] == after[3], before[4] == after[4],
+            in_trigger == before[1]}
+        fiber.sleep(0)
+        local later = {read()}
+        results[6] = later[1] - before[1] >= 0.002 and later[2] > before[2] and later[3] > before[3]
+        return results, math.abs(later[1] - clock.monotonic()) < 0.1, math.abs(later[2] - clock.realtime()) < 0.1
+    """) == [[True] * 6, True, True]
+
+
+def test_time_passes_for_who_yields_until_a_deadline(evaluate: Callable[..., list[Any]]) -> None:
+    assert evaluate("""
+        local fiber = require('fiber')
+        local deadline, yields = fiber.clock() + 0.003, 0
+        while fiber.clock() < deadline do
+            fiber.yield()
+            yields = yields + 1
+        end
+        return yields > 1
+    """) == [True]
