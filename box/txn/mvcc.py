@@ -177,8 +177,11 @@ class MvccStorage(TupleStorage):
 
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
         new, reads = statement.new, self._readers.of(txn)
-        if txn not in self._written:
-            self._written[txn] = WriteSet()
+        written = self._written.get(txn)
+        if written is None:
+            written = self._written[txn] = WriteSet()
+        if not statement.requires_old:
+            written.is_blind = True
         self._writes[statement] = writes = []
         if new is not None:
             for index, key in zip(space.indexes.values(), keys, strict=True):
@@ -215,9 +218,9 @@ class MvccStorage(TupleStorage):
         """A transaction is about to write to a slot; others may have done that."""
         for write in slot.writes:
             if write.txn is not txn:
-                self._written[txn].shared[slot] = None
+                self._written[txn].share(slot, write.txn)
                 if (other := self._written.get(write.txn)) is not None:
-                    other.shared[slot] = None
+                    other.share(slot, txn)
 
     def undo(self, txn: Transaction, statement: Statement) -> None:
         writes = self._writes.pop(statement)
@@ -228,7 +231,7 @@ class MvccStorage(TupleStorage):
             write.slot.remove(write)
             self._fold(write.slot)
         if txn.psn:
-            self._refresh_replaces(write.slot for write in writes)
+            self._refresh_replaces(written, (write.slot for write in writes))
 
     def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
         for txn in commits:
@@ -252,11 +255,8 @@ class MvccStorage(TupleStorage):
         if len(txn.statements) < _MANY:
             return False
         # Nobody sees any of it from now on.
-        for slot in written.shared:
-            slot.writes = [write for write in slot.writes if write.txn is not txn]
-            self._fold(slot)
         if txn.psn:
-            self._refresh_replaces(written.shared)
+            self._refresh_replaces(written, written.shared)
         txn.run_rollback_hooks()
         self._fold_later(txn.statements, self._take_out)
         return True
@@ -287,8 +287,10 @@ class MvccStorage(TupleStorage):
                 slot.remove(write)
             self._fold(slot)
 
-    def _refresh_replaces(self, slots: Iterable[Slot]) -> None:
+    def _refresh_replaces(self, written: WriteSet, slots: Iterable[Slot]) -> None:
         """Give replaces in progress another tuple to hide: the one prepared under their primary key has changed."""
+        if not any(self._is_blind(rival) for rival in written.rivals):
+            return
         for slot in [slot for slot in slots if not slot.index.iid]:
             for write in slot.first_in_progress():
                 statement = write.statement
@@ -296,6 +298,11 @@ class MvccStorage(TupleStorage):
                     continue
                 if not statement.requires_old and statement.old != slot.prepared:
                     self._refresh_old(write.txn, statement, slot.prepared)
+
+    def _is_blind(self, txn: Transaction) -> bool:
+        """Whether it is in progress and has replaced tuples without asking which."""
+        written = self._written.get(txn)
+        return written is not None and written.is_blind and not txn.psn and txn.state is not TxnState.ABORTED
 
     def _refresh_old(self, txn: Transaction, statement: Statement, old: bytes | None) -> None:
         space, writes = statement.space, self._writes[statement]
@@ -332,12 +339,10 @@ class MvccStorage(TupleStorage):
         written = self._written.get(txn)
         if written is None:
             return
-        for slot in written.shared:
-            slot.prepare(txn)
         tell_followers(txn, written.indexes, is_undo=False)
         if self._readers.has_other(txn):
             self._break_readers(txn, written)
-        self._refresh_replaces(written.shared)
+        self._refresh_replaces(written, written.shared)
 
     def _break_readers(self, txn: Transaction, written: WriteSet) -> None:
         """Others have read what a transaction changes that is being prepared."""
@@ -345,9 +350,11 @@ class MvccStorage(TupleStorage):
             slots: Iterable[Slot] = self._slots_of(txn)
         else:
             written.gather(self._writes_of(txn.statements[written.gathered :]), len(txn.statements))
-            slots = [slot for slot in written.shared if slot.has_writes_of(txn)]
             self._readers.compare_places(txn, written.places, partial(_is_put, txn))
+            slots = [slot for slot in written.shared if slot.has_writes_of(txn)] if written.is_overtaken else ()
         for slot in slots:
+            if not self._readers.has_other(txn):
+                break
             self._readers.compare(txn, slot, slot.below(txn), slot.last_of(txn))
 
     def _slots_of(self, txn: Transaction) -> Iterable[Slot]:
@@ -422,7 +429,7 @@ class MvccStorage(TupleStorage):
 
     def _fold(self, slot: Slot) -> None:
         """Let committed writes sink into the base, and the slot vanish when it has no writes left."""
-        oldest_view, writes = self._readers.oldest_view, slot.writes
+        oldest_view, writes = self._readers.oldest_view, slot.in_order()
         while writes and writes[0].txn.state is TxnState.COMMITTED:
             if oldest_view and writes[0].txn.psn >= oldest_view:
                 break

@@ -1,9 +1,10 @@
 """Writes of one transaction where tuples have versions, and their meaning to others that have read.
 
-Two questions decide what the commit of a transaction costs. Which of its slots have writes of others? Only these have
-an order (`shared`), and mostly there are none. And what have others read that it changes? The answer for a large
-transaction is gathered while it grows, as sets and sorted keys, so that each reader is compared with them as a whole;
-for one whose write has failed it is gathered before the failure is told:
+Two questions decide what the commit of a transaction costs. Which of its slots have writes of others (`shared`)? They
+are looked at one by one only where another has been prepared meanwhile, or has replaced tuples without asking which.
+And what have others read that it changes? The answer for a large transaction is gathered while it grows, as sets and
+sorted keys, so that each reader is compared with them as a whole; for one whose write has failed it is gathered before
+the failure is told:
 
 ```
 reader                    writer, prepared                        writer, rolled back
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.index import Index
     from box.txn.read_set import Range, ReadSet
+    from box.txn.transaction import Transaction
     from box.txn.versions import Slot, Write
 
 
@@ -91,12 +93,15 @@ class Places:
 
 
 class WriteSet:
-    """See the module's text. `shared`: slots that others wrote to as well, at some time."""
+    """See the module's text. `shared`: slots that others wrote to as well, at some time; `rivals` are these others."""
 
-    __slots__ = ("gathered", "indexes", "places", "shared")
+    __slots__ = ("gathered", "indexes", "is_blind", "places", "rivals", "shared")
 
     def __init__(self) -> None:
         self.shared: dict[Slot, None] = {}
+        self.rivals: dict[Transaction, None] = {}
+        self.is_blind = False
+        """Has replaced tuples without asking which."""
         self.indexes: dict[Index, None] = {}
         """All that have slots of it."""
         self.gathered = 0
@@ -104,10 +109,20 @@ class WriteSet:
         self.places = Places()
         """The change that others see when it is prepared, but for slots that are shared."""
 
+    def share(self, slot: Slot, other: Transaction) -> None:
+        """Another has written to a slot."""
+        self.shared[slot] = None
+        self.rivals[other] = None
+
     def gather(self, writes: Iterable[Write], statements: int) -> None:
         """Take in the writes of further statements; there are so many then."""
         self.places.add_done(writes)
         self.gathered = statements
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether a rival has got its place in the order of commits, so that what is below shared slots has changed."""
+        return any(rival.psn for rival in self.rivals)
 
     def forget(self) -> None:
         """Statements were taken back."""

@@ -85,6 +85,7 @@ STEPS = ["replace"] * 6 + [
     *("delete", "truncate", "create", "drop", "alter", "format", "rename", "vanish", "found", "undone", "before")
 ]
 PROGRAMS = 60
+DEADLINE = 120.0
 CONFLICT = "Transaction has been aborted by conflict"
 """With versions of tuples it is one to take back one's own change of the dictionary in part."""
 
@@ -148,7 +149,7 @@ def test_a_failed_write_leaves_what_was_there(versions: bool) -> None:
                         assert await each.call("change", steps) in (True, CONFLICT)
                     assert await is_like(node, await twin.call("contents")), steps
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), DEADLINE))
 
 
 @pytest.mark.parametrize("versions", [False, True])
@@ -196,6 +197,6 @@ def test_in_short_turns(work: str, versions: bool) -> None:
 
     gc.disable()
     try:
-        asyncio.run(run())
+        asyncio.run(asyncio.wait_for(run(), DEADLINE))
     finally:
         gc.enable()

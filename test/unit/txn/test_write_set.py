@@ -7,7 +7,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import pytest
@@ -228,7 +228,11 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
     world.txns.begin(world.ctx)
     for number in range(count):
         world.replace(space, number, number + 10**6)
-    reader = world.context()
+    reader, rival = world.context(), world.context()
+    if beside == "a rival":
+        world.txns.begin(rival)
+        for number in range(count // 2):
+            world.write(space, Request.update([number], [["=", 2, number + 2 * 10**6]]), rival)
 
     def read() -> None:
         if beside == "a reader":
@@ -238,6 +242,8 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
 
     if ending == "commit":
         read()
+    if ending == "rollback":
+        return _calls(lambda: world.txns.rollback(rival))
     calls = _calls(world.commit)
     (entry,) = world.journal.queue
     if ending == "failure":
@@ -246,18 +252,24 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
         entry.error = client_error(ErrorCode.WAL_IO)
     calls = max(calls, _calls(lambda: entry.on_complete(entry)))
     seen = view.fetch(count) or world.all(space)
-    assert len(seen) == (count if beside == "a reader" and ending == "commit" else count // 2)
+    assert len(seen) == (count if beside != "a view" and ending == "commit" else count // 2)
+    assert rival.txn is None or rival.txn.state is TxnState.CONFLICTED
     if reader.txn is not None:
         assert reader.txn.state is (TxnState.IN_READ_VIEW if ending == "commit" else TxnState.CONFLICTED)
     return calls
 
 
-@pytest.mark.parametrize("beside", ["a view", "a reader"])
-@pytest.mark.parametrize("ending", ["commit", "failure"])
+@pytest.mark.parametrize(
+    ("beside", "ending"),
+    [
+        *product(["a view", "a reader", "a rival"], ["commit", "failure"]),
+        ("a rival", "rollback"),
+    ],
+)
 def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     beside: str, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even while somebody else has read, or reads all that was there when it began to."""
+    """Not even while somebody else has read, or has changed the same, or reads all that was there when it began to."""
     monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
     monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
     monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
