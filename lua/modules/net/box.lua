@@ -53,7 +53,9 @@ end
 local function run_all(list, remote)
     for _, trigger in ipairs(list) do
         local ok, problem = pcall(trigger, remote)
-        if not ok then
+        if not ok and errors.is(problem) and problem.type == 'FiberIsCancelled' then
+            error(problem, 0) -- it has closed the connection whose fiber it runs in
+        elseif not ok then
             log.error('net.box trigger: %s', tostring(problem))
         end
     end
@@ -73,6 +75,9 @@ local function events_of(remote)
         elseif DISCONNECTED[state] and was_connected then
             remote._is_connected = false
             run_all(remote._on_disconnect, remote)
+        end
+        if remote._transport.state ~= state then
+            return -- a trigger has closed the connection
         end
         remote.state, remote.error = state, reason
         if state == 'error_reconnect' then

@@ -385,3 +385,24 @@ def test_an_error_of_index_is_that_of_the_call(remote: Any) -> None:
         """nested = setmetatable({}, {__index = function() error('no members today', 0) end})
         return tostring(select(2, pcall(conn.call, conn, 'nested.any')))"""
     ) == ["no members today"]
+
+
+@pytest.mark.parametrize("event", ["on_connect", "on_schema_reload"])
+def test_a_trigger_may_close_its_connection(remote: Any, printed: list[str], event: str) -> None:
+    """It is closed then for everybody, which is where programs look before they make another."""
+    results = remote(
+        f"""local seen = {{}}
+        local c = net_box.connect(address, {{wait_connected = false, reconnect_after = 0.01}})
+        c:{event}(function(closing)
+            table.insert(seen, closing.state)
+            closing:close()
+        end)
+        local deadline = fiber.clock() + 5
+        while c.state ~= 'closed' and fiber.clock() < deadline do fiber.sleep(0.001) end
+        fiber.sleep(0.03)
+        local ok, problem = pcall(c.ping, c)
+        local called, reason = pcall(c.eval, c, 'return 1')
+        return #seen, c.state, c:is_connected(), ok and problem, called, tostring(reason)"""
+    )
+    assert results == [1, "closed", False, False, False, "Connection closed"]
+    assert not any("Traceback" in text or "net.box trigger" in text for text in printed)

@@ -97,6 +97,9 @@ local function serve(self)
     end
     while true do
         fetch_schema(self)
+        if self.id == nil then
+            return -- a trigger has closed the connection
+        end
         set_state(self, 'active')
         local event, reason = wait(python.netbox_event(self.id))
         if event == CLOSED then
