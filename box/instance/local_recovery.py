@@ -16,7 +16,7 @@ from box.journal.reader import LogReader
 from box.journal.recovery import Recovery, group_transactions
 from box.journal.snapshot import SnapshotReader
 from box.long_work import LongWork
-from box.schema.ids import is_system_id
+from box.schema.ids import SpaceId, is_system_id
 from box.wire.constants import RequestType
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
@@ -28,8 +28,11 @@ _STANDBY_PAUSE: Final = 0.01
 """Seconds between two looks at the log of another instance."""
 _LOCK_PAUSE: Final = 0.1
 """Seconds between two attempts to take over, as the peer has them."""
-_SYSTEM_ROWS_A_TURN: Final = 8
-"""Tuples of a snapshot that are taken in without giving way."""
+_SYSTEM_ROWS_A_TURN: Final = 32
+"""Tuples of a snapshot that are taken in without giving way, if they are of a system space."""
+_DEFINITIONS_A_TURN: Final = 8
+"""The same of those that define spaces and indexes: an index of a system space is filled at once."""
+_DEFINITIONS: Final = frozenset((SpaceId.SPACE, SpaceId.INDEX))
 
 
 class LocalRecovery:
@@ -229,6 +232,9 @@ class LocalRecovery:
 
 def _parts(run: TupleRun) -> Iterator[TupleRun]:
     """A run in pieces of about a millisecond: a row of a system space defines something, which takes longer."""
-    step = _SYSTEM_ROWS_A_TURN if is_system_id(run.space_id) else _TUPLES_A_TURN
+    if run.space_id in _DEFINITIONS:
+        step = _DEFINITIONS_A_TURN
+    else:
+        step = _SYSTEM_ROWS_A_TURN if is_system_id(run.space_id) else _TUPLES_A_TURN
     for start in range(0, len(run.tuples), step):
         yield run._replace(tuples=run.tuples[start : start + step])

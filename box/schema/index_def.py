@@ -58,10 +58,17 @@ def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation
     definition = _decode(raw, space.name, nullable)
     for number, part in enumerate(definition.parts, 1):
         check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
-    _check_definition(definition, space.name)
-    if space.engine == "memtx":
-        _check_memtx(definition, space.name)
+    _check(raw, space.name, nullable, space.engine)
     return definition
+
+
+@lru_cache(128)
+def _check(raw: bytes, space_name: str, nullable: tuple[int, ...], engine: str) -> None:
+    """Check what `_decode` gives for the same."""
+    definition = _decode(raw, space_name, nullable)
+    _check_definition(definition, space_name)
+    if engine == "memtx":
+        _check_memtx(definition, space_name)
 
 
 @lru_cache(128)

@@ -92,6 +92,8 @@ class Schema:
         """Spaces were created, altered, truncated or dropped; see `has_space`. Several only when a load ends."""
         self._changed: dict[int, Space] | None = None
         """By id, what listeners will hear of when a load ends."""
+        self._regranted: dict[int, User] = {}
+        """By id, whose privileges are reckoned when a load ends."""
         self.on_alter_function: list[Callable[[Function], None]] = []
         self.on_alter_sequence: list[Callable[[Sequence], None]] = []
         self.on_cluster_change: list[Callable[[int, UUID, bool], None]] = []
@@ -169,7 +171,7 @@ class Schema:
     @contextmanager
     def loading(self) -> Iterator[None]:
         """While rows of a system space come in a run, of which none runs code of users: several of them may be of one
-        space, of which listeners hear once."""
+        space, of which listeners hear once, or give something to one user, whose privileges are reckoned once."""
         if self._changed is not None:
             yield
             return
@@ -179,8 +181,18 @@ class Schema:
             yield
         finally:
             self._changed = None
+            regranted, self._regranted = self._regranted, {}
+            for user in regranted.values():
+                refresh(user)
             if changed:
                 self._tell_of(list(changed.values()))
+
+    def privileges_changed(self, user: User) -> None:
+        """Reckon anew what a user and its members may do, during a load at its end."""
+        if self._changed is None:
+            refresh(user)
+        else:
+            self._regranted[user.uid] = user
 
     def _tell_of(self, spaces: list[Space]) -> None:
         for hook in self.on_alter_spaces:

@@ -9,19 +9,21 @@ all spaces while there are versions of tuples: the user has an open transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from box.eager import run_through
 from box.txn.storage import Mode, exchange
-from box.txn.transaction import OpenStatement
 from box.wire.change import INSERT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from box.schema.access import Credentials
     from box.schema.schema import Schema
     from box.schema.space import Space
-    from box.txn.plan import Planner
+    from box.txn.plan import Planner, WritePlan
     from box.txn.storage import TupleStorage
+    from box.wire.row import Row
 
 
 class _Alone:
@@ -29,6 +31,31 @@ class _Alone:
 
     def check_single_statement(self, what: str) -> None:
         """It is."""
+
+
+class _NoHooks(list[Any]):
+    """Hooks of a rollback, which are forgotten."""
+
+    def append(self, hook: object) -> None:
+        """Nobody rolls back."""
+
+
+_NO_ROLLBACK: Final[list[Callable[[], None]]] = _NoHooks()
+
+
+class _LoadedRow:
+    """The statement that inserts one row, as far as system triggers ask for it."""
+
+    __slots__ = ("first", "last", "new", "old", "on_commit", "on_rollback", "row", "type")
+
+    def __init__(self, raw: bytes) -> None:
+        self.type = INSERT
+        self.new: bytes | None = raw
+        self.first = self.last = raw
+        self.old: bytes | None = None
+        self.row: Row | None = None
+        self.on_commit: list[Callable[[], None]] = []
+        self.on_rollback = _NO_ROLLBACK
 
 
 class DictionaryLoad:
@@ -54,15 +81,32 @@ class DictionaryLoad:
         plan = self._planner.plan(space)  # a row of `_index` may just have changed `_index` itself
         fields = plan.validate(raw)
         plan.check_size(raw)
-        _, keys = self._storage.check(None, space, raw, fields, Mode.INSERT)
-        exchange(space, None, raw, keys)
+        if space.primary is None or not _put(plan, raw, fields):
+            _, keys = self._storage.check(None, space, raw, fields, Mode.INSERT)
+            exchange(space, None, raw, keys)
         trigger = space.system_trigger
         if trigger is None:
             return
-        statement = OpenStatement(space, INSERT)
-        statement.new = raw
+        statement = _LoadedRow(raw)
         work = trigger(credentials, self._alone, statement)
         if work is not None:
             run_through(work)()
         for hook in statement.on_commit:
             hook()
+
+
+def _put(plan: WritePlan, raw: bytes, fields: list[Any]) -> bool:
+    """Put a tuple into all indexes; False, and nothing is done, if a unique one has an entry of its key already."""
+    key = plan.key_of(fields)
+    if plan.find(key) is not None:
+        return False
+    keys = []
+    for index in plan.secondary:
+        other = index.key_of(fields)
+        if index.is_unique and index.find(other) is not None:
+            return False
+        keys.append(other)
+    plan.put(key, raw)
+    for index, other in zip(plan.secondary, keys, strict=True):
+        index.put(other, raw)
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from box.errors import BoxError, ErrorCode, access_denied, client_error
@@ -173,8 +174,10 @@ def on_replace_priv(schema: Schema, credentials: Credentials, txn: DdlTransactio
     stmt.on_rollback.append(undo)
 
 
+@lru_cache(256)
 def decode_grant(raw: bytes) -> tuple[int, ObjectKey, Grant]:
-    """A `_priv` tuple as (grantee, object, grant). An empty string as object id means every object of the type."""
+    """A `_priv` tuple as (grantee, object, grant). An empty string as object id means every object of the type. Each
+    bootstrap and each snapshot has the same 82."""
     fields = Fields(raw)
     grantor, grantee, object_type = fields.u32(0), fields.u32(1), fields.string(2)
     object_id: int | None = None
@@ -247,7 +250,7 @@ def _set_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | Non
         _set_roles(grantee, grantee.roles | {role} if mask else grantee.roles - {role})
         mask = 0
     _store_grant(schema, grantee, key, grant, mask)
-    refresh(grantee)
+    schema.privileges_changed(grantee)
 
 
 def _store_grant(schema: Schema, grantee: User, key: ObjectKey, grant: Grant | None, mask: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef, key_def_of
@@ -27,9 +27,29 @@ _KEPT_FORMATS: Final = 256
 def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[IndexDef]) -> TupleFormat:
     """The format of a space's tuples. WRONG_COLLATION_OPTIONS, and what `TupleFormat` raises."""
     for number, field in enumerate(definition.fields, 1):
-        check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
+        if field.collation_id is not None:
+            check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
     parts = tuple([index_def.parts for index_def in index_defs])
-    return _format_of(definition.fields, parts, definition.field_count)
+    # Definitions are decoded once for all starts, and it takes long to compare what they are made of.
+    key = (definition.field_count, id(definition.fields), *map(id, parts))
+    known = _formats.get(key)
+    if known is None:
+        if len(_formats) >= _KEPT_FORMATS:
+            _formats.clear()
+        new_format = _format_of(definition.fields, parts, definition.field_count)
+        known = _formats[key] = _KnownFormat(definition.fields, parts, new_format)
+    return known.format
+
+
+class _KnownFormat(NamedTuple):
+    """A format, with the objects by whose identity it is found: as long as they are here, no other ones have it."""
+
+    fields: tuple[FieldDef, ...]
+    parts: tuple[tuple[PartDef, ...], ...]
+    format: TupleFormat
+
+
+_formats: Final[dict[tuple[int, ...], _KnownFormat]] = {}
 
 
 @lru_cache(_KEPT_FORMATS)
