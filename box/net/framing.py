@@ -28,6 +28,7 @@ _USUAL_U16: Final = struct.Struct(">BI6sBHHd")
 _USUAL_U32: Final = struct.Struct(">BI6sBIHd")
 """The usual packet up to its body: length, head, mark and value of the lsn, key and mark of the time, time."""
 _HEAD_AT: Final = 5
+_LENGTH: Final = struct.Struct(">I").unpack_from
 _TUPLES_A_RUN: Final = 2048
 """Of a snapshot: they are taken in about a millisecond."""
 _LARGE_RUN: Final = 32768
@@ -94,11 +95,25 @@ class RowBuffer:
         """Append what is complete: runs that `take_run` finds, and every other row."""
         left = most
         try:
+            is_no_run = take_run is None or (take_run is take_changes and self._have < _USUAL_U32.size)
+            if is_no_run and left and self._take_one(items):
+                return
             while left and self.may_have_rows:
                 left = self._take_of_first(items, left, take_run)
         except BaseException:
             self._keep(b"", 0)
             raise
+
+    def _take_one(self, items: deque[Any]) -> bool:
+        """Append the packet that is all that is here, if it is so: a heartbeat or an acknowledgement."""
+        if len(self._chunks) != 1 or self._at:
+            return False
+        data = self._chunks[0]
+        if len(data) <= _HEAD_AT or data[0] != 0xCE or _LENGTH(data, 1)[0] != len(data) - _HEAD_AT:
+            return False
+        items.append(decode_row(data[_HEAD_AT:]))
+        self._keep(b"", 0)
+        return True
 
     def _take_of_first(self, items: deque[Any], most: int, take_run: TakeRun | None) -> int:
         """The same of the first chunk, which gets what it lacks of a packet.

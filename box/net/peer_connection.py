@@ -369,6 +369,11 @@ class PeerConnection(asyncio.Protocol):
         if 0 < written < len(data):
             transport.write(data[written:])
 
+    @property
+    def is_full(self) -> bool:
+        """The other side has not taken enough of what was written: `drain` would wait."""
+        return self._drained is not None
+
     async def drain(self) -> None:
         """Wait until the other side has taken enough of what was written."""
         if self._drained is not None:

@@ -149,6 +149,7 @@ class Relay:
         self._sync = 0
         self._loop = host.loop
         self._last_sent = host.loop.time()
+        self._heartbeat: asyncio.TimerHandle | None = None
         self._last_progress = 0.0
         """The last moment when the replica took a part of a large transaction."""
         self._is_in_transaction = False
@@ -186,9 +187,9 @@ class Relay:
         self._sync = sync
         tasks = [
             self._loop.create_task(self._send(connection, vclock, row_filter), name=f"relay/{self.peer}"),
-            self._loop.create_task(self._send_heartbeats(connection), name=f"relay-heartbeat/{self.uuid}"),
             self._loop.create_task(self._read_acks(connection), name=f"relay-reader/{self.uuid}"),
         ]
+        self._plan_heartbeat()
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -200,6 +201,8 @@ class Relay:
             raise
         finally:
             self.state, self._connection = RelayState.STOPPED, None
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
             await end_all(tasks)
 
     def push_raft(self, request: RaftRequest) -> None:
@@ -316,26 +319,31 @@ class Relay:
                 messages.heartbeat_row(self.host.instance.instance_id, self.host.now(), self._sync)
             )
 
-    async def _send_heartbeats(self, connection: PeerConnection) -> None:
-        while True:
-            left = self._last_sent + self.host.options.timeout - self._loop.time()
-            if left > 0:
-                await asyncio.sleep(left)
-                continue
+    def _plan_heartbeat(self) -> None:
+        self._heartbeat = self._loop.call_at(self._last_sent + self.host.options.timeout, self._heartbeat_is_due)
+
+    def _heartbeat_is_due(self) -> None:
+        """Unless something was sent meanwhile."""
+        if self._connection is None:
+            return
+        now = self._loop.time()
+        if self._last_sent + self.host.options.timeout <= now:
             values = self.host.errinj.values
-            is_silent = values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"]
-            if is_silent or self._is_in_transaction:
-                self._last_sent = self._loop.time()
+            if values["ERRINJ_RELAY_REPORT_INTERVAL"] or values["ERRINJ_RELAY_SEND_DELAY"] or self._is_in_transaction:
+                self._last_sent = now
             else:
-                self._send_heartbeat(connection)
+                try:
+                    self._send_heartbeat(self._connection)
+                except BoxError:
+                    return  # the reader finds out about the broken connection and reports it
+        self._plan_heartbeat()
 
     async def _read_acks(self, connection: PeerConnection) -> None:
         while True:
             rows = await self._read_rows(connection)
             self.last_row_time = self._loop.time()
-            ack = messages.decode_replication(rows[-1])
-            self.vclock = ack.vclock or VClock()
-            self._on_ack(self.vclock, ack.term)
+            self.vclock, term = messages.decode_ack(rows[-1])
+            self._on_ack(self.vclock, term)
 
     async def _read_rows(self, connection: PeerConnection) -> list[Row]:
         """Acknowledgements. A replica that takes the rows of a large transaction meanwhile is not silent."""

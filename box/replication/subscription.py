@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -75,7 +76,10 @@ class Subscription:
         self._turn_began = 0.0
         self._rows_taken = 0
         self._last_ack = 0.0
-        self._ack_wanted = asyncio.Event()
+        self._is_ack_due = False
+        self._is_ack_planned = False
+        self._ack_waits = asyncio.Event()
+        """An acknowledgement cannot be written now."""
         self._passed = PassedRows(host.sink.may_be_void)
         self._standing: tuple[int, VClock] | None = None
         """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
@@ -153,8 +157,10 @@ class Subscription:
                     await self._take_row(item)
             if items[-1].tm:
                 self._times.lag = self._host.now() - items[-1].tm
-            if loop.time() - self._last_ack > self._host.options.timeout:
-                self.signal_ack()  # a transaction may be too long for one
+            # A transaction may be too long for one.
+            if self._is_ack_due or loop.time() - self._last_ack > self._host.options.timeout:
+                self._is_ack_due = False
+                self.signal_ack()
 
     async def _take_run(self, run: ChangeRun) -> None:
         """Transactions of one row each."""
@@ -208,7 +214,7 @@ class Subscription:
         everywhere or will be, are remembered until the peer has rolled them back, too: before that it would take our
         acknowledgement for a vote for them."""
         if self._host.sink.may_be_void(transaction) and self._passed.add(transaction):
-            self.signal_ack()
+            self._is_ack_due = True
 
     def _take_void(self, theirs: VClock) -> None:
         """The peer asks for our vote: it will not vote for us without the rows that it has."""
@@ -252,8 +258,22 @@ class Subscription:
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def signal_ack(self) -> None:
-        """The journal has grown or the peer has asked: send our vclock."""
-        self._ack_wanted.set()
+        """The journal has grown or the peer has asked: send our vclock, as soon as the peer takes it."""
+        if self._connection.is_full or self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
+            self._ack_waits.set()
+        elif not self._is_ack_planned:
+            self._is_ack_planned = True
+            self._host.loop.call_soon(self._write_ack)
+
+    def _write_ack(self) -> None:
+        self._is_ack_planned = False
+        if self._connection.error is not None:
+            return  # the applier may have another connection by now
+        self._check_sync()
+        if self._machine.state in (ApplierState.SYNC, ApplierState.FOLLOW):
+            self._last_ack = self._host.loop.time()
+            with suppress(BoxError):  # the reader finds out about the broken connection and reports it
+                self._connection.write_rows([self._ack_row()])
 
     def _ack_row(self) -> Row:
         return messages.ack_row(self._host.instance.vclock, self._host.elections.known_term)
@@ -266,19 +286,13 @@ class Subscription:
             self._connection.write_at_once(self._ack_row())
 
     async def _write_acks(self) -> None:
+        """Those that had to wait."""
         while True:
-            await self._ack_wanted.wait()
-            self._check_sync()
-            if self._machine.state not in (ApplierState.SYNC, ApplierState.FOLLOW):
-                return
-            self._ack_wanted.clear()
-            self._last_ack = self._host.loop.time()
-            try:
-                self._connection.write_rows([self._ack_row()])
+            await self._ack_waits.wait()
+            with suppress(BoxError):
                 await self._connection.drain()
-            except BoxError:
-                # The reader finds out about the broken connection and reports it.
-                return
+            self._ack_waits.clear()
+            self._write_ack()
             if self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
                 await asyncio.sleep(_SLOW_ACK)
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -34,6 +35,8 @@ from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
 _UUID_LENGTH = 36
+_KEPT_ACKS = 64
+"""Bodies of acknowledgements: a few for each instance of a replica set."""
 
 
 def _invalid(what: str) -> BoxError:
@@ -85,10 +88,29 @@ def vclock_row(vclock: VClock, sync: int = 0) -> Row:
 
 def ack_row(vclock: VClock, term: int) -> Row:
     """An applier's acknowledgement. 0: it has never heard of elections, and tells nothing of them."""
-    fields: dict[int, Any] = {Key.VCLOCK: _vclock_map(vclock)}
+    return Row(RequestType.OK, body=_ack_body(tuple(vclock.items()), term))
+
+
+@lru_cache(_KEPT_ACKS)
+def _ack_body(components: tuple[tuple[int, int], ...], term: int) -> bytes:
+    """Every source gets the same, and while nothing is written the next time, too."""
+    fields: dict[int, Any] = {Key.VCLOCK: _vclock_map(VClock(components))}
     if term:
         fields[OwnKey.TERM] = term
-    return Row(RequestType.OK, body=_pack(fields))
+    return _pack(fields)
+
+
+def decode_ack(row: Row) -> tuple[VClock, int]:
+    """The vclock of an acknowledgement, empty if it has none, and the term; see `ack_row`. INVALID_MSGPACK."""
+    vclock, term = _decode_ack_body(row.body)
+    return vclock.copy(), term
+
+
+@lru_cache(_KEPT_ACKS)
+def _decode_ack_body(body: bytes) -> tuple[VClock, int]:
+    """A replica that gets nothing says the same again and again."""
+    ack = decode_replication(Row(RequestType.OK, body=body))
+    return ack.vclock or VClock(), ack.term
 
 
 def heartbeat_row(replica_id: int, tm: float, sync: int = 0) -> Row:

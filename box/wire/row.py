@@ -27,6 +27,11 @@ _pack_uint = msgpack.Packer().pack
 _HEADER_WITH_U32_LSN = struct.Struct(">BBBBBBBIBBd").pack
 _HEADER_WITH_U64_LSN = struct.Struct(">BBBBBBBQBBd").pack
 _TIMESTAMP = struct.Struct(">BBd").pack
+_HEARTBEAT = struct.Struct(">BBBBBBBd")
+_HEARTBEAT_HEAD: Final = b"\x83\x00\x00\x02"
+_HEARTBEAT_TIME: Final = b"\x04\xcb"
+_TIME_AT: Final = 5
+"""Of a heartbeat, behind its origin."""
 _FRAME = struct.Struct(">BI").pack
 _SMALL: Final = 512
 """Bytes of a value that is decoded sooner than a decoder is made that can skip it."""
@@ -86,6 +91,11 @@ def encode_uint(value: int) -> bytes:
 def encode_row_header(row: Row) -> bytes:
     """The header map of a row, key for key as the peer writes it."""
     tsn, lsn = row.tsn, row.lsn
+    if not (lsn or tsn or row.sync or row.group_id or row.flags) and row.is_commit and row.type < 128:
+        if not (row.replica_id or row.tm):
+            return _TYPE_ALONE + _U8[row.type]
+        if 0 < row.replica_id < 128 and row.tm:
+            return _HEARTBEAT.pack(0x83, 0, row.type, 2, row.replica_id, 4, 0xCB, row.tm)
     if (
         lsn >= 65536
         and (tsn == lsn or not tsn)
@@ -259,7 +269,14 @@ def row_of_fields(fields: dict[int, Any]) -> Row:
 def decode_row(packet: bytes) -> Row:
     """A row from a whole packet without its length; raises INVALID_MSGPACK (`packet header`, `packet body`)."""
     if packet.startswith(_TYPE_ALONE) and len(packet) > _BODY_AT and packet[2] < 0x80:
-        row, pos = Row(packet[2]), _BODY_AT  # of a snapshot
+        row, pos = Row(packet[2]), _BODY_AT  # of a snapshot, or an acknowledgement
+    elif (
+        len(packet) == _HEARTBEAT.size
+        and packet.startswith(_HEARTBEAT_HEAD)
+        and packet.startswith(_HEARTBEAT_TIME, _TIME_AT)
+        and packet[4] < 0x80
+    ):
+        return Row(RequestType.OK, packet[4], tm=_DOUBLE_AT(packet, _TIME_AT + 2)[0])
     else:
         row, pos = decode_header(packet)
     if pos < len(packet):

@@ -74,8 +74,6 @@ class Invariants:
     def look(self) -> None:
         """Look at every node of which callbacks have run since the last time."""
         active, nodes = self._active, self._nodes
-        if not active:
-            return
         for process in active:
             process.has_run = False
             node = nodes.get(process.name)

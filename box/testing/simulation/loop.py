@@ -235,7 +235,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """The processor time of this process at which the simulation has taken too long: it never sleeps, and a busy
         machine does not change what it needs."""
         self.on_turn: Callable[[], None] | None = None
-        """Called before every turn of the loop: whatever it sees is the state between two callbacks."""
+        """Called before every turn of the loop after one in which a process has run: whatever it sees is the state
+        between two callbacks."""
         self.active: list[Process] = []
         """Processes of which callbacks have run; whoever looks at them takes them out."""
         self._call_delay = call_delay
@@ -321,7 +322,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 call = heappop(timers)[2]
                 call._scheduled = False
                 due.append(call)
-        if self.on_turn is not None:
+        if self.active and self.on_turn is not None:
             self.on_turn()
         for _ in range(len(due)):
             call = due.popleft()
@@ -332,7 +333,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 if process.gate is not None and not process.gate(call):
                     continue
                 if not process.has_run:
-                    process.mark()
+                    process.has_run = True
+                    self.active.append(process)
             try:
                 call._context.run(call._callback, *call._args)
             except (SystemExit, KeyboardInterrupt, TooSlow):
