@@ -234,7 +234,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
             "by the votes of",
         ),
         (
-            Scenario(1, workload="register", seconds=12, kinds=("stumble",), elections="candidate"),
+            Scenario(2, workload="register", seconds=12, kinds=("stumble",), elections="candidate"),
             (Elections, "_has_taken_over", True),
             "differs between",
         ),
