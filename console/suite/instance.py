@@ -25,6 +25,7 @@ READY_STATUSES = {"running", "hot_standby", "orphan"}
 CLEAN_SIGNALS = {signal.SIGTERM, signal.SIGKILL}  # any other, or an exit code, is a crash
 STOP_TIMEOUT = 5.0  # seconds from the signal to SIGKILL
 POLL = 0.005  # seconds between two looks at a log or a status
+RECONNECT = 0.1  # seconds between the first two attempts to reach a node; twice as many between the next two
 _SINGLE = re.compile(r"---\n- (\w+)\n\.\.\.\n")
 STARTER = Path(lua.__file__).parent / "modules" / "suite" / "instance.lua"
 
@@ -202,7 +203,11 @@ class InstanceProcess:
         return await ConsoleClient.connect(self.admin)
 
     async def reach(self) -> ConsoleClient:
-        """`connect`, with patience for a node that has only just been started."""
+        """`connect`, with patience for a node that has only just been started.
+
+        As much as the original runner has: scripts that do not wait for a node count on what it does meanwhile.
+        """
+        pause = RECONNECT
         deadline = asyncio.get_running_loop().time() + self._around.start_timeout
         while True:
             try:
@@ -210,7 +215,8 @@ class InstanceProcess:
             except (OSError, WireError):
                 if self.state is not State.RUNNING or asyncio.get_running_loop().time() > deadline:
                     raise
-            await asyncio.sleep(POLL)
+            await asyncio.sleep(pause)
+            pause *= 2
 
     async def evaluate(self, expression: str, *, patient: bool = False) -> str:
         """The reply to a command on a connection of its own; empty if the node is not there, or, for the `patient`,
