@@ -15,7 +15,7 @@ from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_
 from box.testing.simulation.faults import Fault, kinds_of, plan
 from box.testing.simulation.leader_faults import LeaderFaults
 from box.testing.simulation.rivals import Rivals
-from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
+from box.testing.simulation.simulated_node import NodeDied, SimulatedNode, StopStage
 from box.testing.simulation.simulation import Simulation
 
 _CALLBACKS: Final = 2000
@@ -71,15 +71,20 @@ class Injector:
             node.disk.heal()
             node.clock.set_right()  # where clocks differ by more than replication_sync_lag nobody is in sync
         for node in simulation.nodes.values():
-            if not node.is_running:
+            if not node.is_running or node.stops is not None:
                 await self._revive(node)
 
     async def _revive(self, node: SimulatedNode) -> None:
-        """Whoever is in the middle of a start gets some time for it."""
+        """Whoever is in the middle of a start or of a stop gets some time for it. A stop that has not ended then is
+        left for the checks to find."""
         deadline = self._simulation.loop.time() + 20
-        while node.is_up and not node.is_running and self._simulation.loop.time() < deadline:
+
+        def is_busy() -> bool:
+            return node.is_up and (not node.is_running or node.stops is StopStage.BEGUN)
+
+        while is_busy() and self._simulation.loop.time() < deadline:
             await self._simulation.sleep(0.1)
-        if not node.is_running:
+        if not node.is_running or node.stops is StopStage.DONE:
             node.kill()
             await node.start()
 

@@ -16,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context as ContextVariables
+from enum import Enum, auto
 from inspect import isawaitable
 from random import Random
 from typing import Any, Protocol, TypeVar
@@ -83,6 +84,14 @@ class WallClock:
         self.drift = drift
 
 
+class StopStage(Enum):
+    """The stages of an end in order, while the process is there."""
+
+    BEGUN = auto()
+    DONE = auto()
+    """Nothing is left but to end the process."""
+
+
 class LogLines:
     """Keeps the last lines of a node's log."""
 
@@ -139,6 +148,7 @@ class SimulatedNode:
         self._starts = 0
         self._instance: Instance | None = None
         self._application: _ApplicationNode | None = None
+        self.stops: StopStage | None = None
         self.disk = SimulatedDisk(self.clock.now, self._loop.time, simulation.random(f"disk of {name}"))
 
     def __repr__(self) -> str:
@@ -237,6 +247,7 @@ class SimulatedNode:
             return
         process = self.process
         self._simulation.note(self.name, "stop")
+        self.stops = StopStage.BEGUN
         await self.run(self._close())
         self._end(process)
 
@@ -246,11 +257,13 @@ class SimulatedNode:
             await application.stop()
         if self._instance is not None:
             await self._instance.close()
+        self.stops = StopStage.DONE
 
     def _end(self, process: Process) -> None:
         """The disk and the network first: what coroutines do when they are closed reaches neither."""
         self._instance = None
         self._application = None
+        self.stops = None
         self.disk = self.disk.successor()
         self._simulation.network.process_died(self.name)
         self.log.is_deaf = True  # last words of coroutines that are closed
@@ -291,7 +304,7 @@ class SimulatedNode:
         self.disk.lose_power()
 
     def halt(self) -> None:
-        """Stop for a while: other nodes see silence."""
+        """StopStage for a while: other nodes see silence."""
         if self.is_up and not self.process.is_halted:
             self._simulation.note(self.name, "halt")
             self.process.halt()

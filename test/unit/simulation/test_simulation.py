@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from box.errors import BoxError
 from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.disk import WRITE_FAILS
+from box.testing.simulation.injector import Injector
 from box.testing.simulation.simulated_node import NodeDied
 
 SPACE = 512
@@ -217,3 +219,23 @@ def test_one_direction_can_be_cut() -> None:
 
     with Simulation(1) as simulation:
         simulation.run(scenario(simulation))
+
+
+def test_a_fault_that_ends_in_the_middle_of_a_stop() -> None:
+    """The node was left closed and counted as one that runs."""
+
+    async def story(simulation: Simulation) -> None:
+        one, two = await simulation.start_cluster(2)
+        await make_space(one)
+        fault = simulation.loop.create_task(two.stop())
+        await simulation.sleep(0)
+        fault.cancel()
+        await asyncio.wait([fault])
+        assert two.is_up
+        await Injector(simulation).finish()
+        await put(one, 1)
+        await simulation.until(lambda: two.is_running and two.has(SPACE, 1), 20, "the row")
+
+    with Simulation(1) as simulation:
+        simulation.run(story(simulation))
+        assert simulation.errors == []
