@@ -25,7 +25,6 @@ from box.iproto.stop import Stop
 from box.net.peer_connection import DetachedSocket
 from box.net.sockets import address_text
 from box.session import Context
-from box.wire.change import Request
 from box.wire.constants import RequestType
 from box.wire.greeting import encode_greeting
 from box.wire.packet import packet_bounds
@@ -416,7 +415,7 @@ class ServerConnection(CallingHalf):
             space = plan.space
             if space.on_replace or space.before_replace:
                 return False
-            stored = server.dml.write(ctx, space, Request(kind, data[tail:stop]))
+            stored = server.dml.store(ctx, space, kind, data[tail:stop])
         except BoxError as error:
             if error.code == ErrorCode.INVALID_MSGPACK:
                 server.dml.counters[kind] -= kind != 1  # of a write that was none; the general way tells what it is

@@ -80,6 +80,8 @@ class DmlLike(Protocol):
 
     def write(self, ctx: Context, space: Any, request: Request) -> Outcome: ...
 
+    def store(self, ctx: Context, space: Any, kind: int, raw: bytes) -> Outcome: ...
+
 
 class TransactionsLike(Protocol):
     """The transaction manager, for a function that forgot its transaction."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -201,9 +202,9 @@ class Journal:
             self._log.error(f"Aborting transaction {self.vclock.signature} during cascading rollback")
             raise client_error(ErrorCode.WAL_IO)
         self._values["ERRINJ_WAL_WRITE_COUNT"] += 1
-        rows = entry.rows
-        if len(rows) == 1:
-            entry.size = len(rows[0].body)
+        body = entry.body
+        if body is not None:
+            entry.size = len(body)
             self._pending_rows += 1
         else:
             self._pending_rows += _weigh(entry)
@@ -330,14 +331,31 @@ class Journal:
         self._thread.put(self._end_rollback)
 
     def _finish(self, entries: list[JournalEntry]) -> None:
+        if len(entries) > 1 and entries[-1].complete_together is not None and entries[-1].error is None:
+            for kind, group in groupby(entries, type):
+                self._finish_group(kind, list(group))
+        else:
+            self._finish_group(JournalEntry, entries)
+        if self._space_waiters and self.queue_size < self.queue_max_size:
+            self._space_waiters.wake()
+
+    def _finish_group(self, kind: type[JournalEntry], entries: list[JournalEntry]) -> None:
+        if kind.complete_together is not None:
+            self.queue_size -= sum([entry.size for entry in entries])
+            try:
+                kind.complete_together(entries)
+            except Exception as error:
+                self._report(error)
+            return
         for entry in entries:
             self.queue_size -= entry.size
             try:
                 entry.on_complete(entry)
             except Exception as error:
-                self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
-        if self._space_waiters and self.queue_size < self.queue_max_size:
-            self._space_waiters.wake()
+                self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        self._loop.call_exception_handler({"message": "journal entry completion failed", "exception": error})
 
     async def wait_for_space(self) -> None:
         """Return when less than `queue_max_size` bytes are queued (`wal_queue_max_size`, used by appliers)."""
@@ -495,6 +513,7 @@ def _weigh(entry: JournalEntry) -> int:
     """Rows that the write of an entry costs; sets its size where that is not known."""
     if entry.run is not None:
         return len(entry.run) // _RUN_ROWS + 1
+    rows = entry.rows
     if not entry.size:
-        entry.size = sum([len(row.body) for row in entry.rows])
-    return len(entry.rows)
+        entry.size = sum([len(row.body) for row in rows])
+    return len(rows)

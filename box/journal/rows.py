@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
@@ -16,7 +16,7 @@ from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun
 from box.wire.constants import GROUP_LOCAL, Flag, RequestType
-from box.wire.entry import JournalEntry
+from box.wire.entry import JournalEntry, OwnRow
 from box.wire.packet_run import PacketRun, RunBuilder
 from box.wire.row import Row, encode_uint
 from box.wire.skipping import DeepUnpacker, StackError, skip_one
@@ -68,44 +68,43 @@ class RowEncoder:
         kind = head_flags = -1
         head = b""
         for entry in entries:
-            rows = entry.rows
-            if not rows:
-                assert entry.run is not None
-                size += self._encode_run(entry.run, clock, stamp, parts)
+            body, lsn, row = entry.body, clock[instance_id] + 1, None
+            if body is not None:
+                if TYPE_CHECKING:
+                    assert isinstance(entry, OwnRow)
+                row_type, flags = entry.kind, entry.flags
+            elif len(rows := entry.rows) == 1 and not ((row := rows[0]).replica_id or row.group_id):
+                row_type, flags, body = row.type, row.flags, row.body
+            if body is None or (flags and flags != SYNCHRONOUS) or lsn not in _USUAL_LSNS:
+                if entry.run is not None:
+                    size += self._encode_run(entry.run, clock, stamp, parts)
+                else:
+                    size += self._encode_rows(entry.rows, clock, now, stamp, parts)
                 own_parts = None
             else:
-                row = rows[0]
-                lsn = clock[instance_id] + 1
-                flags = row.flags
-                if (
-                    len(rows) == 1
-                    and not (row.replica_id or row.group_id)
-                    and (not flags or flags == SYNCHRONOUS)
-                    and lsn in _USUAL_LSNS
-                ):
-                    # The usual entry: one row of our own of a replicated space; its header in one call.
-                    clock[instance_id] = row.lsn = row.tsn = lsn
+                # The usual entry: one row of our own of a replicated space; its header in one call.
+                clock[instance_id] = lsn
+                if row is None:
+                    if TYPE_CHECKING:
+                        assert isinstance(entry, OwnRow)
+                    entry.row_lsn = lsn
+                else:
+                    row.lsn = row.tsn = lsn
                     row.replica_id = instance_id
                     row.tm = now
-                    body = row.body
-                    if row.type != kind or flags != head_flags:
-                        kind, head_flags = row.type, flags
-                        head = heads.get((kind, instance_id, flags)) or self._head(kind, instance_id, flags)
-                    header = (
-                        _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
-                    )
-                    if flags:
-                        header += SYNCHRONOUS_TAIL
-                    parts += (header, body)
-                    size += _HEADER_SIZE + len(body)
-                    if makes_packets:
-                        if own_parts is None:
-                            own_parts = packets.begin(instance_id, False, lsn)
-                        packets.last = lsn
-                        own_parts += (_FRAME(0xCE, len(header) + len(body)), header, body)
-                else:
-                    size += self._encode_rows(rows, clock, now, stamp, parts)
-                    own_parts = None
+                if row_type != kind or flags != head_flags:
+                    kind, head_flags = row_type, flags
+                    head = heads.get((kind, instance_id, flags)) or self._head(kind, instance_id, flags)
+                header = _U16_HEADER(head, 0xCD, lsn, stamp) if lsn < 0x10000 else _U32_HEADER(head, 0xCE, lsn, stamp)
+                if flags:
+                    header += SYNCHRONOUS_TAIL
+                parts += (header, body)
+                size += _HEADER_SIZE + len(body)
+                if makes_packets:
+                    if own_parts is None:
+                        own_parts = packets.begin(instance_id, False, lsn)
+                    packets.last = lsn
+                    own_parts += (_FRAME(0xCE, len(header) + len(body)), header, body)
             if size >= BLOCK_SIZE:
                 blocks.append(b"".join(parts))
                 parts.clear()

@@ -203,6 +203,8 @@ class WalWriter:
             if is_armed or self._file is None or self._offset >= self.max_size:
                 self._rotate()
                 self._check_space()
+            if is_armed:
+                self._make_rows(entries)
             clock = self.vclock.copy()
             blocks = self.rows.encode(entries, clock, self._storage.now())
             if is_armed:
@@ -352,6 +354,11 @@ class WalWriter:
             raise self._broken from error
 
     # --- injections ---------------------------------------------------------------------------------------------------
+
+    def _make_rows(self, entries: Sequence[JournalEntry]) -> None:
+        """Have all rows made that would not be: injections look at them, and change them."""
+        for entry in entries:
+            assert entry.rows or entry.run
 
     def _inject_into_rows(self, entries: Sequence[JournalEntry], raw_blocks: list[bytes]) -> None:
         partial = self._errinj.values["ERRINJ_WAL_WRITE_PARTIAL"]

@@ -26,14 +26,13 @@ from box.txn.lifecycle import WAIT_SYNC, WAIT_SYNC_AND_ACK
 from box.txn.pending import Outcome, WaitingWrite, completed
 from box.txn.plan import Planner, WritePlan
 from box.txn.reads import Reader
-from box.txn.short import SHORT_CHANGES, HeldWrite, ShortWrite, undo
+from box.txn.short import SHORT_CHANGES, SHORT_STORES, HeldWrite, ShortWrite, undo
 from box.txn.short_run import HeldRun, RunWrite, change_all, change_rows
 from box.txn.staged import StagedTransaction
 from box.txn.transaction import OpenStatement, Statement
 from box.wire.change import INSERT, REPLACE, UPSERT, Request, decode_row
 from box.wire.change_run import ChangeRun
 from box.wire.constants import GROUP_DEFAULT, TYPE_STAT_MAX, RequestType
-from box.wire.entry import JournalEntry
 from box.wire.row import Row
 
 if TYPE_CHECKING:
@@ -87,7 +86,6 @@ class Dml:
         schema.read_tuples = txns.storage.read_view
         schema.value_of = txns.storage.value_of
         schema.on_alter_spaces.append(self._spaces_altered)
-        self._on_held_written = self._held_written
         self._forget_plans()
 
     # -- limits
@@ -154,18 +152,44 @@ class Dml:
             space.check_access(ctx.credentials, Privilege.W)
         old, new = SHORT_CHANGES[kind](plan, space, request)
         result = None if kind == UPSERT else old if new is None else new
+        row = request.row
+        if row is None:
+            body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
+        else:
+            body, row.group_id = None, GROUP_DEFAULT
+        return self._commit_short(kind, body, row, space, old, new, result)
+
+    def store(self, ctx: Context, space: Space, kind: int, raw: bytes) -> Outcome:
+        """`write` of an INSERT or REPLACE, as `kind` tells, of a user: the usual one needs no request."""
+        plan, limbo = space.write_plan, self._limbo
+        if plan is None or not plan.is_usual or ctx.txn is not None or space.on_replace or space.before_replace:
+            return self.write(ctx, space, Request(kind, raw))
+        if self.is_read_only or (limbo.is_foreign and limbo.entries):
+            raise client_error(ErrorCode.READONLY)
+        self.counters[kind] += 1
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            space.check_access(ctx.credentials, Privilege.W)
+        old, new = SHORT_STORES[kind](plan, space, raw)
+        commit = self._commit_short if plan.is_short and not limbo.entries else self._commit_held
+        return commit(kind, space.tuple_prefix + raw, None, space, old, new, raw)
+
+    def _commit_short(
+        self,
+        kind: int,
+        body: bytes | None,
+        row: Row | None,
+        space: Space,
+        old: bytes | None,
+        new: bytes | None,
+        result: bytes | None,
+    ) -> Outcome:
+        """Write one change, made by the short way: a `body`, or a `row` that comes from elsewhere. WAL_IO."""
         journal = self.txns.journal
         try:
             if journal.is_void:
                 journal.pass_row()
                 return result
-            row = request.row
-            if row is None:
-                body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
-                row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)  # names would cost as much again
-            else:
-                row.group_id = GROUP_DEFAULT
-            write = ShortWrite(row, space, old, new, result)
+            write = ShortWrite(kind, body, row, space, old, new, result)
             journal.submit(write)
         except BoxError:
             undo(space, old, new)
@@ -189,19 +213,36 @@ class Dml:
             space.check_access(ctx.credentials, Privilege.W)
         if row is None:
             body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
-            row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
         else:
-            row.group_id = GROUP_DEFAULT
+            body, row.group_id = None, GROUP_DEFAULT
         old, new = SHORT_CHANGES[kind](plan, space, request)
         result = None if kind == UPSERT else old if new is None else new
-        write = HeldWrite(row, space, old, new, result, self._on_held_written)
-        synchro = self.txns.synchro
+        return self._commit_held(kind, body, row, space, old, new, result)
+
+    def _commit_held(
+        self,
+        kind: int,
+        body: bytes | None,
+        row: Row | None,
+        space: Space,
+        old: bytes | None,
+        new: bytes | None,
+        result: bytes | None,
+    ) -> Outcome:
+        """The same where the limbo has a say. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS, WAL_IO."""
+        txns = self.txns
+        synchro, origin_id = txns.synchro, 0 if row is None else row.replica_id
+        write = HeldWrite(kind, body, row, space, old, new, result, synchro)
         try:
-            if not limbo.push(row.replica_id, write):
-                synchro.append(row.replica_id, write)
+            if not self._limbo.push(origin_id, write):
+                synchro.append(origin_id, write)
             write.wait_sync = True
-            row.flags |= WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
-            self.txns.journal.submit(write)
+            flags = WAIT_SYNC_AND_ACK if write.wait_ack else WAIT_SYNC
+            if row is None:
+                write.flags = flags
+            else:
+                row.flags |= flags
+            txns.journal.submit(write)
         except BoxError:
             if write.wait_sync:
                 synchro.abort(write)
@@ -216,21 +257,6 @@ class Dml:
         if write.error is not None:
             raise write.error
         return result
-
-    def _held_written(self, entry: JournalEntry) -> None:
-        if TYPE_CHECKING:
-            assert isinstance(entry, HeldWrite)
-        error = entry.error
-        if error is None:
-            entry.written = True
-            if entry.wait_sync:
-                self.txns.synchro.written(entry, entry.rows[0].lsn)
-            elif not entry.done:
-                entry.finish()
-            return
-        if entry.wait_sync:
-            self.txns.synchro.abort(entry)
-        entry.take_back(error)
 
     def _change(self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, request: Request) -> bytes | None:
         if ctx.credentials.universal & _WRITE != _WRITE:

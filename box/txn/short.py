@@ -15,21 +15,22 @@ from box.data.update import apply_update, apply_upsert, check_operations
 from box.txn.storage import changed_key, duplicate, exchange, keys_of
 from box.txn.transaction import NO_LSN, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
-from box.wire.row import Row
+from box.wire.entry import OwnRow
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
     from box.errors import BoxError
     from box.schema.space import Space
     from box.txn.plan import WritePlan
+    from box.txn.synchro import LimboDriver
     from box.wire.entry import JournalEntry
+    from box.wire.row import Row
 
 Changed = tuple[bytes | None, bytes | None]
 """The tuples before and after a change; None: there was or is none."""
 
 
-def _insert(plan: WritePlan, space: Space, request: Request) -> Changed:
-    raw = request.tuple
+def _insert_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
     if len(raw) > plan.max_size:
         plan.check_size(raw)
@@ -41,8 +42,7 @@ def _insert(plan: WritePlan, space: Space, request: Request) -> Changed:
     return None, raw
 
 
-def _replace(plan: WritePlan, space: Space, request: Request) -> Changed:
-    raw = request.tuple
+def _replace_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
     if len(raw) > plan.max_size:
         plan.check_size(raw)
@@ -52,6 +52,14 @@ def _replace(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(key)
     plan.exchange_all(space, old, key, raw, fields)
     return old, raw
+
+
+def _insert(plan: WritePlan, space: Space, request: Request) -> Changed:
+    return _insert_tuple(plan, space, request.tuple)
+
+
+def _replace(plan: WritePlan, space: Space, request: Request) -> Changed:
+    return _replace_tuple(plan, space, request.tuple)
 
 
 def _update(plan: WritePlan, space: Space, request: Request) -> Changed:
@@ -106,6 +114,12 @@ def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sor
         plan.exchange_all(space, old, key, new, fields)
 
 
+SHORT_STORES: Final[dict[int, Callable[[WritePlan, Space, bytes], Changed]]] = {
+    INSERT: _insert_tuple,
+    REPLACE: _replace_tuple,
+}
+"""The same for those that need no more than a tuple."""
+
 SHORT_CHANGES: Final[dict[int, Callable[[WritePlan, Space, Request], Changed]]] = {
     INSERT: _insert,
     REPLACE: _replace,
@@ -116,13 +130,29 @@ SHORT_CHANGES: Final[dict[int, Callable[[WritePlan, Space, Request], Changed]]] 
 """By request type. By the primary key; errors as the general way, which then has changed nothing either."""
 
 
-class ShortWrite(Commit):
-    """An autocommitted change that took the short way: its transaction and its only statement in one."""
+class ShortWrite(OwnRow, Commit):  # type: ignore[override]
+    """An autocommitted change that took the short way: its transaction, its only statement and its row in one.
 
-    __slots__ = ("new", "old", "space")
+    `body` is the row's; None where there is a `row`, which comes from elsewhere.
+    """
 
-    def __init__(self, row: Row, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> None:
-        self.rows = [row]
+    __slots__ = ("_rows", "body", "flags", "kind", "new", "old", "row_lsn", "space")
+
+    def __init__(
+        self,
+        kind: int,
+        body: bytes | None,
+        row: Row | None,
+        space: Space,
+        old: bytes | None,
+        new: bytes | None,
+        result: bytes | None,
+    ) -> None:
+        self._rows = None if row is None else [row]
+        self.kind = kind
+        self.body: bytes | None = body  # type: ignore[misc]
+        self.flags = 0
+        self.row_lsn = 0
         self.error = None
         self.size = 0
         self.on_complete = _written
@@ -159,25 +189,32 @@ class HeldChange(LimboEntry):
         self.finish()
 
 
-class HeldWrite(ShortWrite, HeldChange):
+class HeldWrite(ShortWrite, HeldChange):  # type: ignore[override]
     """As `ShortWrite`, where the limbo has a say: with `wait_ack` by a quorum, else because of those before it."""
 
-    __slots__ = ("lsn", "since", "wait_ack", "wait_sync", "waits", "written")
+    __slots__ = ("_synchro", "lsn", "since", "wait_ack", "wait_sync", "waits", "written")
 
     def __init__(
         self,
-        row: Row,
+        kind: int,
+        body: bytes | None,
+        row: Row | None,
         space: Space,
         old: bytes | None,
         new: bytes | None,
         result: bytes | None,
-        on_complete: Callable[[JournalEntry], None],
+        synchro: LimboDriver,
     ) -> None:
         # All attributes here: a call for half of them is a tenth of what this costs.
-        self.rows = [row]
+        self._rows = None if row is None else [row]
+        self.kind = kind
+        self.body: bytes | None = body  # type: ignore[misc]
+        self.flags = 0
+        self.row_lsn = 0
         self.error = None
         self.size = 0
-        self.on_complete = on_complete
+        self.on_complete = _held_written
+        self._synchro = synchro
         self.done = False
         self.result = result
         self._callbacks = None
@@ -193,11 +230,45 @@ class HeldWrite(ShortWrite, HeldChange):
 
     @property
     def origin_id(self) -> int:
-        return self.rows[0].replica_id
+        return 0 if self._rows is None else self._rows[0].replica_id
 
     @property
     def place(self) -> tuple[int, int]:
-        return self.rows[0].lsn, self.rows[0].lsn
+        lsn = self.lsn_in_log
+        return lsn, lsn
+
+    @staticmethod
+    def complete_together(entries: list[HeldWrite]) -> None:  # type: ignore[override]
+        """They are written: the limbo is asked once."""
+        synchro, first, last = entries[0]._synchro, 0, 0
+        now = synchro.now()
+        decided = []
+        for entry in entries:
+            entry.written = True
+            if entry.wait_sync:
+                last = entry.row_lsn or entry.rows[0].lsn
+                first = first or last
+                if entry.wait_ack:
+                    entry.lsn = last
+                entry.since = now
+            elif not entry.done:
+                decided.append(entry)
+        if last:
+            synchro.has_written(first, last)
+        for entry in decided:
+            entry.finish()
+
+    def end(self) -> None:
+        """The journal is done with it alone."""
+        self.written = self.error is None
+        if self.error is not None:
+            if self.wait_sync:
+                self._synchro.abort(self)
+            self.take_back(self.error)
+        elif self.wait_sync:
+            self._synchro.written(self, self.lsn_in_log)
+        elif not self.done:
+            self.finish()
 
 
 def _written(entry: JournalEntry) -> None:
@@ -205,6 +276,11 @@ def _written(entry: JournalEntry) -> None:
     if entry.error is not None:
         undo(entry.space, entry.old, entry.new)
     entry.finish()
+
+
+def _held_written(entry: JournalEntry) -> None:
+    assert isinstance(entry, HeldWrite)
+    entry.end()
 
 
 def undo(space: Space, old: bytes | None, new: bytes | None) -> None:

@@ -105,7 +105,16 @@ class LimboDriver:
             entry.since = self._loop.time()
             if entry.wait_ack:
                 limbo.acknowledge(limbo.instance_id, entry.lsn)
-        # Most writes decide nothing: no quorum has come so far, or a row is on its way, which `go_on` follows.
+        self._go_on_from(lsn)
+
+    def has_written(self, first: int, last: int) -> None:
+        """The same for several commits of this instance, which know their lsns."""
+        self.limbo.acknowledge(self.limbo.instance_id, last)
+        self._go_on_from(first)
+
+    def _go_on_from(self, lsn: int) -> None:
+        """Most writes decide nothing: no quorum has come so far, or a row is on its way, which `go_on` follows."""
+        limbo = self.limbo
         if limbo.writing is None and (lsn <= limbo.reached or self._timer_deadline is None):
             self.go_on()
 

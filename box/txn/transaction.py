@@ -77,7 +77,7 @@ class LimboEntry(Pending):
 
     @property
     def origin_id(self) -> int:
-        """The instance that has made it, 0 for an own commit that has not been written."""
+        """The instance that has made it, 0 for an own commit that has not been written, or has no row."""
         raise NotImplementedError
 
     @property

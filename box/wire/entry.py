@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from box.errors import BoxError
 from box.wire.change_run import ChangeRun
@@ -21,6 +21,10 @@ class JournalEntry:
 
     run: ClassVar[ChangeRun | None] = None
     """Set for an entry of many transactions of another instance, which has no rows: see `RunEntry`."""
+    body: ClassVar[bytes | None] = None
+    """Set for an entry of one row that is not made before somebody asks for it: see `OwnRow`."""
+    complete_together: ClassVar[Callable[[Any], None] | None] = None
+    """Called instead of `on_complete` with a list of entries of one class that are written one after another."""
     is_urgent: ClassVar[bool] = True
     """False: other instances may get it with what is written next."""
 
@@ -40,6 +44,40 @@ class RunEntry(JournalEntry):
         super().__init__([], on_complete)
         self.run: ChangeRun = run  # type: ignore[misc]
         self.size = sum(map(len, run.bodies))
+
+
+class OwnRow:
+    """An entry of one change of a replicated space by this instance, whose row is made when it is asked for, and counts
+    from then on. Before that it is `body`, of a request of the type `kind`, and `flags`.
+
+    Subclasses have the slots, and are entries: `__slots__` stays empty here.
+    """
+
+    if not TYPE_CHECKING:
+        __slots__ = ()
+
+    _rows: list[Row] | None
+    body: bytes | None
+    flags: int
+    kind: int
+    row_lsn: int
+    """Given by the writer; 0 if it has given that to the row."""
+
+    @property
+    def rows(self) -> list[Row]:
+        """The row alone."""
+        rows = self._rows
+        if rows is None:
+            lsn, body = self.row_lsn, self.body
+            assert body is not None
+            rows = self._rows = [Row(self.kind, 0, lsn, tsn=lsn, flags=self.flags, body=body)]
+            self.body = None
+        return rows
+
+    @property
+    def lsn_in_log(self) -> int:
+        """The row's, 0 before it is written."""
+        return self.row_lsn or self.rows[0].lsn
 
 
 class PatientEntry(JournalEntry):

@@ -92,7 +92,7 @@ def _storing(name: str, request_type: int) -> Callable[[DataBinding, int, bytes]
         try:
             node, raw = self.node, salted[:-SALT_SIZE]
             ctx = self._contexts.get(self._cells[RUNNING_FIBER]) or self.runtime.ctx
-            stored = node.dml.write(ctx, node.schema.spaces[space_id], Request(request_type, raw))
+            stored = node.dml.store(ctx, node.schema.spaces[space_id], request_type, raw)
             if stored is raw:
                 return None
             if isinstance(stored, Pending):

@@ -102,6 +102,9 @@ class FakeDml:
         self.counters = [0] * 15
         self.reads = self
 
+    def store(self, ctx: Any, space: FakeSpace, kind: int, raw: bytes) -> Outcome:
+        return self.write(ctx, space, Request(kind, raw))
+
     def write(self, ctx: Any, space: FakeSpace, request: Request) -> Outcome:
         result = self._write(space, request)
         if self.is_slow or space.has_triggers:
