@@ -14,6 +14,7 @@ from box.journal import FileStorage, Follower, MemoryStorage, XlogGapError
 from box.journal import follow as follow_module
 from box.journal.reader import LogReader
 from box.journal.storage import AppendFile
+from box.wire.entry import JournalEntry, PatientEntry
 from box.wire.packet_run import rows_of
 from box.wire.vclock import VClock
 from test.support import until
@@ -63,6 +64,33 @@ def test_a_live_follower_reads_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
             for key in range(3, 30):
                 await write(journal, replace_row(key))
                 assert await take(follower, 1) == [key]
+            follower.close()
+
+    asyncio.run(scenario())
+
+
+def test_rows_that_nobody_waits_for_come_with_those_that_follow() -> None:
+    """What the turn writes that their completion has brought about; and alone if that is nothing."""
+
+    async def scenario() -> None:
+        async with running_journal(inline_limit=100) as journal:
+            await write(journal, replace_row(1))
+            follower = journal.follow(VClock())
+            assert await take(follower, 1) == [1]
+            loop = asyncio.get_running_loop()
+
+            def go_on(entry: JournalEntry) -> None:
+                loop.call_soon(write, journal, replace_row(3))
+                loop.call_soon(journal.flush)
+
+            coming = asyncio.create_task(anext(follower))
+            await until(lambda: bool(journal._tail._waiters))
+            journal.submit(PatientEntry([replace_row(2)], go_on))
+            assert [key_of(row) for row in rows_of(await coming)] == [2, 3]
+            coming = asyncio.create_task(anext(follower))
+            await until(lambda: bool(journal._tail._waiters))
+            journal.submit(PatientEntry([replace_row(4)], lambda _: None))
+            assert [key_of(row) for row in rows_of(await coming)] == [4]
             follower.close()
 
     asyncio.run(scenario())

@@ -20,6 +20,10 @@ from box.journal.rows import (
 )
 from box.journal.xlog import BLOCK_SIZE
 from box.journal.xlog_errors import XlogError
+from box.txn.short import ShortWrite
+from box.wire.change import REPLACE
+from box.wire.change_run import SYNCHRONOUS
+from box.wire.constants import Flag
 from box.wire.entry import JournalEntry
 from box.wire.row import Row, decode_header, encode_row
 from box.wire.tuple_run import TupleRun
@@ -187,3 +191,25 @@ def test_a_snapshot_block_of_another_writer() -> None:
     runs, others = decode_tuples(block)
     assert runs == [TupleRun(512, [b"\x91\x01"]), TupleRun(512, [b"\x91\x02"])]
     assert [(row.type, row.body) for row in others] == [(30, raft.body)]
+
+
+@pytest.mark.parametrize("before", [0, 0xFE, 0xFFFE, 0xFFFFFFFE])
+@pytest.mark.parametrize("flags", [0, SYNCHRONOUS, int(Flag.WAIT_SYNC)])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_an_entry_that_is_its_own_row(before: int, flags: int, is_asked: bool) -> None:
+    """It is written, and framed for followers, as an entry with that row; the lsn is known then, asked for or not."""
+    found = []
+    bodies = [replace_row(key).body for key in range(4)]
+    own = [ShortWrite(REPLACE, body, None, None, None, None, None) for body in bodies]  # type: ignore[arg-type]
+    for entry in own:
+        entry.flags = flags
+    others = [JournalEntry([replace_row(key, flags=flags)], lambda _: None) for key in range(4)]
+    if is_asked:
+        assert [entry.rows[0].body for entry in own] == bodies
+    for entries in (own, others):
+        encoder = RowEncoder()
+        encoder.instance_id, encoder.makes_packets = 1, True
+        found.append((encoder.encode(entries, VClock({1: before}), NOW), encoder.take_packets()))
+    assert found[0] == found[1]
+    assert [entry.lsn_in_log for entry in own] == [before + 1, before + 2, before + 3, before + 4]
+    assert [(entry.rows[0].lsn, entry.rows[0].tsn) for entry in own] == [(entry.lsn_in_log,) * 2 for entry in own]

@@ -16,7 +16,7 @@ from box.journal.storage import MemoryStorage
 from box.schema.space import Space
 from box.session import Context
 from box.txn.pending import Pending, completed
-from box.wire.change import Request
+from box.wire.change import REPLACE, Request
 
 from ._world import code
 
@@ -75,6 +75,36 @@ def test_what_was_acknowledged_is_recovered(mvcc: bool) -> None:
             assert node.synchro.info()["queue"] == {"len": 0}
         async with running(disk, memtx_use_mvcc_engine=mvcc) as node:
             assert (rows(node, 512), rows(node, 513)) == expected
+
+    asyncio.run(body())
+
+
+def test_what_is_written_together_is_confirmed_by_one_row() -> None:
+    """Synchronous changes, and others behind them; or they fail together, and are undone."""
+
+    async def body() -> None:
+        async with running(MemoryStorage(), replication_synchro_quorum=1) as node:
+            plain, quorate = await create(node, 512, "plain"), await create(node, 513, "sync", is_sync=True)
+            ctx = node.new_context()
+
+            async def store(*numbers: int) -> list[str]:
+                commits = [
+                    node.dml.store(ctx, space, REPLACE, pack([number]))
+                    for number in numbers
+                    for space in (quorate, plain)
+                ]
+                outcomes = await asyncio.gather(*map(completed, commits), return_exceptions=True)
+                return [code(outcome) if isinstance(outcome, BoxError) else "" for outcome in outcomes]
+
+            before = node.state.vclock[1]
+            assert await store(*range(10)) == [""] * 20
+            assert node.state.vclock[1] == before + 21
+            node.errinj.set("ERRINJ_WAL_WRITE", True)
+            assert await store(*range(10, 20)) == ["WAL_IO"] * 20
+            node.errinj.set("ERRINJ_WAL_WRITE", False)
+            assert await store(20) == ["", ""]
+            assert rows(node, 512) == rows(node, 513) == [[number] for number in (*range(10), 20)]
+            assert node.synchro.info()["queue"] == {"len": 0}
 
     asyncio.run(body())
 
