@@ -18,7 +18,7 @@ from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
 
 Entry = Any
-"""`bytes`, or a version chain of `box.txn.mvcc`; opaque here."""
+"""`bytes`, or a version chain of `box.txn.versions`; opaque here."""
 
 
 class IteratorType(IntEnum):

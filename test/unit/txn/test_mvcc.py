@@ -55,7 +55,7 @@ class Players:
     def is_clean(self) -> bool:
         storage = self.world.storage
         assert isinstance(storage, MvccStorage)
-        return not (storage._slots or storage._readers.by_txn or storage._stale)
+        return not (storage._slots.by_index or storage._readers.by_txn or storage._slots.stale)
 
 
 def test_uncommitted_changes_are_private() -> None:

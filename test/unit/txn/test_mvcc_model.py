@@ -14,7 +14,7 @@ from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.index import IteratorType
 from box.session import Context
-from box.txn import dml, mvcc
+from box.txn import dml, slots
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 from box.wire.change import Request
@@ -301,7 +301,13 @@ class Game:
         self.check_outside()
         storage = self.world.storage
         assert isinstance(storage, MvccStorage)
-        left = [*storage._slots, *storage._readers.by_txn, *storage._stale, *storage._writes, *storage._written]
+        left = [
+            *storage._slots.by_index,
+            *storage._readers.by_txn,
+            *storage._slots.stale,
+            *storage._writes,
+            *storage._written,
+        ]
         assert left == []
 
 
@@ -380,8 +386,8 @@ def test_large_transactions_are_serial_too(has_unique: bool, program: list[Step]
     """The same where a few statements are many: what others have read is compared with sets, and versions that are of
     no use any more are taken out later, one in a turn."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mvcc, "_MANY", many)
-        patch.setattr(mvcc, "_SLICE", 1)
+        patch.setattr(slots, "MANY", many)
+        patch.setattr(slots, "SLICE", 1)
         patch.setattr(dml, "_STATEMENTS_A_SIGN", many)
         asyncio.run(_play(has_unique, program))
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from box import BoxError, Node
-from box.txn import laying_over, lifecycle, mvcc, staged_undo
+from box.txn import laying_over, lifecycle, slots, staged_undo
 
 ROWS = 6000
 """Of the large transactions: one by one they are taken back in 30 ms and more."""
@@ -108,7 +108,7 @@ def small_slices() -> Iterator[None]:
         patch.setattr(staged_undo, "_SLICES_COMPARED", 1)
         patch.setattr(staged_undo, "MERGED_KEYS", 1)
         patch.setattr(laying_over, "MERGED_KEYS", 1)
-        patch.setattr(mvcc, "_MANY", 3)
+        patch.setattr(slots, "MANY", 3)
         yield
 
 

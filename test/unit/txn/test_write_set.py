@@ -18,7 +18,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.index.ordered import OrderedIndex
-from box.txn import dml, following, lifecycle, mvcc
+from box.txn import dml, following, lifecycle, mvcc, slots
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 from box.wire.change import Request
@@ -69,8 +69,8 @@ async def _outcome(
         _write(world, space, None, write)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dml, "_STATEMENTS_A_SIGN", 3 if is_large else 10**9)
-        patch.setattr(mvcc, "_MANY", 1 if is_large else 10**9)
-        patch.setattr(mvcc, "_SLICE", 1)
+        patch.setattr(slots, "MANY", 1 if is_large else 10**9)
+        patch.setattr(slots, "SLICE", 1)
         writer, reader = world.context(), world.context()
         world.txns.begin(writer)
         txn = world.txns.begin(reader)
@@ -130,8 +130,8 @@ def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
     ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everybody sees the outcome at once; what is left of its versions goes a slice a turn."""
-    monkeypatch.setattr(mvcc, "_MANY", 10)
-    monkeypatch.setattr(mvcc, "_SLICE", 4)
+    monkeypatch.setattr(slots, "MANY", 10)
+    monkeypatch.setattr(slots, "SLICE", 4)
 
     async def body() -> None:
         world = World(mvcc=True)
@@ -155,7 +155,7 @@ def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
             assert world.all(space) == world.all(space, iid=1) == committed
             assert world.get(space, 3) == (committed[3] if committed else None)
             await asyncio.sleep(0)
-            slots = sum(map(len, storage._slots.values()))
+            slots = sum(map(len, storage._slots.by_index.values()))
             assert left - slots <= 8
             left, turns = slots, turns + 1
         assert turns >= 5
@@ -168,8 +168,8 @@ def test_the_end_of_a_large_transaction_leaves_its_slots_for_later(
 def test_a_key_of_a_transaction_that_was_rolled_back_is_free_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others write to slots that still have its writes, in a transaction or outside, and it does not matter when these
     are taken out."""
-    monkeypatch.setattr(mvcc, "_MANY", 2)
-    monkeypatch.setattr(mvcc, "_SLICE", 1)
+    monkeypatch.setattr(slots, "MANY", 2)
+    monkeypatch.setattr(slots, "SLICE", 1)
 
     async def body() -> None:
         world = World(mvcc=True)
@@ -273,7 +273,7 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
     monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
     monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
-    monkeypatch.setattr(mvcc, "_MANY", 32)
+    monkeypatch.setattr(slots, "MANY", 32)
     few, many = (asyncio.run(_turn_of_an_end(beside, ending, count)) for count in (64, 960))
     assert many < 2 * few
 
@@ -344,7 +344,7 @@ def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: lis
         assert sorted(found.values()) == world.all(space)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mvcc, "_MANY", 3)
+        patch.setattr(slots, "MANY", 3)
         patch.setattr(following, "_MANY", 3)
         patch.setattr(mvcc, "_MANY_COMPARED", 2)
         asyncio.run(body())
