@@ -1,6 +1,6 @@
-"""What transactions find where tuples have versions, and the notes of what they have read.
+"""Reads of transactions where tuples have versions, and the notes of them.
 
-A transaction's reads are remembered: the tuples, and the places where it found none (single keys, ranges up to the last
+Remembered are the tuples, and the places where it found none (single keys, ranges up to the last
 key it has read). Readers outside of transactions see what is committed, and leave no notes.
 """
 
