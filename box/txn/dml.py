@@ -152,6 +152,8 @@ class Dml:
             space.check_access(ctx.credentials, Privilege.W)
         old, new = SHORT_CHANGES[kind](plan, space, request)
         result = None if kind == UPSERT else old if new is None else new
+        if self.txns.journal.is_void:
+            return self._commit_void(space, old, new, result)
         row = request.row
         if row is None:
             body = space.tuple_prefix + request.tuple if kind <= REPLACE else request.body(space.id)
@@ -170,8 +172,20 @@ class Dml:
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
         old, new = SHORT_STORES[kind](plan, space, raw)
-        commit = self._commit_short if plan.is_short and not limbo.entries else self._commit_held
-        return commit(kind, space.tuple_prefix + raw, None, space, old, new, raw)
+        if not plan.is_short or limbo.entries:
+            return self._commit_held(kind, space.tuple_prefix + raw, None, space, old, new, raw)
+        if self.txns.journal.is_void:
+            return self._commit_void(space, old, new, raw)
+        return self._commit_short(kind, space.tuple_prefix + raw, None, space, old, new, raw)
+
+    def _commit_void(self, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> bytes | None:
+        """Count one change, made by the short way, of which no row is made. WAL_IO."""
+        try:
+            self.txns.journal.pass_row()
+        except BoxError:
+            undo(space, old, new)
+            raise
+        return result
 
     def _commit_short(
         self,
@@ -184,13 +198,9 @@ class Dml:
         result: bytes | None,
     ) -> Outcome:
         """Write one change, made by the short way: a `body`, or a `row` that comes from elsewhere. WAL_IO."""
-        journal = self.txns.journal
         try:
-            if journal.is_void:
-                journal.pass_row()
-                return result
             write = ShortWrite(kind, body, row, space, old, new, result)
-            journal.submit(write)
+            self.txns.journal.submit(write)
         except BoxError:
             undo(space, old, new)
             raise
