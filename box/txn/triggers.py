@@ -16,6 +16,9 @@ from box.txn.storage import changed_key
 from box.wire.change import DELETE, NOP, REPLACE, UPDATE, UPSERT, Request
 from box.wire.constants import RequestType
 
+_NAMES: dict[int, str] = {request_type.value: request_type.name for request_type in RequestType}
+"""Enums are slow to ask."""
+
 if TYPE_CHECKING:
     from box.session import Context
     from box.txn.storage import TupleStorage
@@ -31,7 +34,7 @@ async def before_replace(ctx: Context, txn: Transaction, space: Space, request: 
         return
     old, new = preview
     outcome = new
-    op = RequestType(request.type).name
+    op = _NAMES[request.type]
     for trigger in list(space.before_replace):
         returned = await trigger.call(ctx, old, outcome, space.name, op)
         _check_not_yielded(txn)
@@ -56,7 +59,7 @@ async def on_replace(ctx: Context, txn: Transaction, space: Space, statement: St
     """Show the triggers what a statement has changed."""
     if not space.run_triggers or (statement.old is None and statement.new is None):
         return
-    op = RequestType(statement.type).name
+    op = _NAMES[statement.type]
     for trigger in list(space.on_replace):
         await trigger.call(ctx, statement.old, statement.new, space.name, op)
         _check_not_yielded(txn)

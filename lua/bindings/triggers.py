@@ -35,7 +35,9 @@ class _SpaceTrigger:
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
         """Run them for one change; `True` from Lua: the tuple stays as it came."""
         name = space_name.encode("utf-8", "surrogateescape")
-        values = await self._runtime.invoke(self._dispatcher, self._space.id, old, new, name, op.encode(), ctx=ctx)
+        space_id, op_name = self._space.id, op.encode()
+        outcome = self._runtime.start_inside(self._dispatcher, space_id, old, new, name, op_name, ctx=ctx)
+        values = outcome if isinstance(outcome, tuple) else await outcome
         result = values[0] if values else None
         return NOTHING if result is True else result
 
