@@ -309,38 +309,40 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # -- turns
 
     def _run_once(self) -> None:
-        """One turn: everything that is due now, and not what comes of it."""
-        due, timers = self._due, self._timers
-        self.turns += 1
-        if not self.turns % _TURNS:
-            self._check_deadline()
-        if not due:
-            self._pass_time()
-        if timers:
-            limit = self._simulated_time + _RESOLUTION
-            while timers and timers[0][0] < limit:
-                call = heappop(timers)[2]
-                call._scheduled = False
-                due.append(call)
-        if self.active and self.on_turn is not None:
-            self.on_turn()
-        for _ in range(len(due)):
-            call = due.popleft()
-            if call._cancelled:
-                continue
-            process = call.process
-            if process is not None:
-                if process.gate is not None and not process.gate(call):
+        """Some turns. In one turn runs everything that is due now, and not what comes of it."""
+        due, timers, active = self._due, self._timers, self.active
+        for _ in range(_TURNS):
+            self.turns += 1
+            if not due:
+                self._pass_time()
+            if timers:
+                limit = self._simulated_time + _RESOLUTION
+                while timers and timers[0][0] < limit:
+                    call = heappop(timers)[2]
+                    call._scheduled = False
+                    due.append(call)
+            if active and self.on_turn is not None:
+                self.on_turn()
+            for _ in range(len(due)):
+                call = due.popleft()
+                if call._cancelled:
                     continue
-                if not process.has_run:
-                    process.has_run = True
-                    self.active.append(process)
-            try:
-                call._context.run(call._callback, *call._args)
-            except (SystemExit, KeyboardInterrupt, TooSlow):
-                raise
-            except BaseException as error:
-                self._report(call, error)
+                process = call.process
+                if process is not None:
+                    if process.gate is not None and not process.gate(call):
+                        continue
+                    if not process.has_run:
+                        process.has_run = True
+                        active.append(process)
+                try:
+                    call._context.run(call._callback, *call._args)
+                except (SystemExit, KeyboardInterrupt, TooSlow):
+                    raise
+                except BaseException as error:
+                    self._report(call, error)
+            if self._stopping:  # type: ignore[attr-defined]
+                return
+        self._check_deadline()
 
     def _pass_time(self) -> None:
         """Time jumps to the next timer. Without one nothing will happen any more: `run_until_complete` raises."""

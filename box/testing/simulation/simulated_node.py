@@ -13,31 +13,32 @@ clock              jumps and drifts
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context as ContextVariables
 from enum import Enum, auto
 from inspect import isawaitable
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from box.data.codec import pack, unpack
-from box.embed import LuaInstance, Node
 from box.instance.node import Instance
-from box.log import Level
 from box.session import Context
 from box.testing.simulation.disk import SimulatedDisk
+from box.testing.simulation.log_lines import LogLines
 from box.testing.simulation.loop import EPOCH, Process, SimulatedLoop
 from box.testing.simulation.simulated_network import SimulatedNetwork
 from box.testing.simulation.simulated_threads import SimulatedThreads
 from box.txn.pending import Pending
 from box.wire.change import Request
 
+if TYPE_CHECKING:
+    from box.embed import Node
+    from box.testing.simulation.application_node import ApplicationNode
+
 _T = TypeVar("_T")
 
 PORT = 3301
 """All nodes listen on this port, each of its own host."""
-_KEPT_LINES = 300
 _NOBODY = ContextVariables()
 
 
@@ -92,45 +93,6 @@ class StopStage(Enum):
     """Nothing is left but to end the process."""
 
 
-class LogLines:
-    """Keeps the last lines of a node's log."""
-
-    def __init__(self) -> None:
-        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self.alarms: list[str] = []
-        """Lines that no fault explains."""
-        self.is_deaf = False
-
-    def take(self, level: Level, text: str) -> None:
-        """One more line."""
-        if not self.is_deaf:
-            self.lines.append(text)
-            if "unexpected error" in text:
-                self.alarms.append(text)
-
-
-class _ApplicationNode(Node):
-    """The face of a simulated node for applications."""
-
-    def __init__(self, make: Callable[[], LuaInstance], lines: LogLines, options: dict[str, Any]) -> None:
-        super().__init__(None, **options)
-        self._make = make
-        self._lines = lines
-
-    def _log_lines(self) -> Callable[[Level, str], None]:
-        lines, forward = self._lines, super()._log_lines()
-
-        def take(level: Level, text: str) -> None:
-            lines.take(level, text)
-            if not lines.is_deaf:
-                forward(level, text)
-
-        return take
-
-    def _make_instance(self) -> LuaInstance:
-        return self._make()
-
-
 class SimulatedNode:
     """One node of a `Simulation`. `options` of `box.cfg` are kept from start to start."""
 
@@ -147,7 +109,7 @@ class SimulatedNode:
         self._loop = simulation.loop
         self._starts = 0
         self._instance: Instance | None = None
-        self._application: _ApplicationNode | None = None
+        self._application: ApplicationNode | None = None
         self.stops: StopStage | None = None
         self.disk = SimulatedDisk(self.clock.now, self._loop.time, simulation.random(f"disk of {name}"))
 
@@ -234,11 +196,9 @@ class SimulatedNode:
         if not self.has_lua:
             await instance.configure(self.options)
             return
-        self._application = application = _ApplicationNode(
-            lambda: LuaInstance(loop=loop, node=instance, write=lambda text: None, on_exit=lambda code: self.kill()),
-            self.log,
-            self.options,
-        )
+        from box.testing.simulation.application_node import make_application  # few simulated nodes have Lua
+
+        self._application = application = make_application(instance, self.log, self.options, on_exit=self.kill)
         await application.start()
 
     async def stop(self) -> None:

@@ -1,0 +1,44 @@
+"""The face of a simulated node for applications. It needs Lua, which takes its time to load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from box.embed import LuaInstance, Node
+from box.instance.node import Instance
+from box.log import Level
+from box.testing.simulation.log_lines import LogLines
+
+
+class ApplicationNode(Node):
+    """The face of a simulated node for applications."""
+
+    def __init__(self, make: Callable[[], LuaInstance], lines: LogLines, options: dict[str, Any]) -> None:
+        super().__init__(None, **options)
+        self._make = make
+        self._lines = lines
+
+    def _log_lines(self) -> Callable[[Level, str], None]:
+        lines, forward = self._lines, super()._log_lines()
+
+        def take(level: Level, text: str) -> None:
+            lines.take(level, text)
+            if not lines.is_deaf:
+                forward(level, text)
+
+        return take
+
+    def _make_instance(self) -> LuaInstance:
+        return self._make()
+
+
+def make_application(
+    instance: Instance, lines: LogLines, options: dict[str, Any], on_exit: Callable[[], None]
+) -> ApplicationNode:
+    """An application's node of an instance that is not configured yet; `on_exit` ends the process."""
+    return ApplicationNode(
+        lambda: LuaInstance(loop=instance.loop, node=instance, write=lambda text: None, on_exit=lambda code: on_exit()),
+        lines,
+        options,
+    )

@@ -1,0 +1,26 @@
+"""The log of a simulated node, as far as a test asks for it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from box.log import Level
+
+_KEPT_LINES = 300
+
+
+class LogLines:
+    """Keeps the last lines of a node's log."""
+
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.alarms: list[str] = []
+        """Lines that no fault explains."""
+        self.is_deaf = False
+
+    def take(self, level: Level, text: str) -> None:
+        """One more line."""
+        if not self.is_deaf:
+            self.lines.append(text)
+            if "unexpected error" in text:
+                self.alarms.append(text)
