@@ -58,6 +58,8 @@ class BoxBindings:
             await triggers.fire("on_connect", Context(ctx.session, admin()))
 
         async def on_disconnect(ctx: Context) -> None:
+            if triggers.runtime.closed:
+                return  # a connection whose end is noticed behind that of Lua has nobody left to tell
             await triggers.fire("on_disconnect", Context(ctx.session, admin()))
             triggers.forget_session(ctx.session.id)
 

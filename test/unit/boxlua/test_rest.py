@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from box.embed import LuaInstance
+
 from .box_support import Box, Run
 
 
@@ -299,3 +301,17 @@ def test_formats_of_dropped_spaces_do_not_add_up(run: Run) -> None:
         """) == [129, None]
 
     run(body)
+
+
+def test_a_connection_whose_end_is_noticed_behind_that_of_lua() -> None:
+    """A signal in the middle of a start left an error of this node in the log."""
+
+    async def body() -> None:
+        instance = LuaInstance()
+        sessions = instance.node.sessions
+        session = sessions.open("binary", instance.node.schema.guest)
+        await instance.stop()
+        await sessions.close(session)
+        assert session.id not in sessions.by_id
+
+    asyncio.run(body())
