@@ -22,8 +22,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from box.errors import BoxError, ErrorCode
-from box.instance.version import PACKAGE_VERSION
 from box.journal.round import Round
+from box.wire.constants import PACKAGE_VERSION
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits

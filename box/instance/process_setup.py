@@ -8,8 +8,8 @@ from box.errors import BoxError, system_error
 from box.instance.pidfile import PidFile
 from box.instance.privileges import become
 from box.instance.resources import Resources
-from box.instance.version import PACKAGE_VERSION
 from box.log import Level, log_level
+from box.wire.constants import PACKAGE_VERSION
 
 
 class ProcessSetup:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from box.instance.instance_state import InstanceState
 from box.instance.resources import Resources
-from box.instance.version import PACKAGE_VERSION
 from box.schema.schema import Schema
 from box.schema.upgrade import SchemaUpgrade, needs_upgrade, version_text
 from box.session import Context
 from box.txn.dml import Dml
+from box.wire.constants import PACKAGE_VERSION
 
 
 async def upgrade_at_start(resources: Resources, state: InstanceState, schema: Schema, dml: Dml, ctx: Context) -> None:

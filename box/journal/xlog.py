@@ -4,7 +4,7 @@
 file   = meta, block..., EOF marker                  a file that is still written, or whose writer died, has no EOF
 meta   = "XLOG\\n" | "SNAP\\n" | ...                  file type
          "0.13\\n"                                    format version
-         "Version: 2.8.1\\n"                          who wrote it, not interpreted
+         "Version: 2.8.1-0-g0000000\\n"                who wrote it, not interpreted
          "Instance: <uuid>\\n"                        ("Server:" in 0.12)
          "VClock: {1: 12}\\n"                         the state before the first row; its signature is the file's name
          "PrevVClock: {1: 3}\\n"                      of the file before, not in the first one and not in snapshots
@@ -32,7 +32,7 @@ import msgpack
 import zstandard
 
 from box.journal.xlog_errors import XlogError
-from box.wire.constants import BODY_LEN_MAX, VERSION
+from box.wire.constants import BODY_LEN_MAX, PACKAGE_VERSION
 from box.wire.vclock import VClock
 
 ROW_MARKER: Final = b"\xd5\xba\x0b\xab"
@@ -78,7 +78,7 @@ class Meta:
     vclock: VClock
     prev_vclock: VClock | None = None
     version: str = "0.13"
-    server_version: str = VERSION
+    server_version: str = PACKAGE_VERSION
 
     def encode(self) -> bytes:
         """The meta as bytes, the empty line at its end included; always of the newest version."""

@@ -227,3 +227,5 @@ def version_id(major: int, minor: int, patch: int) -> int:
 
 VERSION: Final = "2.8.1"
 VERSION_ID: Final = version_id(2, 8, 1)
+PACKAGE_VERSION: Final = f"{VERSION}-0-g0000000"
+"""The version in `box.info.version`, in the log and in the heads of files."""

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
-from box.instance.version import PACKAGE_VERSION
 from box.net.dial import address_of
 from box.replication.picture import replication_tree
 from box.replication.state import ApplierState, RelayState
+from box.wire.constants import PACKAGE_VERSION
 from lua.bindings.binding import Binding, exported, guarded, text
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ def blocks_of(data: bytes, step: int = 1 << 20) -> tuple[list[bytes], XlogDecode
 def test_meta_is_what_the_peer_writes() -> None:
     """File type, version and keys, in this order, and an empty line."""
     assert META.encode() == (
-        b"XLOG\n0.13\nVersion: 2.8.1\nInstance: 11111111-1111-1111-1111-111111111111\n"
+        b"XLOG\n0.13\nVersion: 2.8.1-0-g0000000\nInstance: 11111111-1111-1111-1111-111111111111\n"
         b"VClock: {1: 12}\nPrevVClock: {1: 3}\n\n"
     )
     assert Meta("SNAP", UUID_1, VClock()).encode().endswith(b"\nVClock: {}\n\n")
