@@ -161,10 +161,15 @@ def test_the_clocks_stand_still_in_a_turn(evaluate: Callable[..., list[Any]]) ->
 def test_time_passes_for_who_yields_until_a_deadline(evaluate: Callable[..., list[Any]]) -> None:
     assert evaluate("""
         local fiber = require('fiber')
-        local deadline, yields = fiber.clock() + 0.003, 0
-        while fiber.clock() < deadline do
-            fiber.yield()
-            yields = yields + 1
+        local most = 0
+        for try = 1, 100 do -- a process that the machine stops for 3 ms comes to one yield only
+            local deadline, yields = fiber.clock() + 0.003, 0
+            while fiber.clock() < deadline do
+                fiber.yield()
+                yields = yields + 1
+            end
+            most = math.max(most, yields)
+            if most > 1 then break end
         end
-        return yields > 1
+        return most > 1
     """) == [True]
