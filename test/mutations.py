@@ -347,6 +347,22 @@ REPLICATION: Final = (
         seconds=20,
     ),
     Mutation(
+        "a join that acknowledges what a crash leaves nothing of",
+        "box/instance/startup.py",
+        "                await self._replication.give_back_undecided()\n",
+        "                if self._replication._synchro.limbo.entries:\n"
+        "                    self._finish(is_new=True)\n"
+        "                    self._sources.follow()\n"
+        "                    await self._checkpoints.make()\n"
+        "                    return\n",
+        "transactions",
+        "all",
+        5,
+        seconds=34,
+        rate=1,
+        corpus="a-join-that-acknowledges-too-early",
+    ),
+    Mutation(
         "a failed journal that appliers do not hear of",
         "box/replication/row_sink.py",
         "        self.applied = self._instance.vclock.copy()\n        self.on_failure(error)\n",

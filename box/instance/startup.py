@@ -204,13 +204,11 @@ class Startup:
         try:
             with self._loader.joining(), self._resources.progress.work("bootstrap") as self._joining:
                 await self._sources.bootstrap_from(master, self)
+                await self._replication.give_back_undecided()
         except BoxError as error:
             self.is_join_undone = error.code in _PASSING_ERRORS or _is_leaderless(master, error)
             raise
         self._finish(is_new=True)
-        if not self._replication.synchro_is_settled:
-            # Synchronous transactions have come without the row that decides about them, which a checkpoint needs.
-            self._sources.follow()
         await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:

@@ -168,10 +168,17 @@ class Replication:
         if uuid != self._instance.instance_uuid:
             self._collector.delay_ref() if is_registered else self._collector.delay_unref()
 
-    @property
-    def synchro_is_settled(self) -> bool:
-        """No transaction waits for a decision of another instance."""
-        return self._synchro.limbo.is_empty
+    async def give_back_undecided(self) -> None:
+        """Undo what a join has brought without a decision, so that the master sends it again.
+
+        The first checkpoint, with which the instance begins to exist, has decided transactions only. To acknowledge the
+        others before it would have a quorum count on what a crash leaves nothing of.
+        """
+        undone = await self._synchro.give_back()
+        if undone is not None:
+            vclock = self._instance.vclock
+            vclock.reset(undone.origin_id, undone.lsn)
+            self.sources.sink.reset(vclock)
 
     async def _write_row(self, row: Row) -> None:
         """A row of this instance alone into the log. WAL_IO, LOADING before the log is open."""

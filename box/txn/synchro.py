@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.latch import RWLatch
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a row that could not be written is tried again."""
+
+
+class GivenBack(NamedTuple):
+    """An instance, and the lsn of its last row that was not undone."""
+
+    origin_id: int
+    lsn: int
 
 
 def _no_hook(*_: Any) -> None:
@@ -213,6 +220,17 @@ class LimboDriver:
     def withdraw_latest(self) -> bool:
         """The latest promotion was none; False where that cannot be, because something waits."""
         return not self.limbo.entries and self.promotions.withdraw_latest(self.own_vclock)
+
+    async def give_back(self) -> GivenBack | None:
+        """Undo all that waits as if it had never come: before there is a log. None if nothing waited."""
+        entries = list(self.limbo)
+        if not entries:
+            return None
+        for _ in self.prepare_rollback(entries):
+            await asyncio.sleep(0)
+        first = entries[0]
+        self._settle(self.limbo.roll_back(first.lsn))
+        return GivenBack(first.origin_id, first.place[0] - 1)
 
     # -- our own rows
 
