@@ -263,8 +263,10 @@ class Follower:
         reader, self._reader = self._reader, None
         if reader is None:
             return
-        if self._job is None or self._job.done():
+        if self._job is None:
             reader.close()
+        elif self._job.done():  # it may have failed behind a cancellation
+            _finish(self._job, reader)
         else:
             self._job.add_done_callback(lambda job: _finish(job, reader))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import threading
 
 import pytest
@@ -278,6 +279,36 @@ def test_a_cancelled_follower_leaves_nothing_behind() -> None:
                 await asyncio.wait([task])
                 follower.close()
                 assert await anext(follower, "ended") == "ended"
+
+    asyncio.run(scenario())
+
+
+def test_a_read_that_fails_behind_a_cancellation_is_nobodys_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the event loop's, which would log that nobody asked for the error."""
+    is_cancelled = threading.Event()
+
+    def next_runs(reader: LogReader) -> None:
+        is_cancelled.wait()
+        raise XlogGapError(VClock({1: 1}), VClock({1: 3}))
+
+    async def abandon(follower: Follower) -> None:
+        task = asyncio.create_task(anext(follower))
+        await until(lambda: follower._job is not None, "the read")
+        task.cancel()
+        await asyncio.wait([task])
+        is_cancelled.set()
+        await until(lambda: follower._job is not None and follower._job.done(), "the end of the read")
+        follower.close()
+
+    async def scenario() -> None:
+        told: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+        async with running_journal() as journal:
+            await write(journal, replace_row(1))
+            monkeypatch.setattr(LogReader, "next_runs", next_runs)
+            await abandon(journal.follow(VClock()))
+            gc.collect()
+        assert told == []
 
     asyncio.run(scenario())
 
