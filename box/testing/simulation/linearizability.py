@@ -15,9 +15,9 @@ Source: J. M. Wing, C. Gong, Testing and verifying concurrent objects (1993); G.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 from box.testing.simulation.history import ClientCall, Ending
 
@@ -54,13 +54,30 @@ class Register:
 
 
 class AppendList:
-    """`append` adds a value at the end, `read` gives all values as a tuple."""
+    """`append` adds a value at the end, each value once; `read` gives all values as a tuple.
+
+    `longest` is the longest result of the reads that will be looked at. Before that read every state is a beginning of
+    it, and after it an append of unknown outcome changes nothing that anybody has seen: without that the search would
+    try each of those at every place.
+    """
 
     initial: Hashable = ()
 
+    def __init__(self, longest: Sequence[Hashable]) -> None:
+        self._longest = tuple(longest)
+
+    @classmethod
+    def of(cls, operations: Iterable[ClientCall]) -> Self:
+        """The model for a history."""
+        reads = (one.result for one in operations if one.name == "read" and one.ending is Ending.OK)
+        return cls(max(reads, key=len, default=()))
+
     def step(self, state: Any, operation: ClientCall) -> tuple[bool, Any]:
         if operation.name == "append":
-            return True, (*state, operation.argument)
+            length, value = len(state), operation.argument
+            if length < len(self._longest):
+                return self._longest[length] == value, (*state, value)
+            return operation.ending is Ending.OK, (*state, value)
         if operation.name == "read":
             return operation.ending is not Ending.OK or tuple(operation.result) == state, state
         raise ValueError(f"a list has no {operation.name!r}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any, ClassVar
 
-from box.testing.simulation.history import Ending
+from box.testing.simulation.history import ClientCall, Ending
 from box.testing.simulation.linearizability import AppendList, Model, Register, Unique, check
 from box.testing.simulation.simulated_node import Changes
 from box.testing.simulation.workload import LEDGER, SYNC, Refused, Workload
@@ -20,12 +20,13 @@ class ObjectWorkload(Workload):
     reads: ClassVar[frozenset[str]] = frozenset({"read"})
 
     @abstractmethod
-    def model(self) -> Model: ...
+    def model(self, calls: list[ClientCall]) -> Model:
+        """The model that the calls to one object are checked against."""
 
     def verdict(self) -> Iterable[str]:
         for key, calls in self.history.by_key().items():
             told = [one for one in calls if not (one.name in self.reads and one.ending is Ending.UNKNOWN)]
-            violation = check(told, self.model())
+            violation = check(told, self.model(told))
             if violation is not None:
                 yield f"key {key} is not linearisable: {violation}"
 
@@ -35,7 +36,7 @@ class RegisterWorkload(ObjectWorkload):
 
     name = "register"
 
-    def model(self) -> Model:
+    def model(self, calls: list[ClientCall]) -> Model:
         return Register(0)
 
     def first_rows(self) -> list[list[Any]]:
@@ -68,8 +69,8 @@ class ListWorkload(ObjectWorkload):
     name = "list"
     pause = (0.05, 0.3)
 
-    def model(self) -> Model:
-        return AppendList()
+    def model(self, calls: list[ClientCall]) -> Model:
+        return AppendList.of(calls)
 
     def first_rows(self) -> list[list[Any]]:
         return [[key, [], 0] for key in range(self.keys)]
@@ -93,7 +94,7 @@ class UniqueWorkload(ObjectWorkload):
 
     name = "unique"
 
-    def model(self) -> Model:
+    def model(self, calls: list[ClientCall]) -> Model:
         return Unique()
 
     async def step(self, client: str, random: Random) -> None:

@@ -51,9 +51,9 @@ def test_a_failed_write_must_not_be_seen() -> None:
 
 def test_a_lost_append_is_found() -> None:
     history = [call("append", 1, 0, 1), call("append", 2, 2, 3), call("read", None, 4, 5, [2])]
-    assert check(history, AppendList()) is not None
+    assert check(history, AppendList.of(history)) is not None
     history[-1] = call("read", None, 4, 5, [1, 2])
-    assert check(history, AppendList()) is None
+    assert check(history, AppendList.of(history)) is None
 
 
 def test_a_key_that_is_taken_twice_is_found() -> None:
@@ -64,7 +64,7 @@ def test_a_key_that_is_taken_twice_is_found() -> None:
 
 
 def test_a_model_refuses_what_it_does_not_know() -> None:
-    for model in (Register(), AppendList(), Unique()):
+    for model in (Register(), AppendList.of(()), Unique()):
         with pytest.raises(ValueError, match="has no 'jump'"):
             check([call("jump", None, 0, 1)], model)
 
@@ -109,6 +109,50 @@ def histories(draw: st.DrawFn) -> list[ClientCall]:
 @given(histories())
 def test_the_search_agrees_with_the_definition(operations: list[ClientCall]) -> None:
     assert (check(operations, Register()) is None) == by_all_orders(operations, Register())
+
+
+class AnyAppend:
+    """A list by the definition: whatever comes is added."""
+
+    initial = ()
+
+    def step(self, state: tuple[int, ...], operation: ClientCall) -> tuple[bool, tuple[int, ...]]:
+        if operation.name == "append":
+            return True, (*state, operation.argument)
+        return operation.ending is not Ending.OK or tuple(operation.result) == state, state
+
+
+@st.composite
+def list_histories(draw: st.DrawFn) -> list[ClientCall]:
+    operations, values = [], draw(st.integers(0, 3))
+    for number in range(draw(st.integers(0, 5))):
+        began = draw(st.integers(0, 8))
+        ended = draw(st.one_of(st.integers(began + 1, 10), st.just(inf)))
+        if number < values:
+            operations.append(call("append", number, began, ended))
+        else:
+            seen = draw(st.permutations(range(values)))[: draw(st.integers(0, values))]
+            operations.append(call("read", None, began, ended, seen))
+    return operations
+
+
+@settings(max_examples=500, deadline=None)
+@given(list_histories())
+def test_the_search_in_lists_agrees_with_the_definition(operations: list[ClientCall]) -> None:
+    assert (check(operations, AppendList.of(operations)) is None) == by_all_orders(operations, AnyAppend())
+
+
+def test_appends_of_unknown_outcome_are_no_longer_search() -> None:
+    """A leader that is gone leaves dozens of them: every second one has taken effect, late."""
+    operations, seen = [], []
+    for number in range(80):
+        operations.append(call("append", number, number, inf))
+        if number % 2:
+            seen = [number, *seen]
+    operations += [call("read", None, 100 + number, 101 + number, seen[: number + 1]) for number in range(len(seen))]
+    assert check(operations, AppendList.of(operations)) is None
+    lost = [*operations, call("read", None, 200, 201, seen[1:])]
+    assert check(lost, AppendList.of(lost)) is not None
 
 
 def test_a_long_history_is_checked_in_time_in_proportion() -> None:
