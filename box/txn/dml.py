@@ -356,6 +356,7 @@ class Dml:
         """End the writes whose triggers wait."""
         for waiting in list(self._waiting):
             await waiting.stop()
+        self.txns.commits.stop()
         self.txns.work.stop()
 
     async def execute(self, ctx: Context, space: Space, request: Request) -> bytes | None:

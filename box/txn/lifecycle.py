@@ -13,6 +13,8 @@ the limbo's entries and of the rows in the log is the same. Nothing is reported 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -64,6 +66,8 @@ class TransactionManager:
         self.work = SlicedWork(loop)
         """Left over of large transactions: changes to be merged, versions to be folded, statements to be let go."""
         storage.add_work = self.work.add
+        self.commits = SlicedWork(loop)
+        """Commits that wait for what the storage does first."""
         self._loop = loop
         self._next_id = 0
         self._last_psn = 0
@@ -94,8 +98,21 @@ class TransactionManager:
             return None
         if txn.nesting:
             raise client_error(ErrorCode.COMMIT_IN_SUB_STMT)
+        steps = self.storage.make_ready(txn)
+        if steps is not None:
+            ctx.txn = txn.ctx = None
+            self.commits.add(partial(self._commit_ready, txn, steps))
+            return txn
         self.commit_open(ctx, txn)
         return None if txn.done else txn
+
+    def _commit_ready(self, txn: Transaction, steps: Iterator[None]) -> bool:
+        """Make ready for a commit, and commit in the turn of the last step: nobody comes in between."""
+        for _ in steps:
+            return True
+        with suppress(BoxError):  # the transaction has it
+            self._commit(txn, True)
+        return False
 
     def commit_open(self, ctx: Context, txn: Transaction, *, waits: bool = True) -> None:
         """Hand the transaction over to journal and limbo; raises what stopped it before, or at once.
@@ -103,6 +120,10 @@ class TransactionManager:
         `waits`: somebody waits for the outcome, so the limbo's timeout counts. Appliers and recovery do not wait:
         transactions of other instances stay in the limbo until their owner decides.
         """
+        ctx.txn = txn.ctx = None
+        self._commit(txn, waits)
+
+    def _commit(self, txn: Transaction, waits: bool) -> None:
         try:
             self._prepare(txn)
             if txn.gathered != len(txn.statements):
@@ -113,9 +134,8 @@ class TransactionManager:
             if rows:
                 self._enter_limbo(txn, rows, waits)
         except BoxError as error:
-            self._abandon(ctx, txn, error)
+            self._fail(txn, error)
             raise
-        ctx.txn = txn.ctx = None
         if not rows:
             self._succeed(txn)
             return
@@ -139,7 +159,8 @@ class TransactionManager:
     def rollback_open(self, ctx: Context, txn: Transaction) -> None:
         """Roll back whatever state of nesting the transaction is in: its fiber ended or a statement failed."""
         txn.nesting.clear()
-        self._abandon(ctx, txn, None)
+        ctx.txn = txn.ctx = None
+        self._fail(txn, None)
 
     def fiber_stopped(self, ctx: Context) -> None:
         """The fiber ended; a transaction that it left open is rolled back."""
@@ -307,10 +328,6 @@ class TransactionManager:
     def _fail_write(self, txn: Transaction, error: BoxError) -> None:
         if txn.wait_sync:
             self.synchro.abort(txn)
-        self._fail(txn, error)
-
-    def _abandon(self, ctx: Context, txn: Transaction, error: BoxError | None) -> None:
-        ctx.txn = txn.ctx = None
         self._fail(txn, error)
 
     def _succeed(self, txn: Transaction) -> None:

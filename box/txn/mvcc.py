@@ -6,7 +6,8 @@ changes, in every index.
 
 A REPLACE does not care which tuple it replaces, so another one under the same primary key may be prepared, or prepared
 and rolled back, while it is in progress. It comes later anyway: its secondary keys follow then, so that it hides the
-tuple that it replaces now, in every index.
+tuple that it replaces now, in every index. Where many have to follow they do that in slices. Their transaction is
+behind meanwhile: it reads secondary indexes with care (`box.txn.versioned_reads`), and its commit waits.
 
 What transactions read is remembered (`box.txn.versioned_reads`). When a writer is prepared, every other open
 transaction that has read a value which the writer replaced, or a place where it put something, goes to a read view just
@@ -19,7 +20,8 @@ instead of per tuple is this node's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 _MANY_COMPARED: Final = 64
 """Statements that are compared as sets with what others have read, rather than one by one."""
+_ATTEMPTS: Final = 4
+"""So many times a commit waits for what is below its writes to be gathered, if others change that meanwhile."""
 
 
 class MvccStorage(VersionedReads):
@@ -56,6 +60,8 @@ class MvccStorage(VersionedReads):
         """Of statements whose outcome is open, or which are not folded yet."""
         self._undone: dict[Transaction, Places] = {}
         """Of large transactions whose write has failed, and who are about to be told: what they leave if they go."""
+        self._refreshes: deque[tuple[list[Slot], list[Transaction]]] = deque()
+        """Slots in which another value is prepared now, and the transactions that are behind with their replaces."""
         self._altering: Transaction | None = None
         """The transaction whose system trigger is running."""
 
@@ -119,7 +125,7 @@ class MvccStorage(VersionedReads):
             write.slot.remove(write)
             self._slots.fold(write.slot)
         if txn.psn:
-            self._refresh_replaces(written, (write.slot for write in writes))
+            self._refresh_replaces(written, [write.slot for write in writes])
 
     def prepare_undo(self, commits: Sequence[Transaction | OneChange]) -> Iterator[None]:
         for txn in commits:
@@ -139,6 +145,7 @@ class MvccStorage(VersionedReads):
         if written is None:
             return False
         if txn.psn:
+            self._overtake_rivals(written)
             self._take_back(txn, written, places)
         if len(txn.statements) < slots.MANY:
             return False
@@ -175,12 +182,47 @@ class MvccStorage(VersionedReads):
                 slot.remove(write)
             self._slots.fold(slot)
 
-    def _refresh_replaces(self, written: WriteSet, changed: Iterable[Slot]) -> None:
+    def _overtake_rivals(self, written: WriteSet) -> None:
+        """Something else is below what others have written."""
+        for rival in written.rivals:
+            if (other := self._written.get(rival)) is not None:
+                other.overtaken += 1
+
+    def _refresh_replaces(self, written: WriteSet, changed: Collection[Slot]) -> None:
         """Give replaces in progress another tuple to hide: the one prepared under their primary key has changed."""
-        if not any(self._is_blind(rival) for rival in written.rivals):
+        blind = [rival for rival in written.rivals if self._is_blind(rival)]
+        if not blind:
             return
-        for slot in [slot for slot in changed if not slot.index.iid]:
-            for write in slot.first_in_progress():
+        followed = list(changed)  # hiding a tuple may add to them
+        if len(followed) < slots.MANY:
+            self._refresh(followed)
+            return
+        for rival in blind:
+            self._behind[rival] = self._behind.get(rival, 0) + 1
+        self._refreshes.append((followed, blind))
+        self.add_work(self._refresh_some)
+
+    def _refresh_some(self) -> bool:
+        """A slice of the refreshes; tells whether there is more."""
+        if not self._refreshes:
+            return False
+        changed, blind = self._refreshes[0]
+        self._refresh(changed[-slots.SLICE :])
+        del changed[-slots.SLICE :]
+        if not changed:
+            self._refreshes.popleft()
+            for txn in blind:
+                self._catch_up(txn)
+        return bool(self._refreshes)
+
+    def _catch_up(self, txn: Transaction) -> None:
+        left = self._behind.pop(txn, 1) - 1
+        if left:
+            self._behind[txn] = left
+
+    def _refresh(self, changed: Iterable[Slot]) -> None:
+        for slot in changed:
+            for write in [] if slot.index.iid else slot.first_in_progress():
                 statement = write.statement
                 if write.txn.read_view:  # it never commits, and goes on hiding what it sees
                     continue
@@ -222,12 +264,37 @@ class MvccStorage(VersionedReads):
         for statement in statements:
             yield from self._writes.get(statement, ())
 
+    def make_ready(self, txn: Transaction) -> Iterator[None] | None:
+        written = self._written.get(txn)
+        if written is None or (txn not in self._behind and not self._has_to_gather(txn, written)):
+            return None
+        return self._become_ready(txn, written)
+
+    def _has_to_gather(self, txn: Transaction, written: WriteSet) -> bool:
+        return written.is_overtaken and len(written.shared) >= slots.MANY and self._readers.has_other(txn)
+
+    def _become_ready(self, txn: Transaction, written: WriteSet) -> Iterator[None]:
+        for _ in range(_ATTEMPTS):
+            while txn in self._behind:
+                self._refresh_some()
+                yield
+            if not self._has_to_gather(txn, written):
+                return
+            overtaken, shared = written.overtaken, list(written.shared)
+            for start in range(0, len(shared), slots.SLICE):
+                written.places.add_below(txn, shared[start : start + slots.SLICE])
+                yield
+            written.known = overtaken
+
     def prepare(self, txn: Transaction) -> None:
+        while txn in self._behind:  # nobody has waited for `make_ready`
+            self._refresh_some()
         self._leave(txn)
         written = self._written.get(txn)
         if written is None:
             return
         tell_followers(txn, written.indexes, is_undo=False)
+        self._overtake_rivals(written)
         if self._readers.has_other(txn):
             self._break_readers(txn, written)
         self._refresh_replaces(written, written.shared)
@@ -265,6 +332,7 @@ class MvccStorage(VersionedReads):
 
     def forget(self, txn: Transaction) -> None:
         self._leave(txn)
+        self._behind.pop(txn, None)
         written = self._written.pop(txn, None)
         if written is not None:
             self._slots.let_go(written.places)

@@ -257,6 +257,10 @@ class TupleStorage:
     def grows(self, txn: Transaction) -> None:
         """The transaction has become large, or larger. None of its statements is open."""
 
+    def make_ready(self, txn: Transaction) -> Iterator[None] | None:
+        """Steps to be done before a transaction is prepared, each a turn; None if the commit need not wait."""
+        return None
+
     def prepare(self, txn: Transaction) -> None:
         """The transaction takes its place in the order of commits."""
 

@@ -2,12 +2,15 @@
 
 Remembered are the tuples, and the places where it found none (single keys, ranges up to the last
 key it has read). Readers outside of transactions see what is committed, and leave no notes.
+
+Under secondary keys there may be what others have made of a row that a transaction has changed itself: if it is in
+conflict, and while many of its replaces are behind (`box.txn.mvcc`). To that transaction a tuple is there if its
+primary key shows the same one, and what it has hidden under a secondary key itself does not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,8 @@ class VersionedReads(TupleStorage):
         self._written: dict[Transaction, WriteSet] = {}
         """Of transactions whose outcome is open."""
         self._slots = Slots(self._readers, lambda step: self.add_work(step))
+        self._behind: dict[Transaction, int] = {}
+        """Transactions whose replaces have still to hide other tuples, and how many lists of slots tell which."""
 
     def find(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
         found = self.peek(txn, index, key)
@@ -50,29 +55,39 @@ class VersionedReads(TupleStorage):
         return found
 
     def peek(self, txn: Transaction | None, index: Index, key: SortKey) -> bytes | None:
-        found = _visible(index.find(key), txn)
-        if found is None or txn is None or txn.state is not TxnState.CONFLICTED:
-            return found
-        primary = self._changed_primary(txn, index)
-        return found if primary is None or _is_row(txn, primary, found) else None
+        return self._seen(index.find(key), txn, index)
 
     def scan(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> Iterator[bytes]:
         entries = index.scan(iterator, key)
         if txn is None or txn.state is not TxnState.INPROGRESS:
-            found = _visible_of(entries, txn)
-            primary = self._changed_primary(txn, index) if txn and txn.state is TxnState.CONFLICTED else None
-            return found if primary is None else filter(partial(_is_row, txn, primary), found)
+            return self._seen_of(entries, txn, index)
         place, reads = Range(index, iterator, key), self._readers.of(txn)
         reads.ranges.append(place)
-        return _tracked(entries, txn, place, reads.tuples.setdefault(index.definition.space_id, set()))
+        seen = self._seen_of(entries, txn, index)
+        return _tracked(seen, place, reads.tuples.setdefault(index.definition.space_id, set()))
 
-    def _changed_primary(self, txn: Transaction, index: Index) -> Index | None:
-        """For a secondary index of a space that a transaction in conflict has changed: the primary one.
+    def _seen_of(self, entries: Iterator[Any], txn: Transaction | None, index: Index) -> Iterator[bytes]:
+        """The tuples that index entries are to a reader."""
+        if txn is None or not index.iid:
+            return _visible_of(entries, txn)
+        seen = (self._seen(entry, txn, index) for entry in entries)
+        return (value for value in seen if value is not None)
 
-        Such a transaction goes on reading, and under another secondary key there may be what others have made of a row
-        meanwhile that it has changed itself: that row is the one which its primary key shows.
-        """
-        written = self._written.get(txn) if index.iid else None
+    def _seen(self, entry: Any, txn: Transaction | None, index: Index) -> bytes | None:
+        """The tuple that an entry of an index is to a reader."""
+        primary = None if txn is None or not index.iid else self._deciding(txn, index)
+        if primary is None:
+            return _visible(entry, txn)
+        found = entry.visible(txn, unhides=True) if type(entry) is Slot else entry
+        if found is None or _visible(primary.find(primary.key_of(unpack(found))), txn) != found:
+            return None
+        return found
+
+    def _deciding(self, txn: Transaction, index: Index) -> Index | None:
+        """The primary index, where that decides which tuples of a secondary one are there: see the module's text."""
+        if txn.state is not TxnState.CONFLICTED and txn not in self._behind:
+            return None
+        written = self._written.get(txn)
         if written is None:
             return None
         space_id = index.definition.space_id
@@ -103,13 +118,13 @@ class VersionedReads(TupleStorage):
         return next(self.scan(txn, index, IteratorType.REQ if key else IteratorType.LE, key), None)
 
     def size(self, txn: Transaction | None, index: Index) -> int:
-        if txn is not None and txn.state is TxnState.CONFLICTED:
-            return self.count(txn, index, IteratorType.ALL, [])
+        if txn is not None and (txn.state is TxnState.CONFLICTED or (index.iid and txn in self._behind)):
+            return sum(1 for _ in self._seen_of(index.scan(IteratorType.ALL, []), txn, index))
         hidden = sum(slot.visible(txn) is None for slot in self._slots.by_index.get(index, ()))
         return len(index) - hidden
 
     def random(self, txn: Transaction | None, index: Index, seed: int) -> bytes | None:
-        return _visible(index.random(seed), txn)
+        return self._seen(index.random(seed), txn, index)
 
     def read_view(self, space: Space) -> list[bytes]:
         primary = space.primary
@@ -134,9 +149,9 @@ class VersionedReads(TupleStorage):
             yield slot.key, slot.prepared
 
 
-def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[bytes]) -> Iterator[bytes]:
-    """The visible tuples of an iteration, noted as they are taken."""
-    for found in _visible_of(entries, txn):
+def _tracked(tuples: Iterator[bytes], place: Range, seen: set[bytes]) -> Iterator[bytes]:
+    """The tuples of an iteration, noted as they are taken."""
+    for found in tuples:
         seen.add(found)
         place.last = found
         yield found
@@ -146,11 +161,6 @@ def _tracked(entries: Iterator[Any], txn: Transaction, place: Range, seen: set[b
 def _visible(entry: Any, txn: Transaction | None) -> bytes | None:
     """The tuple that an index entry is to a reader."""
     return entry.visible(txn) if type(entry) is Slot else entry
-
-
-def _is_row(txn: Transaction | None, primary: Index, found: bytes) -> bool:
-    """Whether a tuple is what a reader finds by its primary key."""
-    return _visible(primary.find(primary.key_of(unpack(found))), txn) == found
 
 
 def _visible_of(entries: Iterator[Any], txn: Transaction | None) -> Iterator[bytes]:

@@ -67,14 +67,15 @@ class Slot:
         self.base = base
         self.writes: list[Write] = []
 
-    def visible(self, txn: Transaction | None) -> bytes | None:
-        """The value that a reader in this transaction, or outside of any, sees."""
+    def visible(self, txn: Transaction | None, *, unhides: bool = False) -> bytes | None:
+        """The value that a reader in this transaction, or outside of any, sees. `unhides`: as if the transaction had
+        hidden nothing here itself."""
         for write in reversed(self.in_order()):
             writer = write.txn
             if txn is None:
                 is_seen = writer.state is _COMMITTED
             elif writer is txn:
-                is_seen = True
+                is_seen = not unhides or write.value is not None
             else:
                 is_placed = writer.psn and (not txn.read_view or writer.psn < txn.read_view)
                 is_seen = bool(is_placed) and writer.state is not _ABORTED

@@ -1,7 +1,7 @@
 """Writes of one transaction where tuples have versions, and their meaning to others that have read.
 
-Two questions decide what the commit of a transaction costs. Which of its slots have writes of others (`shared`)? They
-are looked at one by one only where another has been prepared meanwhile, or has replaced tuples without asking which.
+Two questions decide what the commit of a transaction costs. Which of its slots have writes of others (`shared`)? If
+another with such writes has been prepared meanwhile, or rolled back after that, what is below them is gathered again.
 And what have others read that it changes? The answer for a large transaction is gathered while it grows, as sets and
 sorted keys, so that each reader is compared with them as a whole; for one whose write has failed it is gathered before
 the failure is told:
@@ -61,6 +61,10 @@ class Places:
             found.sort()
             self._keys.setdefault(index, []).append(found)
 
+    def add_below(self, txn: Transaction, slots: Iterable[Slot]) -> None:
+        """Take in what is below the writes of a transaction, if it is prepared. For slots with writes of others."""
+        self._add((slot, slot.below(txn)) for slot in slots if slot.has_writes_of(txn))
+
     def containers(self) -> list[list[Any] | set[Any]]:
         """Everything that it is made of, for whoever lets it go in slices."""
         lists = [keys for parts in self._keys.values() for keys in parts]
@@ -95,7 +99,7 @@ class Places:
 class WriteSet:
     """See the module's text. `shared`: slots that others wrote to as well, at some time; `rivals` are these others."""
 
-    __slots__ = ("gathered", "indexes", "is_blind", "places", "rivals", "shared")
+    __slots__ = ("gathered", "indexes", "is_blind", "known", "overtaken", "places", "rivals", "shared")
 
     def __init__(self) -> None:
         self.shared: dict[Slot, None] = {}
@@ -104,15 +108,21 @@ class WriteSet:
         """Has replaced tuples without asking which."""
         self.indexes: dict[Index, None] = {}
         """All that have slots of it."""
+        self.overtaken = 0
+        """The number of times that a rival was found to have a place in the order of commits, got one, or lost it."""
+        self.known = 0
+        """The same when what is below shared slots was taken into `places`."""
         self.gathered = 0
         """The number of the first statements that are in `places`."""
         self.places = Places()
-        """The change that others see when it is prepared, but for slots that are shared."""
+        """The change that others see when it is prepared, but for shared slots if it is overtaken."""
 
     def share(self, slot: Slot, other: Transaction) -> None:
         """Another has written to a slot."""
         self.shared[slot] = None
         self.rivals[other] = None
+        if other.psn:
+            self.overtaken += 1
 
     def gather(self, writes: Iterable[Write], statements: int) -> None:
         """Take in the writes of further statements; there are so many then."""
@@ -121,10 +131,11 @@ class WriteSet:
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether a rival has got its place in the order of commits, so that what is below shared slots has changed."""
-        return any(rival.psn for rival in self.rivals)
+        """Whether a rival has got its place in the order of commits, or lost it, so that other values may be below
+        shared slots than `places` has."""
+        return self.overtaken != self.known
 
     def forget(self) -> None:
         """Statements were taken back."""
         if self.gathered:
-            self.gathered, self.places = 0, Places()
+            self.gathered, self.known, self.places = 0, 0, Places()

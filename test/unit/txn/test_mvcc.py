@@ -11,6 +11,7 @@ import pytest
 from box.data.codec import pack, unpack
 from box.errors import BoxError
 from box.session import Context
+from box.txn import slots
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
 from box.wire.change import Request
@@ -176,6 +177,92 @@ def test_blind_replaces_do_not_conflict(extra: Any) -> None:
         if extra:
             assert play.all(iid=1) == [[1, 11]]
             assert play.world.dml.reads.len(play.a, play.space, 1) == 1
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+def test_replaces_that_are_behind_are_seen_as_the_last_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While secondary keys have not followed yet their transaction sees one tuple a primary key, and what others have
+    put under a key that it had hidden; its commit waits, so that nobody else sees anything."""
+    monkeypatch.setattr(slots, "MANY", 2)
+    monkeypatch.setattr(slots, "SLICE", 1)
+
+    async def body() -> None:
+        play = Players(SK)
+        for key in range(1, 4):
+            play.put(play.world.ctx, key, 10 * key)
+        play.begin(play.a, play.b)
+        for key in range(1, 4):
+            play.put(play.a, key, 10 * key + 1)
+            play.put(play.b, key, 10 * key + 2)
+        assert play.commit(play.a) == "ok"
+        play.put(play.world.ctx, 9, 10)
+        expected = [[9, 10], [1, 12], [2, 22], [3, 32]]
+        storage, index = play.world.storage, play.space.indexes[1]
+        assert isinstance(storage, MvccStorage)
+        txn = play.b.txn
+        assert txn in storage._behind
+        assert play.all(play.b, iid=1) == expected
+        assert [play.get(play.b, key, iid=1) for key in (10, 11, 12, 20)] == [[9, 10], None, [1, 12], None]
+        assert storage.size(txn, index) == 4
+        play.put(play.b, 2, 23)
+        play.world.dml.write(play.b, play.space, Request.delete([3]))
+        expected = [[9, 10], [1, 12], [2, 23]]
+        assert play.all(play.b, iid=1) == expected
+        assert play.commit(play.b) == "ok"
+        assert not txn.psn
+        turns = 0
+        while not txn.psn:
+            assert play.all(iid=1) == [[9, 10], [1, 11], [2, 21], [3, 31]]
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns > 1
+        assert txn.done
+        assert play.all(iid=1) == expected
+        assert play.all() == sorted(expected)
+        await play.world.txns.work.wait()
+        assert play.is_clean
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("spoiler", ["a reader of the row", "a failure", "the end"])
+def test_a_commit_that_waits_may_still_fail(spoiler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no place in the order of commits yet; whoever waits for it hears of a conflict and of the log. The end of
+    the instance makes it at once."""
+    monkeypatch.setattr(slots, "MANY", 2)
+    monkeypatch.setattr(slots, "SLICE", 1)
+
+    async def body() -> None:
+        play = Players(SK)
+        for key in range(1, 4):
+            play.put(play.world.ctx, key, 10 * key)
+        play.begin(play.a, play.b)
+        if spoiler == "a reader of the row":
+            assert play.get(play.b, 9) is None
+        for key in range(1, 4):
+            play.put(play.a, key, 10 * key + 1)
+            play.put(play.b, key, 10 * key + 2)
+        assert play.commit(play.a) == "ok"
+        commit, ended = play.world.txns.commit(play.b), []
+        assert commit is not None
+        commit.on_done(ended.append)
+        assert play.b.txn is None
+        if spoiler == "a reader of the row":
+            play.put(play.world.ctx, 9, 90)
+        play.world.journal.refuses = spoiler == "a failure"
+        if spoiler == "the end":
+            await play.world.dml.stop()
+        else:
+            await play.world.txns.commits.wait()
+            await play.world.txns.work.wait()
+        assert ended == [commit]
+        error = None if commit.error is None else code(commit.error)
+        assert error == {"a reader of the row": "TRANSACTION_CONFLICT", "a failure": "WAL_IO"}.get(spoiler)
+        values = [row[1] for row in play.all() if row[0] < 9]
+        assert values == ([12, 22, 32] if spoiler == "the end" else [11, 21, 31])
+        assert [row[1] for row in play.all(iid=1) if row[0] < 9] == values
         assert play.is_clean
 
     asyncio.run(body())

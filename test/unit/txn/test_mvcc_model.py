@@ -16,7 +16,7 @@ from box.index import IteratorType
 from box.session import Context
 from box.txn import dml, slots
 from box.txn.mvcc import MvccStorage
-from box.txn.transaction import TxnState
+from box.txn.transaction import Transaction, TxnState
 from box.wire.change import Request
 
 from ._world import World, code
@@ -128,6 +128,8 @@ class Player:
         self.ctx: Context = world.context()
         self.log: list[tuple[Step, Any]] = []
         self.savepoints: list[tuple[Any, int]] = []
+        self.waiting: Transaction | None = None
+        """Its commit has been asked for, and waits until it is its turn."""
 
 
 class Game:
@@ -150,6 +152,8 @@ class Game:
         player, txns = self.players[step.player], self.world.txns
         if step.index not in self.iids:
             step = step._replace(index=2)
+        if player.waiting is not None:
+            return
         is_open = player.ctx.txn is not None
         if step.action in ("written", "failed"):
             self.finish_journal(step.action == "written")
@@ -186,6 +190,10 @@ class Game:
             if player.ctx.txn.state is TxnState.CONFLICTED:
                 return  # its end is certain; what it sees does not matter any more
         result = self.execute(player.ctx, step)
+        commit = self.world.pending
+        if is_alone and isinstance(commit, Transaction) and not commit.psn:
+            self.world.txns.commits.stop()
+            self.note_commits()
         if result == "TRANSACTION_CONFLICT":
             return
         if not is_alone:
@@ -235,11 +243,32 @@ class Game:
         return self.world.write(space, Request.upsert(raw, [["=", 3, step.other % 3]]), ctx)
 
     def commit(self, player: Player) -> None:
+        txn = player.ctx.txn
+        assert txn is not None
+        if self.is_refused(player.ctx):
+            return
+        if txn.psn:
+            self.note_commit(player)
+        else:
+            player.waiting = txn
+
+    def note_commits(self) -> None:
+        """Of transactions whose commit has waited."""
+        for player in self.players:
+            txn = player.waiting
+            if txn is None or not (txn.psn or txn.done):
+                continue
+            player.waiting = None
+            if txn.error is not None:
+                assert code(txn.error) == "TRANSACTION_CONFLICT"
+            else:
+                self.world.pending = txn
+                self.note_commit(player)
+
+    def note_commit(self, player: Player) -> None:
         had_writes = any(  # an upsert gives nothing back, whether it has written or not
             step.action in WRITES and (result is not None or step.action == "upsert") for step, result in player.log
         )
-        if self.is_refused(player.ctx):
-            return
         if had_writes:
             state = dict(self.states[-1])
             replay(player.log, state, self.has_unique)
@@ -295,6 +324,8 @@ class Game:
     async def end(self) -> None:
         for player in self.players:
             self.world.txns.fiber_stopped(player.ctx)
+        self.world.txns.commits.stop()
+        self.note_commits()
         self.finish_journal(True)
         self.check_outside()
         await self.world.txns.work.wait()
@@ -306,6 +337,8 @@ class Game:
             *storage._readers.by_txn,
             *storage._slots.stale,
             *storage._writes,
+            *storage._behind,
+            *storage._refreshes,
             *storage._written,
         ]
         assert left == []
@@ -397,6 +430,7 @@ async def _play(has_unique: bool, program: list[Step]) -> None:
     for step in program:
         if step.action == "turn":
             await asyncio.sleep(0)
+            game.note_commits()
         else:
             game.play(step)
         game.check_outside()

@@ -18,6 +18,7 @@ from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.index.ordered import OrderedIndex
+from box.session import Context
 from box.txn import dml, following, lifecycle, mvcc, slots
 from box.txn.mvcc import MvccStorage
 from box.txn.transaction import TxnState
@@ -217,7 +218,7 @@ def _calls(turn: Callable[[], object]) -> int:
 async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
     """What the longest turn at the end of a transaction of so many statements calls."""
     world = World(mvcc=True)
-    space = world.space("s", UNIQUE)
+    space = world.space("s", *([] if ending == "second commit, one index" else [UNIQUE]))
     for number in range(count // 2):
         world.insert(space, number, number)
     world.journal.write()
@@ -233,6 +234,10 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
         world.txns.begin(rival)
         for number in range(count // 2):
             world.write(space, Request.update([number], [["=", 2, number + 2 * 10**6]]), rival)
+    elif beside == "a blind rival":
+        world.txns.begin(rival)
+        for number in range(count // 2):
+            world.replace(space, number, number + 2 * 10**6, ctx=rival)
 
     def read() -> None:
         if beside == "a reader":
@@ -242,6 +247,8 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
 
     if ending == "commit":
         read()
+    if ending.startswith("second commit"):
+        return await _turn_of_a_second_commit(world, space, rival, count // 2)
     if ending == "rollback":
         return _calls(lambda: world.txns.rollback(rival))
     calls = _calls(world.commit)
@@ -253,17 +260,53 @@ async def _turn_of_an_end(beside: str, ending: str, count: int) -> int:
     calls = max(calls, _calls(lambda: entry.on_complete(entry)))
     seen = view.fetch(count) or world.all(space)
     assert len(seen) == (count if beside != "a view" and ending == "commit" else count // 2)
-    assert rival.txn is None or rival.txn.state is TxnState.CONFLICTED
+    assert rival.txn is None or rival.txn.state is (TxnState.CONFLICTED if beside == "a rival" else TxnState.INPROGRESS)
     if reader.txn is not None:
         assert reader.txn.state is (TxnState.IN_READ_VIEW if ending == "commit" else TxnState.CONFLICTED)
+    return calls
+
+
+async def _turn_of_a_second_commit(world: World, space: Any, rival: Context, count: int) -> int:
+    """The commit of a transaction after another one that has replaced the same; somebody has read the last row."""
+    world.commit()
+    world.journal.write()
+    reader = world.txns.begin(other := world.context())
+    assert world.get(space, count - 1, ctx=other) == [count - 1, count - 1 + 10**6]
+    txn = rival.txn
+    assert txn is not None
+    calls = _calls(lambda: world.txns.commit(rival))
+    while not txn.psn:
+        assert world.get(space, 0) == [0, 10**6]
+        calls = max(calls, await _calls_of_a_turn())
+    assert reader.state is TxnState.IN_READ_VIEW
+    assert world.get(space, count - 1, ctx=other) == [count - 1, count - 1 + 10**6]
+    world.journal.write()
+    assert [row[1] for row in world.all(space)[:count]] == [number + 2 * 10**6 for number in range(min(count, 1000))]
+    return calls
+
+
+async def _calls_of_a_turn() -> int:
+    """Of all that is to be called soon, but for what that adds."""
+    calls = 0
+
+    def called(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        await asyncio.sleep(0)
+    finally:
+        sys.setprofile(None)
     return calls
 
 
 @pytest.mark.parametrize(
     ("beside", "ending"),
     [
-        *product(["a view", "a reader", "a rival"], ["commit", "failure"]),
-        ("a rival", "rollback"),
+        *product(["a view", "a reader", "a rival", "a blind rival"], ["commit", "failure"]),
+        *product(["a rival", "a blind rival"], ["rollback"]),
+        *product(["a blind rival"], ["second commit", "second commit, one index"]),
     ],
 )
 def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
@@ -273,7 +316,8 @@ def test_the_end_of_a_large_transaction_does_not_look_at_all_of_it(
     monkeypatch.setattr(dml, "_STATEMENTS_A_SIGN", 16)
     monkeypatch.setattr(lifecycle, "UNDONE_STATEMENTS", 32)
     monkeypatch.setattr(lifecycle, "_MANY_STATEMENTS", 32)
-    monkeypatch.setattr(slots, "MANY", 32)
+    monkeypatch.setattr(slots, "MANY", 16)
+    monkeypatch.setattr(slots, "SLICE", 16)
     few, many = (asyncio.run(_turn_of_an_end(beside, ending, count)) for count in (64, 960))
     assert many < 2 * few
 
@@ -331,6 +375,7 @@ def test_who_follows_an_index_hears_what_counts(before: list[Any], programs: lis
         for ctx in contexts:
             with suppress(BoxError):
                 world.txns.commit(ctx)
+        await world.txns.commits.wait()
         world.journal.fail(kept)
         world.journal.write()
         await world.txns.work.wait()
