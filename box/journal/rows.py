@@ -25,6 +25,10 @@ from box.wire.vclock import VClock
 
 _U16_HEADER: Final = struct.Struct(">6sBH10s").pack
 _U32_HEADER: Final = struct.Struct(">6sBI10s").pack
+_U16_HEAD_OF_PART: Final = struct.Struct(">6sBH10sB").pack
+_U32_HEAD_OF_PART: Final = struct.Struct(">6sBI10sB").pack
+"""Up to the key of the distance to the first row of the transaction."""
+_ROWS_A_PART: Final = 1024
 _HEADER_SIZE: Final = 21
 """Bytes of the second; others have two more or less, which does not matter where this is used."""
 _TIMESTAMP: Final = struct.Struct(">BBd").pack
@@ -116,15 +120,47 @@ class RowEncoder:
     def _encode_rows(self, rows: list[Row], clock: VClock, now: float, stamp: bytes, parts: list[bytes]) -> int:
         """One transaction in the general way; returns its bytes."""
         assign_lsn(rows, clock, self.instance_id)
+        if len(rows) <= _ROWS_A_PART:
+            return self._encode_part(rows, now, stamp, parts)
+        # Joined some at a time: nobody else has the interpreter while a hundred thousand pieces are joined or freed.
         size = 0
+        for start in range(0, len(rows), _ROWS_A_PART):
+            pieces: list[bytes] = []
+            size += self._encode_part(rows[start : start + _ROWS_A_PART], now, stamp, pieces)
+            parts.append(b"".join(pieces))
+            self._packets.pack()
+        return size
+
+    def _encode_part(self, rows: list[Row], now: float, stamp: bytes, parts: list[bytes]) -> int:
+        """Some rows of a transaction that have their places; returns their bytes."""
+        size, packets, makes_packets = 0, self._packets, self.makes_packets
+        into: list[bytes] | None = None
+        kind = origin = -1
+        head = b""
         for row in rows:
             row.tm = now
-            header, body = encode_header(row, stamp), row.body
+            lsn, tsn, body = row.lsn, row.tsn, row.body
+            if 0 < tsn <= lsn < 0x100000000 and lsn >= 0x100 and not (row.is_commit or row.flags or row.group_id):
+                # The usual row in the middle of a transaction.
+                if row.type != kind or row.replica_id != origin:
+                    kind, origin, into = row.type, row.replica_id, None
+                    head = bytes((0x85, 0, kind, 2, origin, 3))
+                header = (
+                    _U16_HEAD_OF_PART(head, 0xCD, lsn, stamp, 8)
+                    if lsn < 0x10000
+                    else _U32_HEAD_OF_PART(head, 0xCE, lsn, stamp, 8)
+                )
+                header += encode_uint(lsn - tsn)
+            else:
+                header, kind, into = encode_header(row, stamp), -1, None
+            length = len(header) + len(body)
             parts += (header, body)
-            size += len(header) + len(body)
-            if self.makes_packets:
-                into = self._packets.begin(row.replica_id, row.group_id == GROUP_LOCAL, row.lsn)
-                into += (_FRAME(0xCE, len(header) + len(body)), header, body)
+            size += length
+            if makes_packets:
+                if into is None:
+                    into = packets.begin(row.replica_id, row.group_id == GROUP_LOCAL, lsn)
+                packets.last = lsn
+                into += (_FRAME(0xCE, length), header, body)
         return size
 
     def _encode_run(self, run: ChangeRun, clock: VClock, stamp: bytes, parts: list[bytes]) -> int:

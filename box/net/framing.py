@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from box.wire.change_run import SYNCHRONOUS, SYNCHRONOUS_TAIL, ChangeRun, origin_of_head
 from box.wire.packet import packet_bounds
-from box.wire.row import Row, decode_row
+from box.wire.row import Row, decode_row, is_msgpack
 from box.wire.tuple_run import TupleRun, tuple_head
 
 StreamItem = Row | ChangeRun
@@ -40,6 +40,16 @@ _LENGTH_SIZE: Final = 9
 _LSN_MARK_AT: Final = 11
 _STAMP: Final = 0x04CB
 _TAIL_SIZE: Final = len(SYNCHRONOUS_TAIL)
+_TSN: Final = 8
+"""The key of the distance to the first row of the transaction, behind the time."""
+_DISTANCES: Final = {
+    0xCC: (1, struct.Struct(">B").unpack_from),
+    0xCD: (2, struct.Struct(">H").unpack_from),
+    0xCE: (4, _LENGTH),
+}
+"""Its widths but for that of a byte below 0x80."""
+_PART_SIZE: Final = 32
+"""Bytes of the usual packet in the middle of a transaction up to its body, at most."""
 
 
 class RowBuffer:
@@ -120,7 +130,7 @@ class RowBuffer:
 
         How many more may be taken; 0 after a large run."""
         self._complete_first()
-        data, pos, left, need = self._chunks[0], self._at, most, 0
+        data, pos, left, need, had = self._chunks[0], self._at, most, 0, len(items)
         end = len(data)
         while left:
             left -= 1
@@ -133,6 +143,10 @@ class RowBuffer:
                     continue
             if pos == end:
                 break
+            before, pos = pos, _take_parts(data, pos, end, items, left + 1)
+            if pos > before:
+                left = most - len(items) + had
+                continue
             start, stop = packet_bounds(data, pos)
             if stop > end:
                 need = stop - pos
@@ -218,6 +232,46 @@ def take_changes(data: bytes, pos: int, end: int, items: deque[Any]) -> int:
     if run.lsns:
         run.replica_id, run.tm = origin, tm
         items.append(run)
+    return pos
+
+
+def _take_parts(data: bytes, pos: int, end: int, items: deque[Any], most: int) -> int:
+    """Append the usual rows in the middle of transactions that begin at `pos`, so many at most; returns where they
+    end. Whatever is not usual is left to `decode_row`."""
+    last_start, most = end - _PART_SIZE, len(items) + most
+    if pos > last_start or data[pos + _HEAD_AT] != 0x85:
+        return pos
+    usual_u16, usual_u32 = _USUAL_U16.unpack_from, _USUAL_U32.unpack_from
+    last_head, kind, origin = b"", 0, 0
+    while pos <= last_start and len(items) < most:
+        mark = data[pos + _LSN_MARK_AT]
+        if mark == 0xCE:
+            frame, size, head, _, lsn, stamp, time = usual_u32(data, pos)
+            at = pos + 26
+        elif mark == 0xCD:
+            frame, size, head, _, lsn, stamp, time = usual_u16(data, pos)
+            at = pos + 24
+        else:
+            break
+        stop = pos + 5 + size
+        if stop > end or data[at] != _TSN or stamp != _STAMP or frame != 0xCE:
+            break
+        if head != last_head:
+            if head[0] != 0x85 or (found := origin_of_head(head)) is None:
+                break
+            last_head, kind, origin = head, head[2], found
+        distance = data[at + 1]
+        at += 2
+        if distance >= 0x80:
+            if distance not in _DISTANCES:
+                break
+            width, unpack = _DISTANCES[distance]
+            distance = unpack(data, at)[0]
+            at += width
+        if at >= stop or distance >= lsn or not is_msgpack(body := data[at:stop]):
+            break
+        items.append(Row(kind, origin, lsn, time, 0, lsn - distance, False, 0, 0, 0, body))
+        pos = stop
     return pos
 
 

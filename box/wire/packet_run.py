@@ -74,13 +74,15 @@ def rows_of(runs: Iterable[PacketRun]) -> list[Row]:
 class RunBuilder:
     """Puts packets together to runs. A run ends where the origin changes, or where an lsn does not grow."""
 
-    __slots__ = ("_first", "_is_local", "_parts", "_replica_id", "_runs", "last")
+    __slots__ = ("_first", "_is_local", "_packed", "_parts", "_replica_id", "_runs", "last")
 
     def __init__(self) -> None:
         self.last = 0
         """The lsn of the newest row. To be set by whoever adds rows without `begin`."""
         self._runs: list[PacketRun] = []
         self._parts: list[bytes] = []
+        self._packed = 0
+        """The number of the first parts that are many packets each."""
         self._replica_id = -1
         self._is_local = False
         self._first = 0
@@ -96,11 +98,19 @@ class RunBuilder:
         self.last = lsn
         return self._parts
 
+    def pack(self) -> None:
+        """Join the pieces that have come since the last call: one call for hundreds of thousands takes long."""
+        new = self._parts[self._packed :]
+        if new:
+            self._parts[self._packed :] = [b"".join(new)]
+            self._packed += 1
+
     def _close(self) -> None:
         if self._parts:
             data = b"".join(self._parts)
             self._runs.append(PacketRun(self._replica_id, self._is_local, self._first, self.last, data))
             self._parts.clear()
+            self._packed = 0
 
     def finish(self) -> list[PacketRun]:
         """All runs; the builder is empty then."""

@@ -25,6 +25,7 @@ from box.wire.change import REPLACE
 from box.wire.change_run import SYNCHRONOUS
 from box.wire.constants import Flag
 from box.wire.entry import JournalEntry
+from box.wire.packet_run import rows_of
 from box.wire.row import Row, decode_header, encode_row
 from box.wire.tuple_run import TupleRun
 from box.wire.vclock import VClock
@@ -115,6 +116,24 @@ def test_a_large_transaction_is_encoded_as_its_rows(lsn: int) -> None:
     assert places(rows)[-1] == (1, lsn + 65999, lsn, True)
     assert {row.tm for row in rows} == {NOW}
     assert b"".join(blocks) == b"".join(map(encode_row, rows))
+
+
+def test_the_pieces_of_a_large_transaction_are_joined_some_at_a_time() -> None:
+    """Other threads wait for the interpreter while one call joins, or frees, all of them. Rows that only this instance
+    has are in runs of their own."""
+    rows = [local(number) if number in (5, 2000, 2001) else replace_row(number) for number in range(20_000)]
+    encoder = RowEncoder()
+    encoder.instance_id, encoder.makes_packets = 1, True
+    [block] = encoder.encode([JournalEntry(rows, lambda _: None)], VClock({1: 65000}), NOW)
+    assert block == b"".join(map(encode_row, rows))
+    assert max(len(part) for part in encoder._packets._parts) < 200_000
+    assert len(encoder._packets._parts) < 100
+    runs = encoder.take_packets()
+    assert rows_of(runs) == rows
+    assert [run.is_local for run in runs] == [False, True, False, True, False]
+    assert encoder.take_packets() == []
+    encoder.encode([JournalEntry(few := [replace_row(1), replace_row(2)], lambda _: None)], VClock({1: 65000}), NOW)
+    assert rows_of(encoder.take_packets()) == few
 
 
 def test_a_local_row_before_the_first_replicated_one() -> None:

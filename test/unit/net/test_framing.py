@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from box.errors import BoxError
+from box.net import framing
 from box.net.framing import RowBuffer, SnapshotItem, take_tuples
 from box.wire.constants import BODY_LEN_MAX, RequestType
 from box.wire.row import Row, decode_row, encode_packet
@@ -187,3 +188,68 @@ def test_megabytes_are_not_copied_for_a_few_rows() -> None:
             buffer.take_rows(taken, 20)
             copied += sum(len(chunk) for chunk in buffer._chunks if not any(chunk is each for each in known))
     assert copied < 4 * len(data)
+
+
+_WIDTHS = (0, 1, 0x7F, 0x80, 0xFF, 0x100, 0xFFFF, 0x10000, 2**32 - 1, 2**32, 2**40)
+parts = st.builds(
+    lambda kind, origin, lsn, distance, is_commit, flags, body: Row(
+        kind, origin, lsn, 1.5, 0, max(1, lsn - distance), is_commit, flags, body=body
+    ),
+    st.sampled_from([RequestType.INSERT, RequestType.REPLACE, RequestType.DELETE, RequestType.NOP]),
+    st.sampled_from([0, 1, 2, 31, 32, 127, 128]),
+    st.sampled_from([width for width in _WIDTHS if width]),
+    st.sampled_from(_WIDTHS),
+    st.sampled_from([False, False, False, True]),
+    st.sampled_from([0, 0, 0, 2, 6]),
+    st.sampled_from([b"\x82\x10\x01\x21\x91\x05", b"\x80", b""]),
+)
+
+
+def _outcome(stream: bytes, most: int) -> tuple[list[Row], str]:
+    buffer, taken = RowBuffer(), deque[Any]()
+    buffer.add(stream)
+    try:
+        while buffer.may_have_rows:
+            before = len(taken)
+            buffer.take_items(taken, most)
+            assert len(taken) <= before + most
+            if len(taken) == before:
+                break
+    except BoxError as error:
+        return _rows_of(taken), str(error)
+    return _rows_of(taken), ""
+
+
+def _rows_of(items: deque[Any]) -> list[Row]:
+    return [row for item in items for row in ([item] if isinstance(item, Row) else item.rows())]
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(parts, min_size=1, max_size=8),
+    st.one_of(st.none(), st.tuples(st.integers(0, 400), st.integers(0, 255))),
+    st.integers(1, 9),
+)
+def test_rows_of_transactions_are_what_the_general_way_makes_of_them(
+    rows: list[Row], damage: tuple[int, int] | None, most: int
+) -> None:
+    """Of every width, at every place, and with a wrong byte: the same rows, and the same error behind them."""
+    stream = bytearray(b"".join(encode_packet(row) for row in rows if row.type != RequestType.NOP or not row.body))
+    if damage is not None and damage[0] < len(stream):
+        stream[damage[0]] = damage[1]
+    found = _outcome(bytes(stream), most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(framing, "_take_parts", lambda data, pos, end, items, most: pos)
+        expected = _outcome(bytes(stream), most)
+    assert repr(found) == repr(expected)
+
+
+def test_the_middle_of_a_transaction_takes_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One call for all rows of a chunk; only the last row, which commits, is decoded by itself."""
+    rows = [Row(RequestType.REPLACE, 1, lsn, 1.5, 0, 1, lsn == 70000, body=b"\x80") for lsn in range(1, 70001)]
+    decoded = []
+    monkeypatch.setattr(framing, "decode_row", lambda packet: decoded.append(packet) or decode_row(packet))
+    found, error = _outcome(b"".join(map(encode_packet, rows)), 10**9)
+    assert found == rows
+    assert not error
+    assert len(decoded) < 300
