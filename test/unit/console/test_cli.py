@@ -141,6 +141,16 @@ def test_failing_script(tmp_path: Path, source: str, message: str) -> None:
     assert "fatal error, exiting the event loop" in outcome.stderr
 
 
+def test_a_node_waits_for_the_interpreter_for_a_millisecond(tmp_path: Path) -> None:
+    """The thread of the loop, for one that writes a log or a snapshot, after each system call of a turn."""
+    program = "import sys; from console.cli import main; print(main(['-e', 'x = 1']), sys.getswitchinterval())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(Path.cwd())},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == "0 0.001\n"
+
+
 def test_expressions_and_libraries(tmp_path: Path) -> None:
     """-l sets a global of the library's name, -e runs, both before the script."""
     name = script(tmp_path, "print('script', x)")
