@@ -188,9 +188,13 @@ def test_matching_brackets_are_marked(open_terminal: Open, size: tuple[int, int]
     terminal.type("f(1)")
     terminal.wait(PROMPT + "f(1)")
     terminal.type("\x1b[D")
-    row = terminal.screen.buffer[terminal.screen.cursor.y]
-    start = len(PROMPT)
-    terminal.wait(lambda _: row[start + 1].underscore and row[start + 3].underscore)
+
+    def are_marked(_: str) -> bool:
+        # The cursor may have been elsewhere when the text was there: drawing was not done.
+        row, start = terminal.screen.buffer[terminal.screen.cursor.y], len(PROMPT)
+        return bool(row[start + 1].underscore and row[start + 3].underscore)
+
+    terminal.wait(are_marked)
 
 
 @pytest.mark.parametrize("size", SIZES)
