@@ -51,6 +51,12 @@ class Administrator:
         self._down_since: dict[str, float] = {}
         self._left_alone: set[str] = set()
         self._leaderless_since = 0.0
+        self._helps = 0
+
+    @property
+    def is_helping(self) -> bool:
+        """A node is being helped: it ends if that is cancelled."""
+        return self._helps > 0
 
     async def run(self) -> None:
         """Make rounds until cancelled."""
@@ -76,6 +82,7 @@ class Administrator:
     async def help(self, node: SimulatedNode, *, only_after: float = 0.0) -> None:
         """Help one node. Errors are the node's own."""
         now = self._simulation.loop.time()
+        self._helps += 1
         try:
             if not node.is_up:
                 if node.name in self._left_alone:
@@ -88,6 +95,8 @@ class Administrator:
                 await self._simulation.within(_PATIENCE, self.configure_anew(node))
         except (BoxError, NodeDied, TimeoutError) as error:
             self._simulation.note(node.name, "error", f"of help: {error}")
+        finally:
+            self._helps -= 1
 
     def _sees_stopped(self, node: SimulatedNode) -> bool:
         stopped = [a for a in node.instance.replication.replicaset.appliers if a.state is ApplierState.STOPPED]

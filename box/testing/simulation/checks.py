@@ -96,7 +96,7 @@ async def come_to_rest(
     """Wait for rest, with no faults any more. Violations: whatever keeps the cluster from it."""
     nodes = list(simulation.nodes.values())
     deadline = simulation.loop.time() + _REST
-    while not is_at_rest(nodes, has_elections=has_elections):
+    while administrator.is_helping or not is_at_rest(nodes, has_elections=has_elections):
         if simulation.loop.time() > deadline:
             return [f"the cluster does not come to rest: {_standing(node)}" for node in nodes]
         await simulation.sleep(0.5)
