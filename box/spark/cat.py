@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import io
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any, Final, TextIO
 
 from box.data.codec import unpack
 from box.errors import BoxError
+from box.exit_status import INTERRUPTED, after_closed_pipe
 from box.journal.rows import decode_rows
 from box.journal.xlog_errors import XlogError
 from box.spark.blocks import BlockFile
@@ -23,9 +23,6 @@ from box.spark.values import to_json
 from box.wire.change import decode_row
 from box.wire.constants import DML_TYPES, KEY_NAMES, Key, RaftKey, RequestType
 from box.wire.row import Row
-
-_PIPE_CLOSED: Final = 141
-_INTERRUPTED: Final = 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -222,11 +219,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"lunabox-cat: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # The reader has enough. Python would report the same error when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
+        return after_closed_pipe()
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     return 0
 
 

@@ -5,12 +5,13 @@
     lunabox-sim --replay failures/bank-17.json --diagram bank-17.svg
 
 A run that fails is made shorter by leaving faults out; the file and the diagram show the shorter one. Exit status: 0
-all went well, 1 something failed, 2 usage.
+all went well, 1 something failed, 2 usage, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from box.exit_status import INTERRUPTED, after_closed_pipe
 from box.replication.elections import ElectionMode
 from box.testing.simulation.diagram import as_svg, as_text
 from box.testing.simulation.faults import kinds_of
@@ -106,7 +108,8 @@ def _outcomes(scenarios: Sequence[Scenario], jobs: int, deadline: float, keeps_m
     if jobs == 1 or len(scenarios) == 1:
         yield from map(run, scenarios)
         return
-    pool = ProcessPoolExecutor(jobs)
+    # A Ctrl-C reaches all processes: this one answers it.
+    pool = ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL))
     try:
         yield from pool.map(run, scenarios)
     finally:
@@ -183,10 +186,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(str(error))
     try:
         runs, failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
+        if len(scenarios) > 1:
+            print(f"{runs} runs, {failures} failed", flush=True)
+    except BrokenPipeError:
+        return after_closed_pipe()
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except OSError as error:
-        parser.error(f"{error.filename}: {error.strerror}")
-    if len(scenarios) > 1:
-        print(f"{runs} runs, {failures} failed")
+        parser.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     return 1 if failures else 0
 
 

@@ -34,7 +34,7 @@ FLOORS = (
         "box.slices",
     ),  # coroutines run at once, waits, long work and its slices
     ("box.errors",),
-    ("box.error_codes",),
+    ("box.error_codes", "box.exit_status"),
 )
 
 ONLY = {
@@ -42,7 +42,7 @@ ONLY = {
     "box.index": {"box.data", "box.errors"},
     "box.journal": {"box.errinj", "box.errors", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
-    "box.spark": {"box.data", "box.errors", "box.journal", "box.net", "box.wire"},
+    "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},
 }
 """Parts that know less than their floor allows."""

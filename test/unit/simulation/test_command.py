@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,3 +84,28 @@ def test_a_workload_that_writes_everywhere_has_no_elections(capsys: pytest.Captu
         main(["--workload", "async", "--elections", "candidate"])
     assert end.value.code == 2
     assert "which elections forbid" in capsys.readouterr().err
+
+
+def _start(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "box.testing.simulation.command", "--time", "1", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_reader_that_has_enough_ends_it_without_a_word(jobs: str) -> None:
+    with _start("--seed", "1-1000", "--jobs", jobs) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("seed 1 ")
+        process.stdout.close()
+        assert (process.wait(60), process.stderr.read()) == (141, "")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_ctrl_c_ends_it_without_a_word(jobs: str) -> None:
+    with _start("--seed", "1-1000", "--jobs", jobs) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().startswith("seed 1 ")
+        os.killpg(process.pid, signal.SIGINT)
+        assert (process.wait(60), process.stderr.read()) == (130, "")
