@@ -3,6 +3,9 @@
 A node of a B-tree is a container to the collector, which looks at every entry of it in each full collection: with two
 million tuples that takes a tenth of a second. The entries are bytes, and cycles do not go through a tree, so that
 reference counts free it all. Python has no way to say so; the C interface has one, for types that know better.
+
+Slots (`box.txn.versions`) are entries for as long as transactions are open, and name their index: these cycles end
+with the transactions, or with `abandon` if nobody ends those any more.
 """
 
 from __future__ import annotations

@@ -398,6 +398,7 @@ class Instance:
         self.synchro.stop()
         await self._opening.stop()
         self.synchro.abandon()
+        self.tuples.abandon()
         self.checkpoints.unlock()
         self.releaser.stop()
         self.process.leave()

@@ -69,6 +69,9 @@ class MvccStorage(VersionedReads):
     def has_versions(self) -> bool:
         return bool(self._readers.by_txn or self._writes or self._slots.by_index)
 
+    def abandon(self) -> None:
+        self._slots.abandon()
+
     # -- changing
 
     def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:

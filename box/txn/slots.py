@@ -78,6 +78,16 @@ class Slots:
 
         self._add_work(step)
 
+    def abandon(self) -> None:
+        """Take all out of the indexes, whatever becomes of their writes: nobody looks any more.
+
+        They name their indexes, into which the collector of garbage does not look (`untracked`): it would never find
+        any of this.
+        """
+        for slots in list(self.by_index.values()):
+            for slot in list(slots):
+                self._remove(slot)
+
     def let_go(self, gathered: Places | ReadSet) -> None:
         """Free, in slices, sets of a transaction that are of no use any more."""
         containers = gathered.containers()

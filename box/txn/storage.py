@@ -75,6 +75,9 @@ class TupleStorage:
         """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
         return False
 
+    def abandon(self) -> None:
+        """The instance has ended or died: what is open then is neither committed nor rolled back."""
+
     # -- reading
 
     def find_by(self, txn: Transaction | None, space: Space, iid: int, key: list[Any]) -> bytes | None:

@@ -199,6 +199,7 @@ class Process:
         self._set_gate()
         self._held.clear()
         self.bury()
+        self._loop.empty_timers(self)
         self.ended.set_result(None)
 
     def bury(self) -> None:
@@ -214,6 +215,11 @@ class Process:
 
 
 _NOBODY: Final = Context()
+
+
+def _nothing() -> None:
+    """What is left of a call of a dead process."""
+
 
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
@@ -403,6 +409,13 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, delay: float, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self._simulated_time + delay, callback, *args, context=context)
+
+    def empty_timers(self, process: Process) -> None:
+        """Let go of what the timers of a dead process would have called, its instance mostly. They stay themselves:
+        time goes by in the same steps whether somebody dies or not."""
+        for _, _, call in self._timers:
+            if call.process is process and not call._cancelled:
+                call._callback, call._args = _nothing, ()
 
     def _timer_handle_cancelled(self, handle: SimulatedCall) -> None:
         if not handle._scheduled:

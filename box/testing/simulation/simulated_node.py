@@ -221,13 +221,15 @@ class SimulatedNode:
 
     def _end(self, process: Process) -> None:
         """The disk and the network first: what coroutines do when they are closed reaches neither."""
-        self._instance = None
+        instance, self._instance = self._instance, None
         self._application = None
         self.stops = None
         self.disk = self.disk.successor()
         self._simulation.network.process_died(self.name)
         self.log.is_deaf = True  # last words of coroutines that are closed
         process.die()
+        if instance is not None:
+            instance.tuples.abandon()
         self.log.is_deaf = False
 
     def kill(self) -> None:

@@ -1,0 +1,67 @@
+"""Memory of instances that end while transactions with versions are open: the collector of garbage finds all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from box import BoxError, Node
+from box.testing import NodeDied, Simulation
+from test.unit.simulation.test_findings import make_space, put
+
+NO_QUORUM: dict[str, Any] = {
+    "memtx_use_mvcc_engine": True,
+    "replication_synchro_quorum": 2,
+    "replication_synchro_timeout": 1e6,
+}
+
+
+def test_of_a_node() -> None:
+    async def scenario() -> weakref.ref[Any]:
+        node = Node(**NO_QUORUM)
+        await node.start()
+        space = await node.schema.create_space("test", is_sync=True)
+        await space.create_index("pk")
+        change = asyncio.create_task(space.insert([1]))
+        async with asyncio.timeout(30):
+            while not node.core.limbo.entries:
+                await asyncio.sleep(0)
+        found = weakref.ref(node.core)
+        gc.collect()
+        await node.stop()
+        with pytest.raises(BoxError, match="fiber is cancelled"):
+            await change
+        return found
+
+    found = asyncio.run(scenario())
+    gc.collect()
+    assert found() is None
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_of_a_simulated_node(is_killed: bool) -> None:
+    async def scenario(simulation: Simulation) -> weakref.ref[Any]:
+        node = simulation.add_node(**NO_QUORUM)
+        await node.start()
+        await make_space(node, is_sync=True)
+        change = simulation.loop.create_task(put(node, 1))
+        await simulation.until(lambda: bool(node.instance.limbo.entries), 10)
+        found = weakref.ref(node.instance)
+        gc.collect()
+        if is_killed:
+            node.kill()
+        else:
+            await node.stop()
+        with suppress(BoxError, NodeDied):
+            await change
+        return found
+
+    with Simulation(1) as simulation:
+        found = simulation.run(scenario(simulation))
+    gc.collect()
+    assert found() is None
