@@ -74,6 +74,7 @@ class Elections:
         self._push = push
         self._synchro = synchro
         synchro.others_may_lead = self._others_may_lead
+        synchro.is_forbidden = lambda: self.is_read_only
         self._work = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0

@@ -68,6 +68,9 @@ class LimboDriver:
         self.others_may_lead: Callable[[], bool] = lambda: False
         """Others may have elected a leader since this instance was promoted: what they have of its rows may be without
         an effect there, and does not count."""
+        self.is_forbidden: Callable[[], bool] = lambda: False
+        """Elections give the limbo to another instance. A transaction that was begun before would be one that nobody
+        confirms, and that is in the way of all that the leader sends."""
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
         self.on_write_error: Callable[[BoxError], None] = _no_hook
@@ -92,7 +95,9 @@ class LimboDriver:
 
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
         """Queue commits of one origin (0: our own) that are about to be written. SYNC_ROLLBACK,
-        UNCOMMITTED_FOREIGN_SYNC_TXNS."""
+        UNCOMMITTED_FOREIGN_SYNC_TXNS, READONLY for one of our own that elections forbid by now."""
+        if not origin_id and self.is_forbidden():
+            raise client_error(ErrorCode.READONLY)
         limbo = self.limbo
         if limbo.entries:  # they are of the same owner, or none is taken: the mode stays
             limbo.append(origin_id, *entries)

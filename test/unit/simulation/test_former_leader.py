@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
+from box.errors import BoxError
 from box.replication.raft import Role
 from box.testing import Simulation
+from box.testing.simulation.simulated_node import Changes
 from box.wire.messages import RaftRequest, raft_row
 from box.wire.vclock import VClock
 
-from .test_findings import SPACE, make_space
+from .test_findings import SPACE, make_space, put
 from .test_forgotten_promotions import promote, put_in_vain
 
 WAITING = 100
@@ -42,6 +44,38 @@ def test_what_waits_at_a_deposed_leader_is_not_its_to_confirm(is_deposed: bool) 
         await simulation.sleep(1)
         assert waiting.done() is not is_deposed
         assert bool(limbo.entries) is is_deposed
+
+    with Simulation(1) as simulation:
+        simulation.run(scenario(simulation))
+
+
+def test_a_transaction_that_outlives_its_leader_is_refused() -> None:
+    """It was written behind the PROMOTE of the next leader, waited for a quorum that it could never get, and was in the
+    way of all that this leader sent: replication stopped until `replication_synchro_timeout`."""
+
+    async def scenario(simulation: Simulation) -> None:
+        options = {"replication_synchro_quorum": 2, "replication_synchro_timeout": 1e6, "memtx_use_mvcc_engine": True}
+        nodes = former, leader, _ = await simulation.start_cluster(3, **options)
+        await make_space(former, is_sync=True)
+        await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
+        for node in nodes:
+            await node.configure(election_mode="manual")
+        await promote(simulation, former)
+        await simulation.until(lambda: leader.instance.limbo.owner_id == former.instance_id, 10, "the first PROMOTE")
+        goes_on = asyncio.Event()
+
+        async def insert(changes: Changes) -> None:
+            changes.insert(SPACE, [1])
+            await goes_on.wait()
+
+        late = asyncio.ensure_future(former.transaction(insert))
+        await promote(simulation, leader)
+        await simulation.until(lambda: former.instance.limbo.owner_id == leader.instance_id, 10, "the PROMOTE")
+        goes_on.set()
+        with pytest.raises(BoxError, match="read-only"):
+            await simulation.within(10, late)
+        await put(leader, 2)
+        await simulation.until(lambda: former.rows(SPACE) == [[2]], 10, "what the leader has")
 
     with Simulation(1) as simulation:
         simulation.run(scenario(simulation))
