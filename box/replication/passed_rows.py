@@ -23,6 +23,8 @@ class PassedRows:
         self._may_be_void = may_be_void
         self._transactions: list[list[Row]] = []
         self._rows = 0
+        self._refused = 0
+        """Since room was looked for."""
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -33,10 +35,15 @@ class PassedRows:
     def add(self, transaction: list[Row]) -> bool:
         """Remember a transaction, whose rows lose their bodies; False if there are too many."""
         if self._is_full(transaction):
-            self._transactions = [passed for passed in self._transactions if self._may_be_void(passed)]
-            self._rows = sum(map(len, self._transactions))
+            # To look for room is to look at all: not again for each that comes, when there is none.
+            if not 0 < self._refused < len(self._transactions) // 2:
+                self._refused = 0
+                self._transactions = [passed for passed in self._transactions if self._may_be_void(passed)]
+                self._rows = sum(map(len, self._transactions))
             if self._is_full(transaction):
+                self._refused += 1
                 return False
+        self._refused = 0
         for row in transaction:
             row.body = b""
         self._transactions.append(transaction)

@@ -44,3 +44,19 @@ def test_those_of_no_interest_make_room(monkeypatch: pytest.MonkeyPatch) -> None
     assert passed.add(_transaction(5, 2))
     assert [transaction[0].lsn for transaction in passed] == [3, 5]
     assert not passed.add(_transaction(7, 1))
+
+
+def test_who_cannot_take_more_looks_for_room_now_and_then() -> None:
+    """And not at all that it has for each that comes: that was a millisecond a row."""
+    looks = 0
+
+    def may_be_void(transaction: list[Row]) -> bool:
+        nonlocal looks
+        looks += 1
+        return looks < 5_000
+
+    passed = PassedRows(may_be_void)
+    taken = [passed.add(_transaction(lsn, 1)) for lsn in range(1, 4_001)]
+    assert taken.count(False) > 1_000
+    assert taken[-1], "there is room again"
+    assert looks < 10_000
