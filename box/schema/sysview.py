@@ -71,6 +71,9 @@ class ViewIndex(Index):
         """A view takes no memory of its own."""
         return 0
 
+    def __repr__(self) -> str:
+        return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', a view>"
+
     def __len__(self) -> int:
         raise self.unsupported_feature("size()")
 

@@ -445,6 +445,7 @@ def test_view_index(dictionary: Dictionary) -> None:
         (lambda: view.index(0).put(1, b""), "View '_vspace' is read-only"),
     ):
         assert refusal(refused) == text
+    assert repr(view.index(0)) == "<TREE index 'primary' of '_vspace', a view>"
 
 
 # --- session settings ---
