@@ -382,6 +382,7 @@ ELECTIONS: Final = (
         "all",
         elections="candidate",
         seconds=40,
+        rate=5,
         corpus="a-snapshot-that-forgets-promotions",
     ),
     Mutation(
