@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from box import Node
+from test.support import wait_until
 
 NEEDS_SPARK = [
     pytest.mark.spark,
@@ -29,3 +32,32 @@ def make_snapshot(directory: Path, source: str) -> None:
 
     directory.mkdir(exist_ok=True)
     asyncio.run(run())
+
+
+def to_its_end(start: Callable[[], Any]) -> None:
+    """Start a streaming query and wait for its end. Raises what it fails with."""
+    _patiently(lambda: start().awaitTermination())
+
+
+def at_work(start: Callable[[], Any]) -> Any:
+    """Start a streaming query and wait for its first batch; the query."""
+
+    def begin() -> Any:
+        query = start()
+        wait_until(lambda: query.recentProgress or query.exception(), "a batch", 60)
+        if query.exception() is not None:
+            query.awaitTermination()
+        return query
+
+    return _patiently(begin)
+
+
+def _patiently(work: Callable[[], Any]) -> Any:
+    """Spark gives a Python process ten seconds to start, which a machine with much to do may not make: begin again."""
+    for _ in range(5):
+        try:
+            return work()
+        except Exception as error:
+            if "Python worker failed to connect back" not in str(error):
+                raise
+    raise TimeoutError("Spark has not got a Python process in five attempts")

@@ -14,9 +14,8 @@ import pytest
 from box import Node
 from test.soak.stream_child import start_query
 from test.soak.streams import Child, expected
-from test.support import wait_until
 
-from .spark_files import NEEDS_SPARK
+from .spark_files import NEEDS_SPARK, at_work, to_its_end
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="the extra 'spark' is not installed, or older than 4.2")
 
@@ -40,15 +39,12 @@ def test_every_change_comes_exactly_once(spark: Any, tmp_path: Path, source: str
     """The node is killed, and the query stopped in the middle of its work; `make soak` kills both, many times."""
     for seed in range(3):
         with writing_node(tmp_path, seed):
-            query = start_query(spark, source, tmp_path, once=seed == 2)
-            try:
-                wait_until(lambda: query.recentProgress, "a batch", 60)  # noqa: B023
-                if seed == 2:
-                    query.awaitTermination()
-            finally:
-                query.stop()
+            if seed == 2:
+                to_its_end(lambda: start_query(spark, source, tmp_path, once=True))
+            else:
+                at_work(lambda: start_query(spark, source, tmp_path)).stop()
     if source == "path":
-        start_query(spark, source, tmp_path, once=True).awaitTermination()
+        to_its_end(lambda: start_query(spark, source, tmp_path, once=True))
     found = Counter((row.replica_id, row.lsn) for row in spark.read.parquet(str(tmp_path / "out")).collect())
     last = max(lsn for _, lsn in found)
     wanted = Counter({place: count for place, count in expected(tmp_path).items() if place[1] <= last})
@@ -77,4 +73,4 @@ def test_a_stream_tells_what_is_wrong(spark: Any, tmp_path: Path) -> None:
 def run_once(spark: Any, checkpoint: Path, options: dict[str, str]) -> None:
     frame = spark.readStream.format("box").options(**options).load()
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
-    writer.trigger(availableNow=True).start().awaitTermination()
+    to_its_end(writer.trigger(availableNow=True).start)

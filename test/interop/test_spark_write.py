@@ -12,7 +12,7 @@ import pytest
 
 from box.sync import Node
 
-from .spark_files import FORMAT, NEEDS_SPARK
+from .spark_files import FORMAT, NEEDS_SPARK, to_its_end
 
 pytest.importorskip("pyspark.sql.streaming.datasource", reason="the extra 'spark' is not installed, or older than 4.2")
 
@@ -124,8 +124,7 @@ def test_a_stream_of_changes_goes_into_another_node_once(spark: Any, tmp_path: P
         frame = frame.selectExpr("cast(trim(both '[]' from key) as bigint) as id", "'x' as name", "1D as value")
         writer = frame.writeStream.format("box").options(**options)
         writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        query = writer.start()
-        query.awaitTermination()
+        to_its_end(writer.start)
 
     fill(1)
     serve(tmp_path / "data", follow)

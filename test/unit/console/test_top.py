@@ -103,7 +103,8 @@ def test_times_of_fibers(cluster: list[str]) -> None:
     for _ in range(2):
         shown = json.loads(run("--json", "--fiber-times", "--interval", "0.2", *cluster).stdout)
         for each in shown["instances"]:
-            assert sum(fiber.get("share") or 0 for fiber in each["fibers"]) == pytest.approx(100, abs=1)
+            # Fibers that have ended since had their share, too.
+            assert 80 < sum(fiber.get("share") or 0 for fiber in each["fibers"]) < 101
             assert {"sched"} < {fiber["name"] for fiber in each["fibers"]}
             assert "began_timing" not in each
     text = run("--once", "--fiber-times", "--interval", "0.2", *cluster).stdout

@@ -130,7 +130,9 @@ def test_what_was_acknowledged_survives_every_leader() -> None:
 
 async def _rolled_back(votes_as_peer: bool) -> None:
     async with cluster() as running:
-        members = await candidates(running, is_sync=True, replication_synchro_timeout=60)
+        # Whoever leads has to lead on where the machine stops all for a second.
+        options = {"replication_synchro_timeout": 60, "replication_timeout": 0.5}
+        members = await candidates(running, is_sync=True, **options)
         leader = await leader_of(members)
         others = [member for member in members if member is not leader]
         await equal(members, SPACE + 1)
