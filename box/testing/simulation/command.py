@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from box.exit_status import INTERRUPTED, after_closed_pipe
+from box.exit_status import after_closed_pipe
 from box.replication.elections import ElectionMode
 from box.testing.simulation.diagram import as_svg, as_text
 from box.testing.simulation.faults import kinds_of
@@ -108,8 +108,7 @@ def _outcomes(scenarios: Sequence[Scenario], jobs: int, deadline: float, keeps_m
     if jobs == 1 or len(scenarios) == 1:
         yield from map(run, scenarios)
         return
-    # A Ctrl-C reaches all processes: this one answers it.
-    pool = ProcessPoolExecutor(jobs, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_DFL))
+    pool = ProcessPoolExecutor(jobs)
     try:
         yield from pool.map(run, scenarios)
     finally:
@@ -184,16 +183,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             scenarios[0].check()
         except ValueError as error:
             parser.error(str(error))
+    # Ctrl-C ends all processes at once. An exception would come up anywhere in a run, which takes it for its own.
+    answer = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         runs, failures = _report(_outcomes(scenarios, options.jobs, options.deadline, False), options)
         if len(scenarios) > 1:
             print(f"{runs} runs, {failures} failed", flush=True)
     except BrokenPipeError:
         return after_closed_pipe()
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except OSError as error:
         parser.error(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    finally:
+        signal.signal(signal.SIGINT, answer)
     return 1 if failures else 0
 
 

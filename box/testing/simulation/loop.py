@@ -218,7 +218,7 @@ _NOBODY: Final = Context()
 
 
 def _nothing() -> None:
-    """What is left of a call of a dead process."""
+    """Stand for a call of a dead process."""
 
 
 _PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)

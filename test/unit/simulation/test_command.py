@@ -108,4 +108,4 @@ def test_ctrl_c_ends_it_without_a_word(jobs: str) -> None:
         assert process.stderr is not None
         assert process.stdout.readline().startswith("seed 1 ")
         os.killpg(process.pid, signal.SIGINT)
-        assert (process.wait(60), process.stderr.read()) == (130, "")
+        assert (process.wait(60), process.stderr.read()) == (-signal.SIGINT, "")
