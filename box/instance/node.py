@@ -398,7 +398,8 @@ class Instance:
         self.synchro.stop()
         await self._opening.stop()
         self.synchro.abandon()
-        self.tuples.abandon()
+        for _ in self.tuples.abandon():
+            await asyncio.sleep(0)
         self.checkpoints.unlock()
         self.releaser.stop()
         self.process.leave()

@@ -69,8 +69,8 @@ class MvccStorage(VersionedReads):
     def has_versions(self) -> bool:
         return bool(self._readers.by_txn or self._writes or self._slots.by_index)
 
-    def abandon(self) -> None:
-        self._slots.abandon()
+    def abandon(self) -> Iterator[None]:
+        return self._slots.abandon()
 
     # -- changing
 

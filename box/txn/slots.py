@@ -6,7 +6,7 @@ into the bytes of its base: in slices, when there are many.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from box.slices import emptying
@@ -78,15 +78,17 @@ class Slots:
 
         self._add_work(step)
 
-    def abandon(self) -> None:
-        """Take all out of the indexes, whatever becomes of their writes: nobody looks any more.
+    def abandon(self) -> Iterator[None]:
+        """Take all out of the indexes, whatever becomes of their writes: nobody looks any more. Each step is a turn.
 
         They name their indexes, into which the collector of garbage does not look (`untracked`): it would never find
         any of this.
         """
         for slots in list(self.by_index.values()):
-            for slot in list(slots):
+            for number, slot in enumerate(list(slots), 1):
                 self._remove(slot)
+                if number % SLICE == 0:
+                    yield
 
     def let_go(self, gathered: Places | ReadSet) -> None:
         """Free, in slices, sets of a transaction that are of no use any more."""

@@ -75,8 +75,10 @@ class TupleStorage:
         """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
         return False
 
-    def abandon(self) -> None:
-        """The instance has ended or died: what is open then is neither committed nor rolled back."""
+    def abandon(self) -> Iterator[None]:
+        """Let go of what is open when the instance has ended or died: it is neither committed nor rolled back. Each
+        step is a turn."""
+        yield from ()
 
     # -- reading
 

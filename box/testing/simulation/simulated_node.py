@@ -229,7 +229,8 @@ class SimulatedNode:
         self.log.is_deaf = True  # last words of coroutines that are closed
         process.die()
         if instance is not None:
-            instance.tuples.abandon()
+            for _ in instance.tuples.abandon():
+                """Time stands still for the dead."""
         self.log.is_deaf = False
 
     def kill(self) -> None:

@@ -43,6 +43,33 @@ def test_of_a_node() -> None:
     assert found() is None
 
 
+def test_many_versions_are_let_go_in_short_turns() -> None:
+    """All in one took 16 ms with 20,000 rows, and 74 with 100,000."""
+
+    async def scenario() -> int:
+        node = Node(**NO_QUORUM)
+        await node.start()
+        space = await node.schema.create_space("test", is_sync=True)
+        await space.create_index("pk")
+
+        async def insert() -> None:
+            async with node.transaction():
+                for number in range(5_000):
+                    await space.insert([number])
+
+        change = asyncio.create_task(insert())
+        async with asyncio.timeout(60):
+            while not node.core.limbo.entries:
+                await asyncio.sleep(0.001)
+        turns = sum(1 for _ in node.core.tuples.abandon())
+        await node.stop()
+        with pytest.raises(BoxError, match="fiber is cancelled"):
+            await change
+        return turns
+
+    assert asyncio.run(scenario()) >= 30
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_of_a_simulated_node(is_killed: bool) -> None:
     async def scenario(simulation: Simulation) -> weakref.ref[Any]:
