@@ -28,7 +28,7 @@ import uvloop
 from box.errors import BoxError
 from box.instance.version import VERSION
 from box.log import Level
-from console import streams
+from console import interpreter, streams
 from console.command_texts import HELP, PACKAGE, version_text
 from console.forked_children import ForkedChildren
 from console.stored_imports import StoredImports
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from console.bindings import Consoles
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
-_COLLECT_AFTER = 10_000
-_SWITCH_INTERVAL = 0.001
-"""Seconds for which a thread has the interpreter while others want it; the usual 5 ms made turns of 15 and more."""
 COMMANDS = ("completion", "connect", "init", "top")
 """Words that are no scripts; `./connect` is one."""
 
@@ -167,7 +164,7 @@ class Program:
             from box.embed import LuaInstance
             from console.bindings import Consoles
 
-        _tune_interpreter()
+        interpreter.tune()
         self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
         try:
             self._instance.node.errinj.apply_environment(os.environ)
@@ -353,21 +350,6 @@ def _check_directory() -> int:
         streams.complain(f"lunabox: current directory: {error.strerror}")
         return 1
     return 0
-
-
-def _tune_interpreter() -> None:
-    """Look for cyclic garbage less often, and never among what the imports have made; let the loop's thread go first.
-
-    With a thousand requests in flight, whose objects all survive a collection or two, the collector took a quarter of
-    the time. Cycles are rare here; reference counts free the rest.
-
-    While the log's thread or that of a snapshot works, the loop's waits for the interpreter after each of its system
-    calls, of which a turn has several.
-    """
-    gc.enable()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_AFTER)
-    sys.setswitchinterval(_SWITCH_INTERVAL)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -110,6 +110,7 @@ class Node(Embedding):
             contexts.stop()
         if instance is not None:
             await instance.stop()
+            await instance.node.let_go()
 
     async def __aenter__(self) -> Self:
         await self.start()

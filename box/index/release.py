@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Handle
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from box.index.base import Index
@@ -18,6 +18,7 @@ LEAVES_A_TURN: Final = 32
 
 
 _PAUSE: Final = 0.01
+"""Seconds between two looks at views that are waited for."""
 
 
 class Releaser:
@@ -67,13 +68,26 @@ class Releaser:
             self._waiting.append(index)
         return None
 
-    def stop(self) -> None:
-        """Free the rest at once."""
+    def finish(self, indexes: Iterable[Index]) -> Iterator[None]:
+        """Free these and the rest, a turn's share with every step: nobody uses them any more. Those that have views
+        stay whole."""
+        self.pause()
+        self._waiting += (index for index in indexes if isinstance(index, OrderedIndex))
+        freed = 0
+        while (leaves := self._leaves or self._next_tree()) is not None:
+            self._leaves = None
+            for leaf in leaves:
+                leaf.clear()
+                freed += 1
+                if freed % LEAVES_A_TURN == 0:
+                    yield
+        self._waiting.clear()
+
+    def pause(self) -> None:
+        """Free nothing for now."""
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
-        self._waiting.clear()
-        self._leaves = None
 
 
 def _taken_apart(tree: Any) -> Iterator[Any]:

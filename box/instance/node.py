@@ -28,6 +28,7 @@ import os
 import random as random_module
 import time
 from collections.abc import Callable, Mapping
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,7 @@ class Instance:
     async def _abandon_start(self) -> None:
         """Let go of everything a failed start has taken, so that the next attempt begins anew."""
         await self._stop_parts()
+        await self.let_go()
         self.config.reset()
         self._put_together(initial_schema(), TupleStorage())
 
@@ -385,6 +387,13 @@ class Instance:
         await self._stop_parts()
         self.log.close()
 
+    async def let_go(self) -> None:
+        """Free the tuples of what was stopped, a few in every turn. A program that goes on would be held up when the
+        last owner goes, or when the garbage collector comes to it."""
+        layouts = (space.indexes.values() for space in self.schema.spaces.values())
+        for _ in self.releaser.finish(chain.from_iterable(layouts)):
+            await asyncio.sleep(0)
+
     async def _stop_parts(self) -> None:
         """Those that bring work first, the log behind everything that writes to it."""
         if self._startup is not None:
@@ -401,5 +410,5 @@ class Instance:
         for _ in self.tuples.abandon():
             await asyncio.sleep(0)
         self.checkpoints.unlock()
-        self.releaser.stop()
+        self.releaser.pause()
         self.process.leave()

@@ -2,7 +2,8 @@
 
 A client pings a server a thousand times a second while the other connection, of the text console, asks for the work.
 What it prints for each phase is the longest time that a ping took, how long the work took, and the most memory that the
-process had until then. A machine with other work to do shows its own pauses: `nothing` is the phase that says so.
+process had until then. A machine with other work to do shows its own pauses, and one that shares its processors with
+others is held up by them: the row of the busy loop says for how long, whatever the server does.
 """
 
 from __future__ import annotations
@@ -275,6 +276,26 @@ def measure_embedded(count: int) -> Stall:
     return Stall(float(longest), float(duration), 0, f"{rows} tuples")
 
 
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+_BUSY = """
+import time
+end, longest, last = time.perf_counter() + 10, 0.0, time.perf_counter()
+while last < end:
+    now = time.perf_counter()
+    longest, last = max(longest, now - last), now
+print(longest)
+"""
+
+
+def measure_machine() -> Stall:
+    """The longest pause of two programs which do nothing but look at the clock, one for each side of a ping."""
+    start = time.perf_counter()
+    loops = [subprocess.Popen([sys.executable, "-c", _BUSY], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    pauses = [float(loop.communicate()[0]) for loop in loops]
+    return Stall(max(pauses), time.perf_counter() - start, 0, "the machine's own pauses")
+
+
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
@@ -310,6 +331,7 @@ def main() -> None:
             if name in args.only and executable:
                 with tempfile.TemporaryDirectory(prefix="stalls") as root:
                     found |= measure(executable, Path(root), count)
+        results[0]["a busy loop without a server"] = measure_machine()
         if "embedded" in args.only:
             results[0]["select of 100,000, embedded"] = measure_embedded(count)
     print(_table(*results))

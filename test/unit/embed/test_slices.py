@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from BTrees.OOBTree import OOBucket
+from BTrees.QOBTree import QOBucket
 
 from box import Node
 from box.embed import space_requests
+from box.index.release import LEAVES_A_TURN
 
 DEADLINE = 60
 COUNT = 3000
@@ -124,3 +128,29 @@ def test_a_select_of_a_transaction_that_may_wait() -> None:
             changing.cancel()
 
     run(main, mvcc=True)
+
+
+def test_stop_frees_the_tuples_a_few_in_every_turn() -> None:
+    """The last owner of an index, or the garbage collector, would free them all in one."""
+
+    async def main() -> list[int]:
+        node = Node(None, log_level=0, wal_mode="none")
+        await node.start()
+        await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
+        await node.eval("s:create_index('name', {parts = {{2, 'string'}}, unique = false})")
+        await node.eval("for id = 1, ... do s:replace{id, 'n' .. id % 100} end", COUNT)
+        indexes = node.instance.node.schema.space_by_name("s").indexes.values()
+        leaves = [found for index in indexes for found in index.nodes() if isinstance(found, (OOBucket, QOBucket))]
+        del indexes
+        full = []
+        stopping = asyncio.ensure_future(node.stop())
+        while not stopping.done():
+            full.append(sum(map(bool, leaves)))
+            await asyncio.sleep(0)
+        await stopping
+        assert not any(leaves)
+        return full
+
+    full = asyncio.run(asyncio.wait_for(main(), DEADLINE))
+    assert full[0] > 5 * LEAVES_A_TURN
+    assert max(before - after for before, after in pairwise(full)) <= 2 * LEAVES_A_TURN
