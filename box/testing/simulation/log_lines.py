@@ -7,6 +7,7 @@ from collections import deque
 from box.log import Level
 
 _KEPT_LINES = 300
+_LET_GO = "deactivated WAL consumer replica "
 
 
 class LogLines:
@@ -16,6 +17,8 @@ class LogLines:
         self.lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.alarms: list[str] = []
         """Lines that no fault explains."""
+        self.let_go: set[str] = set()
+        """UUIDs of replicas for which rows are gone that they lacked, because the disk was full."""
         self.is_deaf = False
 
     def take(self, level: Level, text: str) -> None:
@@ -24,3 +27,5 @@ class LogLines:
             self.lines.append(text)
             if "unexpected error" in text:
                 self.alarms.append(text)
+            if text.startswith(_LET_GO):
+                self.let_go.add(text.removeprefix(_LET_GO).split()[0])

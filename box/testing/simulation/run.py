@@ -124,6 +124,8 @@ class Outcome:
 
     scenario: Scenario
     violations: list[str]
+    cut_off: list[str]
+    """Nodes that a full disk has cut off for good, so that what needs rest was not checked."""
     digest: str
     simulated: float
     processor: float
@@ -137,6 +139,8 @@ class Outcome:
         """One line."""
         scenario = self.scenario
         verdict = "failed" if self.violations else "ok"
+        if self.cut_off:
+            verdict += f", but without rest: a full disk has cut {' and '.join(self.cut_off)} off"
         calls = ", ".join(f"{count} {ending}" for ending, count in self.calls.items())
         speed = self.simulated / self.processor if self.processor else 0.0
         elections = "" if scenario.elections == "off" else f", elections {scenario.elections}"
@@ -154,10 +158,12 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
     with Simulation(scenario.seed, keeps_messages=keeps_messages) as simulation:
         simulation.loop.cpu_deadline = None if deadline is None else start + deadline
         violations: list[str] = []
+        cut_off: list[str] = []
         history: list[Any] = []
         try:
             with _alarm(deadline):
-                simulation.run(_scenario(simulation, scenario, WORKLOADS[scenario.workload], violations, history))
+                workload_class = WORKLOADS[scenario.workload]
+                simulation.run(_scenario(simulation, scenario, workload_class, violations, cut_off, history))
         except (Deadlock, TooSlow) as error:
             violations.append(str(error))
         except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
@@ -170,7 +176,8 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
             endings[call.ending.value] = endings.get(call.ending.value, 0) + 1
         logs = {node.name: list(node.log.lines) for node in simulation.nodes.values()}
         trace, seconds = simulation.trace, simulation.loop.time()
-        return Outcome(scenario, violations, trace.digest, seconds, time.process_time() - start, endings, trace, logs)
+        took = time.process_time() - start
+        return Outcome(scenario, violations, cut_off, trace.digest, seconds, took, endings, trace, logs)
 
 
 @contextmanager
@@ -243,6 +250,7 @@ async def _scenario(
     scenario: Scenario,
     workload_class: type[Workload],
     violations: list[str],
+    cut_off: list[str],
     history: list[Any],
 ) -> None:
     workload = await _start(simulation, scenario, workload_class)
@@ -262,7 +270,10 @@ async def _scenario(
         await asyncio.gather(*clients)
         await injector.finish()
         if workload.needs_rest:
-            violations += await come_to_rest(simulation, injector.administrator, has_elections=has_elections)
+            unrest = await come_to_rest(simulation, injector.administrator, has_elections=has_elections)
+            if unrest is not None:
+                violations += unrest.violations
+                cut_off += unrest.cut_off
     finally:
         for task in tasks:
             task.cancel()
@@ -272,7 +283,7 @@ async def _scenario(
         violations += [*watch.violations, *injector.administrator.violations, *injector.violations]
     if scenario.elections == "candidate" and not scenario.faults:
         violations += _restless(first_term, simulation)
-    if not violations:
+    if not violations and not cut_off:
         violations += workload.verdict()
         if workload.needs_rest:
             violations += compare(list(simulation.nodes.values()))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from box.testing import Simulation
+from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.administrator import Administrator
-from box.testing.simulation.checks import come_to_rest, is_at_rest
+from box.testing.simulation.checks import Unrest, come_to_rest, is_at_rest
 
-from .test_findings import make_space
+from .test_findings import make_space, put
 
 
 def test_a_node_that_is_being_started_is_waited_for() -> None:
     """It has all rows long before its `box.cfg` returns; cancelled there, the process would end."""
 
-    async def scenario(simulation: Simulation) -> tuple[bool, list[str], bool]:
+    async def scenario(simulation: Simulation) -> tuple[bool, Unrest | None, bool]:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
         await make_space(one)
         administrator = Administrator(simulation)
@@ -25,10 +25,51 @@ def test_a_node_that_is_being_started_is_waited_for() -> None:
         round_ = simulation.loop.create_task(administrator.look_after())
         await simulation.until(lambda: is_at_rest([one, two]), 60)
         was_helping = administrator.is_helping
-        violations = list(await come_to_rest(simulation, administrator))
+        unrest = await come_to_rest(simulation, administrator)
         round_.cancel()
         await simulation.sleep(1)
-        return was_helping, violations, two.is_running
+        return was_helping, unrest, two.is_running
 
     with Simulation(1) as simulation:
-        assert simulation.run(scenario(simulation)) == (True, [], True)
+        assert simulation.run(scenario(simulation)) == (True, None, True)
+
+
+async def _apart(simulation: Simulation) -> list[SimulatedNode]:
+    """Two nodes, one of which does not hear of what the other has written and put into a snapshot."""
+    nodes = one, _ = await simulation.start_cluster(2, wal_max_size=2000, checkpoint_count=1, replication_timeout=1)
+    await make_space(one)
+    await simulation.until(lambda: is_at_rest(nodes), 10)
+    simulation.network.cut("node1", "node2")
+    simulation.network.cut("node2", "node1")
+    for key in range(40):
+        await put(one, key)
+    await one.run(one.instance.checkpoints.make())
+    await put(one, 40)  # opens a file, for which no room is made
+    return nodes
+
+
+def test_no_rest_is_no_violation_where_a_full_disk_has_cost_the_rows() -> None:
+    """A leader without a majority had let go of rows that nobody else had, and could never tell others of them."""
+
+    async def scenario(simulation: Simulation) -> Unrest | None:
+        one, _ = await _apart(simulation)
+        one.disk.capacity = one.disk.used
+        await put(one, 41)
+        one.disk.capacity = None
+        simulation.network.heal()
+        return await come_to_rest(simulation, Administrator(simulation))
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == Unrest([], ["node2 from node1"])
+
+
+def test_no_rest_is_a_violation_where_all_rows_are_there() -> None:
+    async def scenario(simulation: Simulation) -> Unrest | None:
+        await _apart(simulation)
+        return await come_to_rest(simulation, Administrator(simulation))
+
+    with Simulation(1) as simulation:
+        unrest = simulation.run(scenario(simulation))
+    assert unrest is not None
+    assert unrest.cut_off == []
+    assert [text.partition(": ")[2].split()[0] for text in unrest.violations] == ["node1", "node2"]
