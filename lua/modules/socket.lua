@@ -4,13 +4,14 @@ local fiber = require('fiber')
 local fio = require('fio')
 local decode = require('box.finish').decode
 local log = require('log')
+local luasocket = require('internal.luasocket')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local objects = require('internal.socket_object')
 local wait = require('internal.wait')
 
 local error, ipairs, pcall, setmetatable, tostring, type = error, ipairs, pcall, setmetatable, tostring, type
-local constants, open, is_unix = objects.constants, objects.open, objects.is_unix
+local constants, methods, open, is_unix = objects.constants, objects.methods, objects.open, objects.is_unix
 local number_of, protocol_number, FOREVER, TRANSIENT =
     objects.number_of, objects.protocol_number, objects.FOREVER, objects.TRANSIENT
 
@@ -84,14 +85,14 @@ end
 
 local function connect_to(deadline)
     return function(self, address)
-        if self:sysconnect(address.host, address.port) then
+        if methods.sysconnect(self, address.host, address.port) then
             return true
         elseif self._errno ~= errno.EINPROGRESS then
             return false
-        elseif not self:writable(deadline - fiber.clock()) then
+        elseif not methods.writable(self, deadline - fiber.clock()) then
             return false
         end
-        local number = self:getsockopt('SOL_SOCKET', 'SO_ERROR')
+        local number = methods.getsockopt(self, 'SOL_SOCKET', 'SO_ERROR')
         self._errno = number
         return number == 0
     end
@@ -191,7 +192,20 @@ local function serve(options, self, address)
     log.info('stopped')
 end
 
--- A listening socket and its address. Each connection is given to the handler in a fiber of its own, then closed.
+-- A listening socket and its address; nil and why there is none.
+local function tcp_listen(host, port, prepare, timeout)
+    local addresses, reason = resolve(host, port, timeout)
+    if addresses == nil then
+        return nil, reason
+    end
+    local self, address = first_of(addresses, bind_to(prepare))
+    if self == nil then
+        return nil, errno.strerror()
+    end
+    return self, address
+end
+
+-- The same. Each connection is given to the handler in a fiber of its own, then closed.
 local function tcp_server(host, port, options, timeout)
     if type(options) == 'function' then
         options = {handler = options}
@@ -199,15 +213,10 @@ local function tcp_server(host, port, options, timeout)
         error(SERVER_USAGE)
     end
     options = {handler = options.handler, name = options.name or 'server', prepare = options.prepare}
-    local addresses, reason = resolve(host, port, timeout)
-    if addresses == nil then
-        return nil, reason
+    local self, address = tcp_listen(host, port, options.prepare, timeout)
+    if self ~= nil then
+        fiber.create(serve, options, self, address)
     end
-    local self, address = first_of(addresses, bind_to(options.prepare))
-    if self == nil then
-        return nil, errno.strerror()
-    end
-    fiber.create(serve, options, self, address)
     return self, address
 end
 
@@ -225,4 +234,5 @@ return setmetatable({
     __call = function(_, ...)
         return open(...)
     end,
+    __index = luasocket(getaddrinfo, tcp_connect, connect_to, tcp_listen),
 })

@@ -291,7 +291,10 @@ end
 
 -- The number of bytes that are written, which are all of them; nil after the timeout or a failure.
 function methods.write(self, octets, timeout)
-    local deadline = fiber.clock() + (timeout or FOREVER)
+    local kind, deadline = type(octets), fiber.clock() + (timeout or FOREVER)
+    if kind == 'table' or kind == 'boolean' then
+        error(("cannot convert '%s' to 'const char *'"):format(kind == 'boolean' and 'bool' or kind))
+    end
     local written, size = 0, #octets
     while written < size do
         local count = methods.syswrite(self, octets:sub(written + 1, written + WRITE_SIZE))
@@ -335,6 +338,19 @@ local function option_of(level, name)
     return known[name]
 end
 
+-- As the peer puts a value into an `int[1]`.
+local function number_in(value)
+    if type(value) == 'table' then
+        value = value[1] or 0
+    end
+    if value == nil or type(value) == 'table' then
+        error(("cannot convert '%s' to 'int'"):format(type(value)))
+    elseif type(value) == 'string' then
+        error("cannot convert 'string' to 'int [1]'")
+    end
+    return value
+end
+
 function methods.setsockopt(self, level, name, value)
     local fd, number = fd_of(self), level_of(self, level)
     if number == nil then
@@ -343,8 +359,8 @@ function methods.setsockopt(self, level, name, value)
     local option = option_of(number, name)
     if not option.rw then
         error(('Socket option %s is read only'):format(tostring(name)))
-    elseif value == nil then
-        value = 0
+    elseif option.type ~= TEXT then
+        value = number_in(value)
     end
     return outcome(self, false, python.socket_setopt(fd, number, option.iname, value))
 end
