@@ -89,6 +89,14 @@ class Waits:
         if self._tick is None and self._lua is not None and not self._is_running:
             self._tick = self.loop.call_soon(self._run)
 
+    def pause(self) -> None:
+        """Let no fiber that waits go on: the instance ends, and a program that tries again and again what fails at once
+        by now would never let it. As in the peer, fibers are left where they are."""
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick = self.loop.call_soon(self._run)  # the last one, and it does not come
+        self._tick.cancel()
+
     def _run(self) -> None:
         """One tick. Fibers that waited only for their writes go on in it, unless others are to have their turn."""
         self._tick = None

@@ -64,6 +64,7 @@ class LuaInstance:
             monotonic=self.node.monotonic,
             fiber_round=self.node.round,
         )
+        self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
         self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")

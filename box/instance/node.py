@@ -128,6 +128,9 @@ class Instance:
         self.on_schema_init: list[Callable[[], None]] = []
         """Called when a start begins, with a new and empty schema."""
         self.on_shutdown: list[Callable[[], Any]] = []
+        """Called, and waited for, at the end, while everything still works."""
+        self.on_close: list[Callable[[], None]] = []
+        """Called after them: programs of this instance run no further, and let go of what they hold."""
         self.on_panic: list[Callable[[], None]] = []
         self._panic_end: asyncio.Task[None] | None = None
         self.mode_changes = Waiters()
@@ -384,6 +387,8 @@ class Instance:
             outcome = hook()
             if asyncio.iscoroutine(outcome):
                 await outcome
+        for let_go in self.on_close:
+            let_go()
         await self._stop_parts()
         self.log.close()
 

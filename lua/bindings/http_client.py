@@ -28,7 +28,7 @@ class HttpClientBinding(Binding):
         super().__init__(runtime, node)
         self._executor: ThreadPoolExecutor | None = None
         self._running: set[WebRequest] = set()
-        node.on_shutdown.append(self.close_all)
+        node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """The node stops: no thread is left in a request."""

@@ -84,7 +84,7 @@ class NetBoxBinding(Binding):
         self._remotes: dict[int, _Remote] = {}
         self._requests: dict[int, _Request] = {}
         self._last_id = 0
-        node.on_shutdown.append(self.close_all)
+        node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """The node stops."""

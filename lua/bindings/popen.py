@@ -67,7 +67,7 @@ class PopenBinding(Binding):
         self._poll = Poll(runtime)
         self._children: dict[int, _Child] = {}
         self._last_id = 0
-        node.on_shutdown.append(self.close_all)
+        node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """The node stops: what is not to be kept is killed."""

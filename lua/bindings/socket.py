@@ -100,7 +100,7 @@ class SocketBinding(Binding):
         super().__init__(runtime, node)
         self._sockets: dict[int, socket.socket] = {}
         self.poll = Poll(runtime)
-        node.on_shutdown.append(self.close_all)
+        node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """The node stops."""

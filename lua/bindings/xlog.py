@@ -75,7 +75,7 @@ class XlogBinding(Binding):
         super().__init__(runtime, node)
         self._files: dict[int, _LogFile] = {}
         self._last = 0
-        node.on_shutdown.append(self.close_all)
+        node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
         """The node stops."""
