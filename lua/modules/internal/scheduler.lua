@@ -47,14 +47,16 @@ local resume = raw_resume
 -- Run a strand until it parks or ends. The caller may be the tick, another fiber or a call from Python.
 local function switch(strand)
     local co, first, ok, mark = strand.co, nil, nil, nil
+    local previous, fiber = running.strand, strand.fiber
     if co == nil then
         co, first = take_coroutine(), strand
         strand.co = co
     end
-    local previous, fiber = running.strand, strand.fiber
+    if first == nil or strand.is_first then    -- a call from inside the fiber, as of a trigger, is no switch to it
+        fiber.csw = fiber.csw + 1
+    end
     running.fiber = fiber
     show_running(fiber.id)
-    fiber.csw = fiber.csw + 1
     strand.ready, strand.yielding = false, false
     running.strand = strand
     running.depth = running.depth + 1

@@ -58,3 +58,25 @@ def test_a_logger_that_fails_loses_nothing(capfd: pytest.CaptureFixture[str]) ->
 
     asyncio.run(run())
     assert "kept" in capfd.readouterr().err
+
+
+def test_a_line_is_no_switch_of_fibers(tmp_path: Path) -> None:
+    """The log asks for the name of the fiber: a call from inside it. Programs count switches to show that they have not
+    waited."""
+
+    async def run() -> tuple[int, int]:
+        async with Node(log=str(tmp_path / "log")) as node:
+            logged, yielded = await node.eval("""
+                local fiber = require('fiber')
+                local function switches()
+                    return fiber.info()[fiber.id()].csw
+                end
+                local before = switches()
+                require('log').info('one')
+                require('log').info('two')
+                local logged = switches() - before
+                fiber.yield()
+                return logged, switches() - before""")
+            return logged, yielded
+
+    assert asyncio.run(run()) == (0, 1)
