@@ -68,23 +68,25 @@ def _place(path: str) -> tuple[str, str]:
 
 @dataclass(eq=False, slots=True)
 class _Content:
-    """The bytes of one file; the first `durable` of them survive a power failure for certain, `syncing` of them from
-    the time `synced_at` on."""
+    """The bytes of one file; the first `durable` of them survive a power failure for certain. `syncs` under way: the
+    time at which each is over, and so many bytes. Two threads may sync a file at the same time."""
 
     data: bytearray = field(default_factory=bytearray)
     durable: int = 0
-    syncing: int = 0
-    synced_at: float = 0.0
+    syncs: list[tuple[float, int]] = field(default_factory=list)
 
     def settle(self, now: float) -> None:
-        """The last sync may be over."""
-        if self.synced_at <= now:
-            self.durable = max(self.durable, self.syncing)
+        """Syncs may be over."""
+        for end, size in self.syncs:
+            if end <= now:
+                self.durable = max(self.durable, size)
+        self.syncs = [sync for sync in self.syncs if sync[0] > now]
 
     def cut(self, size: int) -> None:
         """Forget what is behind."""
         del self.data[size:]
-        self.durable, self.syncing = min(self.durable, size), min(self.syncing, size)
+        self.durable = min(self.durable, size)
+        self.syncs = [(end, min(synced, size)) for end, synced in self.syncs]
 
 
 @dataclass(eq=False, slots=True)
@@ -132,7 +134,8 @@ class _File:
         disk, content = self._disk, self._content
         disk.check(SYNC_FAILS, self.path)
         content.settle(disk.time())
-        content.syncing, content.synced_at = len(content.data), disk.spend(disk.sync_delay)
+        size = len(content.data)
+        content.syncs.append((disk.spend(disk.sync_delay), size))
         disk.tell("sync")
 
     def mark_pending(self, start: int | None) -> None:
