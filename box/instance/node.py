@@ -387,8 +387,8 @@ class Instance:
             outcome = hook()
             if asyncio.iscoroutine(outcome):
                 await outcome
-        for let_go in self.on_close:
-            let_go()
+        for leave in self.on_close:
+            leave()
         await self._stop_parts()
         self.log.close()
 

@@ -304,7 +304,7 @@ def _table(ours: dict[str, Stall], peers: dict[str, Stall]) -> str:
         "| phase | stall, ms | peer | seconds | peer | memory, MB | peer | |",
         "|---|---:|---:|---:|---:|---:|---:|---|",
     ]
-    for name in ours or peers:
+    for name in ours | peers:
         mine, theirs = ours.get(name), peers.get(name)
         cells = [f"{stall.longest * 1e3:.1f}" if stall else "" for stall in (mine, theirs)] + [
             f"{stall.duration:.2f}" if stall else "" for stall in (mine, theirs)

@@ -38,6 +38,12 @@ LOOPS = {
         step = function()
             child:read({timeout = 0.2})
         end""",
+    "box.cfg": """
+        local step_number = 0
+        step = function()
+            step_number = step_number + 1
+            box.cfg{replication = {"127.0.0.1:" .. (step_number % 2 + 1)}, replication_connect_quorum = 0}
+        end""",
     "waits": """
         local fiber = require('fiber')
         step = function()
