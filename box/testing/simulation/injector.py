@@ -70,6 +70,8 @@ class Injector:
             node.go_on()
             node.disk.heal()
             node.clock.set_right()  # where clocks differ by more than replication_sync_lag nobody is in sync
+        # Whose start the administrator waits for is configured long before; the end of the run would break it.
+        await self._until(lambda: not self.administrator.is_helping, 40)
         for node in simulation.nodes.values():
             if not node.is_running or node.stops is not None:
                 await self._revive(node)
@@ -77,16 +79,20 @@ class Injector:
     async def _revive(self, node: SimulatedNode) -> None:
         """Whoever is in the middle of a start or of a stop gets some time for it. A stop that has not ended then is
         left for the checks to find."""
-        deadline = self._simulation.loop.time() + 20
 
-        def is_busy() -> bool:
-            return node.is_up and (not node.is_running or node.stops is StopStage.BEGUN)
+        def is_settled() -> bool:
+            return not node.is_up or (node.is_running and node.stops is not StopStage.BEGUN)
 
-        while is_busy() and self._simulation.loop.time() < deadline:
-            await self._simulation.sleep(0.1)
+        await self._until(is_settled, 20)
         if not node.is_running or node.stops is StopStage.DONE:
             node.kill()
             await node.start()
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        """Give something time."""
+        deadline = self._simulation.loop.time() + seconds
+        while not is_so() and self._simulation.loop.time() < deadline:
+            await self._simulation.sleep(0.1)
 
     async def _happen(self, fault: Fault) -> None:
         node = self._simulation.nodes[fault.node]

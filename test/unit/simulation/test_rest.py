@@ -5,6 +5,7 @@ from __future__ import annotations
 from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.checks import Unrest, come_to_rest, is_at_rest
+from box.testing.simulation.injector import Injector
 
 from .test_findings import make_space, put
 
@@ -32,6 +33,32 @@ def test_a_node_that_is_being_started_is_waited_for() -> None:
 
     with Simulation(1) as simulation:
         assert simulation.run(scenario(simulation)) == (True, None, True)
+
+
+def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
+    """Workloads that need no rest are compared right behind it."""
+
+    async def scenario(simulation: Simulation) -> tuple[bool, bool]:
+        one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
+        await make_space(one)
+        injector = Injector(simulation)
+        administrator = injector.administrator
+        await simulation.sleep(1)
+        two.options["replication_connect_quorum"] = 2
+        two.kill()
+        await administrator.look_after()
+        await simulation.sleep(10)
+        simulation.network.slow.update({("node1", "node2"): 1.0, ("node2", "node1"): 1.0})
+        round_ = simulation.loop.create_task(administrator.look_after())
+        await simulation.until(lambda: two.is_running, 60)
+        was_helping = administrator.is_helping
+        await injector.finish()
+        round_.cancel()
+        await simulation.sleep(1)
+        return was_helping, two.is_running
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == (True, True)
 
 
 async def _apart(simulation: Simulation) -> list[SimulatedNode]:
