@@ -57,9 +57,9 @@ class JournalOpening:
         self._journal: Journal | None = None
         self.stand_in = StartupJournal(state.vclock)
 
-    def open(self, *, is_provisional: bool) -> None:
-        """From now on changes go to the log, after the vclock of the state. SystemError for a directory that cannot be
-        used."""
+    def open(self, *, is_provisional: bool, begins_anew: bool) -> None:
+        """From now on changes go to the log, after the vclock of the state; see `Journal.start`. SystemError for a
+        directory that cannot be used."""
         resources, state = self._resources, self._state
         self._journal = journal = Journal(
             resources.loop,
@@ -78,7 +78,7 @@ class JournalOpening:
         journal.instance_id = state.instance_id
         state.on_instance_id.append(lambda instance_id: setattr(journal, "instance_id", instance_id))
         self.set_queue_size(resources.config["wal_queue_max_size"])
-        journal.start(state.vclock.copy(), state.instance_uuid, is_provisional=is_provisional)
+        journal.start(state.vclock.copy(), state.instance_uuid, is_provisional=is_provisional, begins_anew=begins_anew)
         self._on_open(journal)
 
     def set_queue_size(self, size: float) -> None:

@@ -115,12 +115,13 @@ class Startup:
         await recovery.stand_by(self._checkpoints.try_lock)
         # Files have come and gone meanwhile.
         self._checkpoints.scan()
+        lacks_rows = recovery.log.lacks_rows
         recovery.log.scan()
         self._checkpoints.collector.vclock = recovery.log.gc_vclock.copy()
         await self._listen(self._config["listen"])
         await self._sources.configure(is_bootstrap=False)
         self._check_replicaset_uuid()
-        self._finish(is_new=False)
+        self._finish(is_new=False, begins_anew=lacks_rows)
 
     async def _recover(self, snapshot: LogFile) -> None:
         recovery = self._begin_recovery(snapshot)
@@ -133,7 +134,7 @@ class Startup:
             return
         await recovery.read()
         self._check_replicaset_uuid()
-        self._finish(is_new=False)
+        self._finish(is_new=False, begins_anew=recovery.log.lacks_rows)
 
     def _set_instance_uuid(self, uuid: UUID) -> None:
         self._state.instance_uuid = uuid
@@ -230,13 +231,16 @@ class Startup:
 
     # -- the end of every way -------------------------------------------------------------------
 
-    def _finish(self, *, is_new: bool) -> None:
+    def _finish(self, *, is_new: bool, begins_anew: bool = True) -> None:
+        """`begins_anew`: there are no files of the log, or they end before the state."""
         state = self._state
+        if begins_anew and self._recovery is not None:
+            self._checkpoints.collector.vclock = state.vclock.copy()
         member = self._replicaset.by_uuid.get(state.instance_uuid)
         if not self._config["replication_anon"] and (member is None or not member.id):
             raise client_error(ErrorCode.UNKNOWN_REPLICA, str(state.instance_uuid), str(state.replicaset_uuid))
         state.set_instance_id(member.id if member is not None else 0)
-        self._journal.open(is_provisional=is_new)
+        self._journal.open(is_provisional=is_new, begins_anew=begins_anew)
 
 
 def _is_leaderless(master: Applier, error: BoxError) -> bool:

@@ -67,6 +67,11 @@ class LogFile:
     def signature(self) -> int:
         return self.meta.vclock.signature
 
+    def follows(self, before: LogFile) -> bool:
+        """Whether no file is missing between the two."""
+        previous = self.meta.prev_vclock
+        return previous is None or previous == before.vclock
+
 
 def read_meta(storage: Storage, path: str) -> Meta:
     """The meta of a file. Raises SystemError if it cannot be read, XlogError for wrong content."""
@@ -191,6 +196,12 @@ class LogDirectory:
         """The next file."""
         signature = file.signature
         return next((other for other in self.files if other.signature > signature), None)
+
+    def first_of_last_chain(self) -> LogFile:
+        """The file from which on none is missing. IndexError if there are no files."""
+        files = self.files
+        breaks = (place for place in range(len(files) - 1, 0, -1) if not files[place].follows(files[place - 1]))
+        return files[next(breaks, 0)]
 
     def remove_before(self, signature: int, *, limit: int | None = None) -> int:
         """Remove files whose signature is smaller, the oldest first, at most `limit`; returns how many went."""

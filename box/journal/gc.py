@@ -145,7 +145,8 @@ class GarbageCollector:
 
     def files_were_removed(self, vclock: VClock) -> None:
         """The disk was full: rows before `vclock` are gone, whoever needed them."""
-        self.vclock = vclock.copy()
+        if vclock.signature > self.vclock.signature:
+            self.vclock = vclock.copy()
         for consumer in tuple(self.consumers):
             if not consumer.vclock.covers(vclock, ignore_zero=True):
                 consumer.inactive = True

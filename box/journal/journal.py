@@ -153,8 +153,11 @@ class Journal:
     def instance_id(self, value: int) -> None:
         self._instance_id = self._writer.rows.instance_id = value
 
-    def start(self, vclock: VClock, instance_uuid: UUID, *, is_provisional: bool = False) -> None:
-        """Write from now on, after `vclock`; `is_provisional` until a checkpoint, without which that is no beginning.
+    def start(
+        self, vclock: VClock, instance_uuid: UUID, *, is_provisional: bool = False, begins_anew: bool = False
+    ) -> None:
+        """Write from now on, after `vclock`; `is_provisional` until a checkpoint, without which that is no beginning;
+        `begins_anew` if the files that are there end before it.
 
         Raises SystemError for a missing or unreadable directory.
         """
@@ -164,6 +167,7 @@ class Journal:
         if self.wal_mode != "none":
             self._writer.directory.instance_uuid = instance_uuid
             self._writer.is_provisional = is_provisional
+            self._writer.begins_anew = begins_anew
             self._writer.open(vclock)
             self._thread.start()
         else:

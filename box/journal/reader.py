@@ -157,6 +157,9 @@ class LogReader:
         errinj: ErrorInjections | None = None,
     ) -> None:
         self.vclock = vclock
+        self._begin = vclock.copy()
+        self._before: dict[int, int] = {}
+        """The newest row of each origin that is not later than the beginning, as far as the files read have one."""
         self._limit = limit
         self._is_at_limit = False
         self._counted_only = counted_only
@@ -264,13 +267,26 @@ class LogReader:
                 raise
             self._log.error(f"can't decode row: {error.message}")
             return []
-        vclock = self.vclock
+        vclock, before = self.vclock, self._before
         fresh = []
         for row in rows:
             if row.lsn > vclock[row.replica_id]:
                 vclock[row.replica_id] = row.lsn
                 fresh.append(row)
+            else:
+                before[row.replica_id] = row.lsn
         return fresh
+
+    @property
+    def lacks_rows(self) -> bool:
+        """After `next_rows` has come to the end: the files end before the vclock from which they were to be read, and
+        whatever is written next has a gap before it. So it is after a new join, and where a snapshot is durable and
+        the log is not."""
+        return self._file is not None and any(
+            self.vclock[origin_id] == lsn > max(self._before.get(origin_id, 0), self._file.vclock[origin_id])
+            for origin_id, lsn in self._begin.items()
+            if origin_id
+        )
 
     def _open_first(self) -> bool:
         self._directory.scan()
@@ -299,8 +315,7 @@ class LogReader:
 
     def _step(self, following: LogFile) -> None:
         assert self._file is not None
-        previous = following.meta.prev_vclock
-        if previous is not None and previous != self._file.vclock:
+        if not following.follows(self._file):
             self._gap(following)
         self.finish()
         self._following = None

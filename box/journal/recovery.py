@@ -33,7 +33,8 @@ class Recovery:
     """Rows of the WAL that are later than `vclock`, in the order they were written.
 
     Steps: `scan`, then read `rows` or `transactions` to their end. Afterwards `vclock` is where the node is.
-    `end_vclock` (of the last row on disk) and `gc_vclock` (of the first file) are known from the scan on.
+    `end_vclock` (of the last row on disk) and `gc_vclock` (of the first file behind which none is missing) are known
+    from the scan on.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Recovery:
         )
         self._force = force_recovery
         self._errinj = errinj
+        self._reader: LogReader | None = None
 
     def scan(self) -> None:
         """List the files and look for the last row. Raises SystemError, XlogError, BoxError of `follow`."""
@@ -63,7 +65,7 @@ class Recovery:
         files = self._directory.files
         if not files or self.vclock.compare(files[-1].vclock) == 1:
             return
-        self.gc_vclock = files[0].vclock.copy()
+        self.gc_vclock = self._directory.first_of_last_chain().vclock.copy()
         self.end_vclock = files[-1].vclock.copy()
         blocks = BlockReader(self._directory.storage, files[-1].path, force_recovery=True, log=self._log)
         try:
@@ -81,7 +83,13 @@ class Recovery:
 
     def reader(self) -> LogReader:
         """A reader of what is later than `vclock`, which moves with it. It goes on when there is more to read."""
-        return LogReader(self._directory, self.vclock, counted_only=True, log=self._log, errinj=self._errinj)
+        self._reader = LogReader(self._directory, self.vclock, counted_only=True, log=self._log, errinj=self._errinj)
+        return self._reader
+
+    @property
+    def lacks_rows(self) -> bool:
+        """After reading: the files end before `vclock`; see `LogReader.lacks_rows`."""
+        return self._reader is not None and self._reader.lacks_rows
 
     def blocks(self) -> Iterator[list[Row]]:
         """Rows many at a time; a transaction is never split. Raises XlogError, XlogGapError, SystemError.

@@ -117,6 +117,11 @@ class WalWriter:
         self._broken: WalBroken | None = None
         self.is_provisional = False
         """There is no snapshot yet that a file could go on from: files get their names when there is one."""
+        self.begins_anew = False
+        """Rows are missing between the files that are there and the next one. Its meta says so as one does whose
+        predecessor is missing: the peer and all that read here go from one file to the next only where `PrevVClock`
+        is the vclock of the first. (The peer itself has its files follow each other after a new join, and so sends
+        replicas the rows before and behind those that it was joined with, but not these.)"""
         self._nameless: list[str] = []
         """The paths that provisional files are to have."""
 
@@ -244,6 +249,8 @@ class WalWriter:
     def _create(self) -> None:
         directory = self.directory
         previous = directory.files[-1].vclock if directory.files else None
+        if previous is not None and self.begins_anew:
+            previous = self.vclock.copy()
         path = directory.filename(self.vclock.signature)
         assert directory.instance_uuid is not None
         meta = Meta(directory.kind.name, directory.instance_uuid, self.vclock.copy(), previous)
@@ -253,6 +260,7 @@ class WalWriter:
         self._file, self._offset, self._next_note = file, len(meta.encode()), 0
         self._signature = self.vclock.signature
         self._current = LogFile(path, meta)
+        self.begins_anew = False
         directory.add(self._current)
 
     def _create_complete(self, path: str, meta: bytes) -> AppendFile:

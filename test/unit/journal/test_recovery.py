@@ -14,6 +14,7 @@ from box.errinj import ErrorInjections
 from box.errors import BoxError
 from box.journal import (
     FileStorage,
+    Journal,
     MemoryStorage,
     Recovery,
     XlogError,
@@ -25,7 +26,7 @@ from box.journal.xlog import EOF_MARKER
 from box.testing.simulation.disk import SimulatedDisk
 from box.wire.vclock import VClock
 
-from .helpers import RecordingLog, recover, replace_row, running_journal, write
+from .helpers import UUID_1, RecordingLog, key_of, recover, replace_row, running_journal, write
 
 
 def written(count: int = 6, *, wal_max_size: int = 250) -> MemoryStorage:
@@ -144,6 +145,36 @@ def test_a_torn_first_block() -> None:
 
         asyncio.run(write_on())
         assert recover(storage)[0] == [9]
+
+
+@pytest.mark.parametrize(
+    ("begin", "lacks_rows"), [({1: 6}, False), ({1: 5}, False), ({1: 7}, True), ({1: 6, 2: 1}, True)]
+)
+def test_files_that_end_before_the_snapshot(begin: dict[int, int], lacks_rows: bool) -> None:
+    """What is written next does not follow them: replicas that are further behind would not get what is missing."""
+    storage, vclock = written(wal_max_size=1 << 20), VClock(begin)
+    storage.remove(path(6))  # an empty one, as of a closed journal
+    recovery = Recovery(storage, ".", vclock)
+    recovery.scan()
+    list(recovery.rows())
+    assert recovery.lacks_rows is lacks_rows
+
+    async def write_on() -> None:
+        journal = Journal(asyncio.get_running_loop(), storage)
+        journal.start(recovery.vclock, UUID_1, begins_anew=recovery.lacks_rows)
+        journal.instance_id = 1
+        assert await write(journal, replace_row(9)) is None
+        await journal.stop()
+
+    asyncio.run(write_on())
+    again = Recovery(storage, ".", VClock({1: 1}))
+    again.scan()
+    assert again.gc_vclock == (vclock if lacks_rows else {})
+    if lacks_rows:
+        with pytest.raises(XlogGapError):
+            list(again.rows())
+    else:
+        assert [key_of(row) for row in again.rows()] == [2, 3, 4, 5, 6, 9]
 
 
 def test_a_damaged_block() -> None:

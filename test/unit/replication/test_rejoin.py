@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
-from box.errors import ErrorCode
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.wire.packet_run import PacketRun
+from box.wire.vclock import VClock
 from test.support import until
 
 from .cluster import Cluster, Member, cluster, equal
@@ -24,6 +29,12 @@ async def _leave_behind(running: Cluster) -> tuple[Member, Member]:
         await master.node.checkpoints.make()
     await until(lambda: master.node.checkpoints.collector.vclock[1] > 2)
     return master, replica
+
+
+async def _rows_after(member: Member, vclock: VClock) -> list[PacketRun]:
+    """What a replica at a position would get; until there is an error."""
+    async with aclosing(member.node.journal.follow(vclock)) as follower:
+        return [run async for runs in follower for run in runs]
 
 
 def test_rejoin_when_the_master_has_removed_the_rows() -> None:
@@ -95,5 +106,34 @@ def test_no_rejoin_with_rows_of_local_spaces() -> None:
                 assert applier.error is not None
                 assert applier.error.code == ErrorCode.XLOG_GAP
                 await replica.node.checkpoints.make()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_rows_that_only_a_join_has_brought_are_not_passed_over(restarts: bool) -> None:
+    """A third instance was sent the rows before and behind them, as by the peer: the files seemed to follow each other.
+    It gets them from who has them, or is joined anew."""
+
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await _leave_behind(running)
+            third = await running.member("third").start(master, replication_connect_quorum=1)
+            await equal([master, third])
+            position = third.node.state.vclock.copy()
+            await third.stop()
+            await master.put([20, "x"])
+            await replica.start()
+            assert "initiating rebootstrap" in replica.log
+            if restarts:
+                await replica.restart()
+            await master.put([21, "x"])
+            await equal([master, replica])
+            await third.start(replica, replication_sync_timeout=0.3)
+            assert "initiating rebootstrap" in third.log
+            await equal([master, third])
+            assert not position.covers(replica.node.checkpoints.collector.vclock, ignore_zero=True)
+            with pytest.raises(BoxError, match=r"Missing \.xlog file between LSN"):
+                await _rows_after(replica, position)
 
     asyncio.run(main())
