@@ -234,12 +234,17 @@ class SimulatedDisk:
         self.faults.clear()
         self.capacity, self.latency, self.sync_delay = None, LATENCY, 0.0
 
+    @property
+    def newest_snapshot(self) -> int:
+        """Its signature, 0 if there is none."""
+        snapshots = LogDirectory(self, ".", LogKind.SNAP)
+        snapshots.scan()
+        return snapshots.files[-1].signature if snapshots.files else 0
+
     def _needed_logs(self) -> list[str]:
         """The files that begin at the newest snapshot or later."""
-        snapshots, logs = LogDirectory(self, ".", LogKind.SNAP), LogDirectory(self, ".", LogKind.XLOG)
-        snapshots.scan()
+        newest, logs = self.newest_snapshot, LogDirectory(self, ".", LogKind.XLOG)
         logs.scan()
-        newest = snapshots.files[-1].signature if snapshots.files else 0
         return [file.path for file in logs.files if file.signature >= newest]
 
     def _checked_bytes(self, path: str) -> list[tuple[str, int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.checks import Unrest, come_to_rest, is_at_rest
+from box.testing.simulation.faults import Fault
 from box.testing.simulation.injector import Injector
 
 from .test_findings import make_space, put
@@ -100,3 +101,33 @@ def test_no_rest_is_a_violation_where_all_rows_are_there() -> None:
     assert unrest is not None
     assert unrest.cut_off == []
     assert [text.partition(": ")[2].split()[0] for text in unrest.violations] == ["node1", "node2"]
+
+
+def test_a_wrong_byte_in_a_log_that_nobody_reads() -> None:
+    """A node that is joined anew was said to have passed over it."""
+
+    async def scenario(simulation: Simulation) -> tuple[bool, dict[str, None] | list[str]]:
+        one, two = await simulation.start_cluster(2, checkpoint_count=1, wal_cleanup_delay=0, replication_timeout=1)
+        await make_space(one)
+        await simulation.until(lambda: is_at_rest([one, two]), 10)
+        two.kill()
+        one.kill()
+        await one.start(replication_connect_quorum=0)
+        for key in range(3):
+            await put(one, key)
+            await one.run(one.instance.checkpoints.make())
+        await simulation.until(lambda: one.instance.checkpoints.collector.vclock[1] > 3, 10)
+        simulation.network.isolate("node2")
+        await two.start(replication_connect_quorum=0)
+        simulation.network.heal()
+        two.options["replication_connect_quorum"] = 2
+        injector = Injector(simulation)
+        await injector.run([Fault(0.0, "rot", "node2", "node1", 1.0, 0.5)])
+        await simulation.sleep(10)
+        await injector.finish()
+        return any("initiating rebootstrap" in line for line in two.log.lines), injector.violations
+
+    with Simulation(1) as simulation:
+        is_joined, violations = simulation.run(scenario(simulation))
+    assert is_joined
+    assert not violations
