@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
@@ -190,7 +191,10 @@ class Checkpoints:
     def _trailer(self) -> list[Row]:
         """The rows after all tuples. Where there were no elections there is none: older peers do not know them."""
         state = self.election_state()
-        promotions = self._synchro.promotions.kept() if self._config["replication_keep_promotions"] else None
+        record, promotions = self._synchro.promotions, None
+        if self._config["replication_keep_promotions"]:
+            promotions = record.kept()
+            state = replace(state, void_promotions=record.void_promotions.known)
         return [] if state == _NO_ELECTIONS and promotions is None else [raft_row(state, promotions)]
 
     def view_of(self, space: Space) -> TupleView:

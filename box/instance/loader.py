@@ -17,7 +17,7 @@ from box.instance.space_load import SpaceLoad
 from box.journal.rows import decode_tuples
 from box.schema.ids import is_system_id
 from box.wire.change import INSERT, Request, decode_row
-from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, RequestType
+from box.wire.constants import DML_TYPES, SYNCHRO_TYPES, Flag, RequestType
 from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 
@@ -144,7 +144,10 @@ class LogLoader:
             self._txns.rollback_open(self._ctx, txn)
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)
-        self._synchro.promotions.void.note_nops(rows)
+        promotions = self._synchro.promotions
+        promotions.void.note_nops(rows)
+        if rows[-1].flags & Flag.WAIT_SYNC:
+            promotions.note_recovered(rows[-1].replica_id)
 
     async def _run(self, row: Row) -> None:
         if row.type == RequestType.NOP:

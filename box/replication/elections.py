@@ -25,6 +25,7 @@ from typing import Final
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.log import Log
 from box.replication.raft import Raft, Role, Wait
+from box.txn.promotion_history import Standing
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
 from box.wire.constants import RequestType
@@ -60,7 +61,13 @@ class Elections:
         synchro: LimboDriver,
     ) -> None:
         self.mode = ElectionMode.OFF
-        self.raft = Raft(random, own_vclock, log.info, needed=lambda: synchro.promotions.void.needed(own_vclock()))
+        self.raft = Raft(
+            random,
+            own_vclock,
+            log.info,
+            needed=lambda: synchro.promotions.void.needed(own_vclock()),
+            void_promotions=lambda: synchro.promotions.void_promotions.known,
+        )
         self.raft.on_change.append(self._changed)
         self.is_member: Callable[[int], bool] = lambda source: True
         """Whether `_cluster` has an id."""
@@ -122,7 +129,9 @@ class Elections:
 
     def recover(self, row: Row) -> None:
         """A RAFT row of a snapshot or of the log. INVALID_MSGPACK."""
-        self.raft.recover(decode_raft(row))
+        request = decode_raft(row)
+        self.raft.recover(request)
+        self._synchro.promotions.void_promotions.note(request.void_promotions)
         known = decode_promotions(row)
         if known is not None:
             self._synchro.promotions.restore(known)
@@ -139,7 +148,8 @@ class Elections:
             SynchroRequest(RequestType.PROMOTE, limbo.owner_id, limbo.confirmed_lsn, limbo.greatest_term)
         )
         promotion.replica_id = limbo.owner_id
-        state = raft_row(self.raft.local_state())
+        void_promotions = self._synchro.promotions.void_promotions.known
+        state = raft_row(replace(self.raft.local_state(), void_promotions=void_promotions))
         return [Row(RequestType.JOIN_META), state, promotion, Row(RequestType.JOIN_SNAPSHOT)]
 
     def recover_metadata(self, row: Row) -> None:
@@ -208,13 +218,12 @@ class Elections:
             self.raft.hear_term(term)
             self._follow_up()
 
-    async def learn_leader(self, source: int, term: int, vclock: VClock) -> None:
-        """An instance had these rows when it was elected, or asked to be, in `term`: counts if it leads in that, by a
-        majority."""
+    async def learn_leader(self, source: int, standing: Standing) -> None:
+        """What an instance had when it was elected, or asked to be: counts if it leads in that term, by a majority."""
         raft = self.raft
-        if raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == term:
+        if raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == standing.term:
             try:
-                await self._synchro.learn_leader(term, vclock)
+                await self._synchro.learn_leader(standing)
             except BoxError as error:
                 self._log.error(error.log_text)
 
@@ -242,10 +251,10 @@ class Elections:
             if not self._synchro.withdraw_latest():
                 return
 
-    def knows_promotion(self, vclock: VClock) -> bool:
-        """Whether somebody with these rows has the PROMOTE of the latest term that is here."""
+    def knows_promotion(self, standing: Standing) -> bool:
+        """Whether somebody has the PROMOTE of the latest term that is here, and its effect."""
         origin_id, lsn = self._synchro.promotions.latest
-        return origin_id != 0 and vclock[origin_id] >= lsn
+        return origin_id != 0 and standing.knows(origin_id, lsn)
 
     def accepts_from(self, source: int) -> bool:
         """Whether rows of an instance may be applied: with elections those of the leader only. Its relay sends the

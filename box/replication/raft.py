@@ -111,7 +111,8 @@ def request_text(request: RaftRequest) -> str:
 
 class Raft:
     """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those of them that a leader
-    has to have, all unless it is given. `log` takes lines of level info."""
+    has to have, all unless it is given, `void_promotions` what else goes with a message that asks for votes or tells
+    of a leader (`RaftRequest`). `log` takes lines of level info."""
 
     def __init__(
         self,
@@ -120,6 +121,7 @@ class Raft:
         log: Callable[[str], None] = lambda _text: None,
         *,
         needed: Callable[[], Mapping[int, int]] | None = None,
+        void_promotions: Callable[[], tuple[tuple[int, int], ...]] = tuple,
     ) -> None:
         self.instance_id = 0
         self.role = Role.FOLLOWER
@@ -151,6 +153,7 @@ class Raft:
         self._random = random
         self._own_vclock = own_vclock
         self._needed = needed or own_vclock
+        self._void_promotions = void_promotions
         self._log = log
 
     def __repr__(self) -> str:
@@ -180,7 +183,8 @@ class Raft:
     def remote_state(self) -> RaftRequest:
         """The state that other instances are told: a candidate's vclock is its request for votes."""
         vclock = VClock(self._own_vclock()).without_zero() if self.role is Role.CANDIDATE else None
-        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)
+        void_promotions = () if self.role is Role.FOLLOWER else self._void_promotions()
+        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions)
 
     def take_news(self) -> RaftRequest | None:
         """The message for everybody if there is one; the next call gives None until something changes."""

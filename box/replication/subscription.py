@@ -16,6 +16,7 @@ from box.replication.passed_rows import PassedRows
 from box.replication.raft import Role
 from box.replication.row_order import RowOrder
 from box.replication.state import ApplierState
+from box.txn.promotion_history import Standing
 from box.waiters import end_all
 from box.wire import messages
 from box.wire.change_run import ChangeRun
@@ -81,7 +82,7 @@ class Subscription:
         self._ack_waits = asyncio.Event()
         """An acknowledgement cannot be written now."""
         self._passed = PassedRows(host.sink.may_be_void)
-        self._standing: tuple[int, VClock] | None = None
+        self._standing: Standing | None = None
         """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
         about the vclock of the subscription."""
         self._is_first_signal = True
@@ -216,7 +217,7 @@ class Subscription:
         if self._host.sink.may_be_void(transaction) and self._passed.add(transaction):
             self._is_ack_due = True
 
-    def _take_void(self, theirs: VClock) -> None:
+    def _take_void(self, theirs: Standing) -> None:
         """The peer asks for our vote: it will not vote for us without the rows that it has."""
         # Of a part of the rows nobody knows what was before.
         if self._fetch is None and self._passed and self._host.elections.knows_promotion(theirs):
@@ -248,12 +249,12 @@ class Subscription:
     async def _learn_leader(self, request: messages.RaftRequest) -> None:
         is_first, self._is_first_signal = self._is_first_signal, False
         if request.vclock is not None:
-            self._standing = request.term, request.vclock
-            self._take_void(request.vclock)
+            self._standing = Standing(request.term, request.vclock, request.void_promotions)
+            self._take_void(self._standing)
         elif is_first and request.state == Role.LEADER:
-            self._standing = request.term, self.remote_vclock
+            self._standing = Standing(request.term, self.remote_vclock, request.void_promotions)
         if request.state == Role.LEADER and self._standing is not None:
-            await self._host.elections.learn_leader(self.peer_id, *self._standing)
+            await self._host.elections.learn_leader(self.peer_id, self._standing)
 
     # -- acknowledgements -----------------------------------------------------------------------------
 

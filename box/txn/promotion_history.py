@@ -13,13 +13,21 @@ same way: a transaction that had been rolled back would come as a NOP.
 Transactions of a third instance that wait, by the promotion that was none, are rolled back in the same way: who has got
 them says so in its own log, where the next start finds it before the rows of the leader.
 
+The row 3:1 stays in the log of 3 and goes to others with what comes behind it: it has no effect there either. Who has
+it but not its effect says so when it asks for votes or leads (`Standing`): somebody who comes back only then, and for
+whom 3:1 is the latest promotion, could not tell from a vclock that has 3:1. The peer's messages do not say it.
+
 Where 3:1 has rolled back transactions that were there already, an instance differs from the others, as in the peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping
+from itertools import takewhile
+from typing import Final, NamedTuple
+
+_VOID_PROMOTIONS: Final = 64
+"""So many are remembered, the newest ones."""
 
 
 class Promotion(NamedTuple):
@@ -29,6 +37,41 @@ class Promotion(NamedTuple):
     origin_id: int
     lsn: int
     before: int
+
+
+class Standing(NamedTuple):
+    """What an instance had when it was elected in `term`, or asked to be: its rows, and origin and lsn of PROMOTE rows
+    among them that have no effect there."""
+
+    term: int
+    vclock: Mapping[int, int]
+    void_promotions: Container[tuple[int, int]] = ()
+
+    def knows(self, origin_id: int, lsn: int) -> bool:
+        """Whether it has a promotion, and that had an effect."""
+        return self.vclock.get(origin_id, 0) >= lsn and (origin_id, lsn) not in self.void_promotions
+
+
+class VoidPromotions:
+    """Origin and lsn of PROMOTE rows that have no effect here, the newest ones."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], None] = {}
+
+    @property
+    def known(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._known)
+
+    def note(self, promotions: Iterable[tuple[int, int]]) -> None:
+        """Remember some."""
+        for promotion in promotions:
+            self._known.pop(promotion, None)
+            self._known[promotion] = None
+        while len(self._known) > _VOID_PROMOTIONS:
+            del self._known[next(iter(self._known))]
+
+    def __repr__(self) -> str:
+        return f"<void promotions {list(self._known)}>"
 
 
 class PromotionHistory:
@@ -46,26 +89,28 @@ class PromotionHistory:
         """One in a later term than all before."""
         self._known.append(promotion)
 
-    def unknown(self, term: int, vclock: Mapping[int, int]) -> list[Promotion]:
-        """The leader of `term` was elected with these rows: the promotions of earlier terms that it had not, newest
-        first."""
+    def unknown(self, leader: Standing) -> list[Promotion]:
+        """The promotions of terms before the leader's that it had not, or not their effect, newest first."""
         found = []
         for promotion in reversed(self._known):
-            is_known = vclock.get(promotion.origin_id, 0) >= promotion.lsn
-            if is_known or promotion.term >= term:
+            if leader.knows(promotion.origin_id, promotion.lsn) or promotion.term >= leader.term:
                 break
             found.append(promotion)
         return found
 
-    def withdraw_unknown(self, term: int, vclock: Mapping[int, int]) -> list[Promotion]:
+    def withdraw_unknown(self, leader: Standing) -> list[Promotion]:
         """The same; they are taken out."""
-        withdrawn = self.unknown(term, vclock)
+        withdrawn = self.unknown(leader)
         del self._known[len(self._known) - len(withdrawn) :]
         return withdrawn
 
     def withdraw_latest(self) -> Promotion | None:
         """Take out the one with the greatest term; None if none is known."""
         return self._known.pop() if self._known else None
+
+    def since(self, term: int) -> Iterable[Promotion]:
+        """Those of later terms, newest first."""
+        return takewhile(lambda promotion: promotion.term > term, reversed(self._known))
 
     def __repr__(self) -> str:
         return f"<promotion history {self._known}>"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from box.txn.promotion_history import Promotion, PromotionHistory
+from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
 from box.wire.constants import RequestType
 from box.wire.messages import Promotions, SynchroRequest
@@ -30,6 +30,7 @@ class PromotionRecord:
         """Origin and lsn of the PROMOTE row of the latest term; zeros if it is older than the snapshot, which
         has not kept it."""
         self.history = PromotionHistory()
+        self.void_promotions = VoidPromotions()
         self._decided: dict[int, tuple[int, int]] = {}
         """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
 
@@ -45,7 +46,16 @@ class PromotionRecord:
             if request.term > latest:
                 self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
             self._note_void(owner_id, outcome)
+        elif request.type == RequestType.PROMOTE and row.lsn:
+            self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
+
+    def note_recovered(self, origin_id: int) -> None:
+        """The log has a synchronous transaction of an instance, with its effect: promotions before it that make it an
+        outdated one were found out to be none."""
+        if self._limbo.is_outdated(origin_id):
+            later = self.history.since(self._limbo.replica_term(origin_id))
+            self.void_promotions.note([(promotion.origin_id, promotion.lsn) for promotion in later])
 
     def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
         """After a promotion: what it has rolled back, and what others have decided before it."""
@@ -57,9 +67,9 @@ class PromotionRecord:
             if origin_id != self.latest[0]:
                 self.void.note(origin_id, first, last)
 
-    def withdraw_unknown(self, term: int, vclock: Mapping[int, int], own_vclock: Mapping[int, int]) -> None:
-        """The leader of `term` was elected with the rows of `vclock`: promotions that it had not were none."""
-        for promotion in self.history.withdraw_unknown(term, vclock):
+    def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
+        """Promotions that a leader had not were none."""
+        for promotion in self.history.withdraw_unknown(leader):
             self._withdraw(promotion, own_vclock)
 
     def withdraw_latest(self, own_vclock: Mapping[int, int]) -> bool:
@@ -73,6 +83,7 @@ class PromotionRecord:
         """One that is not in the history any more."""
         self._limbo.withdraw(promotion.origin_id, promotion.before)
         self.void.note(promotion.origin_id, promotion.lsn, own_vclock.get(promotion.origin_id, 0))
+        self.void_promotions.note([(promotion.origin_id, promotion.lsn)])
         self.latest = self.history.latest
 
     def kept(self) -> Promotions | None:

@@ -26,6 +26,7 @@ from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.latch import RWLatch
 from box.txn.limbo import Decision, Limbo, LimboOutcome
 from box.txn.promoter import Promoter
+from box.txn.promotion_history import Standing
 from box.txn.promotion_record import PromotionRecord
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
@@ -197,18 +198,19 @@ class LimboDriver:
         """Act on a row that comes from the log. INVALID_MSGPACK."""
         self._settle(self.promotions.process(row, decode_synchro(row)))
 
-    async def learn_leader(self, term: int, vclock: Mapping[int, int]) -> None:
-        """The leader of `term` was elected with these rows: a promotion that it had not heard of was none.
+    async def learn_leader(self, leader: Standing) -> None:
+        """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none.
 
         The transactions of that owner that wait are rolled back: the leader does without them. WAL_IO.
         """
-        if not self.promotions.history.unknown(term, vclock):
+        promotions = self.promotions
+        if not promotions.history.unknown(leader):
             return
         await self.latch.wait_write()
         limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
-        if limbo.entries and (
-            limbo.owner_id != self.promotions.latest[0] or first == NO_LSN or first <= vclock.get(limbo.owner_id, 0)
-        ):
+        owner_id, lsn = promotions.latest
+        is_of_others = limbo.entries and (limbo.owner_id != owner_id or first == NO_LSN or first < lsn)
+        if is_of_others or not promotions.history.unknown(leader):
             self.latch.release_write()
             return
         if limbo.entries:
@@ -220,7 +222,7 @@ class LimboDriver:
                 self._is_deposed = False
         else:
             self.latch.release_write()
-        self.promotions.withdraw_unknown(term, vclock, self.own_vclock)
+        promotions.withdraw_unknown(leader, self.own_vclock)
 
     def withdraw_latest(self) -> bool:
         """The latest promotion was none; False where that cannot be, because something waits."""

@@ -64,6 +64,8 @@ class Key(IntEnum):
 class OwnKey(IntEnum):
     """Keys of bodies that only instances of this kind know. Others pass over them."""
 
+    VOID_PROMOTIONS = 0x7B
+    """In a RAFT message: promotions that had no effect where it comes from, [[origin, lsn], ...]."""
     TERM = 0x7C
     """In an acknowledgement: the latest term that the replica has heard of, in an election or by a promotion."""
     PROMOTIONS = 0x7D

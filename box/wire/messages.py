@@ -11,11 +11,12 @@ positions       { 0x26 vclock }                        answers of JOIN, acknowle
 after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
+   of a leader or candidate  0x7b [[id, lsn], ...]                                         see `RaftRequest`
    in a snapshot  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, but for the keys
-0x7d to 0x7f, which are our own.
+0x7b to 0x7f, which are our own.
 """
 
 from __future__ import annotations
@@ -293,12 +294,14 @@ def decode_synchro(row: Row) -> SynchroRequest:
 @dataclass(frozen=True, slots=True)
 class RaftRequest:
     """An instance's state in elections: `vote` is a replica id, `state` 1 follower, 2 candidate, 3 leader.
-    The vclock comes with a candidate's request for votes."""
+    The vclock comes with a candidate's request for votes. `void_promotions` are origin and lsn of PROMOTE rows that the
+    instance has, and that have no effect there."""
 
     term: int
     vote: int = 0
     state: int = 0
     vclock: VClock | None = None
+    void_promotions: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +325,8 @@ def raft_row(request: RaftRequest, promotions: Promotions | None = None) -> Row:
         fields[RaftKey.STATE] = request.state
     if request.vclock is not None:
         fields[RaftKey.VCLOCK] = _vclock_map(request.vclock)
+    if request.void_promotions:
+        fields[OwnKey.VOID_PROMOTIONS] = request.void_promotions
     if promotions is not None:
         known = promotions
         fields[OwnKey.PROMOTIONS] = [known.owner_id, dict(known.terms), known.latest, dict(known.void)]
@@ -335,7 +340,14 @@ def decode_raft(row: Row) -> RaftRequest:
     body = _map_of(row, "raft body")
     term, vote, state = (_uint(body.get(key, 0), "raft body") for key in (RaftKey.TERM, RaftKey.VOTE, RaftKey.STATE))
     vclock = VClock.from_map(body[RaftKey.VCLOCK], "raft body") if RaftKey.VCLOCK in body else None
-    return RaftRequest(term, vote, state, vclock)
+    return RaftRequest(term, vote, state, vclock, _void_promotions(body.get(OwnKey.VOID_PROMOTIONS, [])))
+
+
+def _void_promotions(told: Any) -> tuple[tuple[int, int], ...]:
+    try:
+        return tuple((_uint(origin_id, "raft body"), _uint(lsn, "raft body")) for origin_id, lsn in told)
+    except (TypeError, ValueError):
+        raise _invalid("raft body") from None
 
 
 def decode_promotions(row: Row) -> Promotions | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,21 +12,25 @@ import pytest
 from box.net.peer_connection import PeerConnection
 from box.replication.raft import Role
 from box.replication.subscription import Subscription
+from box.txn.promotion_history import Standing
 from box.wire.messages import RaftRequest
 from box.wire.vclock import VClock
 
 REMOTE, STANDING = VClock({1: 1}), VClock({1: 2})
 CANDIDATE = RaftRequest(4, 2, Role.CANDIDATE, STANDING)
+VOID = ((3, 8),)
 LEADER, FOLLOWER = RaftRequest(4, 2, Role.LEADER), RaftRequest(4, 2, Role.FOLLOWER)
 
 
 @pytest.mark.parametrize(
     ("requests", "expected"),
     [
-        ([LEADER], [(4, REMOTE)]),
-        ([LEADER, LEADER], [(4, REMOTE), (4, REMOTE)]),
-        ([CANDIDATE, LEADER], [(4, STANDING)]),
-        ([FOLLOWER, CANDIDATE, LEADER], [(4, STANDING)]),
+        ([LEADER], [Standing(4, REMOTE)]),
+        ([LEADER, LEADER], [Standing(4, REMOTE), Standing(4, REMOTE)]),
+        ([CANDIDATE, LEADER], [Standing(4, STANDING)]),
+        ([FOLLOWER, CANDIDATE, LEADER], [Standing(4, STANDING)]),
+        ([replace(LEADER, void_promotions=VOID)], [Standing(4, REMOTE, VOID)]),
+        ([replace(CANDIDATE, void_promotions=VOID), LEADER], [Standing(4, STANDING, VOID)]),
         ([FOLLOWER, LEADER], []),
         ([FOLLOWER, CANDIDATE, FOLLOWER], []),
     ],
@@ -37,11 +42,11 @@ def test_which_rows_the_leader_had(requests: list[RaftRequest], expected: list[A
     async def body() -> None:
         learned: list[Any] = []
 
-        async def learn(source: int, term: int, vclock: VClock) -> None:
+        async def learn(source: int, standing: Standing) -> None:
             assert source == 2
-            learned.append((term, vclock))
+            learned.append(standing)
 
-        elections = SimpleNamespace(learn_leader=learn, knows_promotion=lambda vclock: False)
+        elections = SimpleNamespace(learn_leader=learn, knows_promotion=lambda standing: False)
         sink = SimpleNamespace(may_be_void=lambda rows: False)
         host: Any = SimpleNamespace(
             loop=asyncio.get_running_loop(),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from box.errors import BoxError
-from box.txn.promotion_history import Promotion, PromotionHistory
+from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.wire.constants import RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
@@ -36,10 +36,24 @@ def test_what_a_leader_had_not(term: int, vclock: dict[int, int], left: list[int
     promotions = PromotionHistory()
     for promotion in (Promotion(2, 1, 1, 0), Promotion(3, 2, 10, 0), Promotion(4, 3, 5, 0)):
         promotions.add(promotion)
-    expected = [promotion.term for promotion in promotions.unknown(term, vclock)]
-    assert [promotion.term for promotion in promotions.withdraw_unknown(term, vclock)] == expected
+    expected = [promotion.term for promotion in promotions.unknown(Standing(term, vclock))]
+    assert [promotion.term for promotion in promotions.withdraw_unknown(Standing(term, vclock))] == expected
     assert [*left, *reversed(expected)] == [2, 3, 4]
     assert promotions.latest == {0: (0, 0), 1: (1, 1), 2: (2, 10), 3: (3, 5)}[len(left)]
+
+
+def test_what_a_leader_has_without_an_effect() -> None:
+    """It is as if it had it not; who has told of very many tells of the newest."""
+    promotions = PromotionHistory()
+    promotions.add(Promotion(2, 1, 1, 0))
+    promotions.add(Promotion(3, 2, 10, 0))
+    assert promotions.unknown(Standing(5, {1: 9, 2: 19})) == []
+    assert [promotion.term for promotion in promotions.unknown(Standing(5, {1: 9, 2: 19}, [(2, 10)]))] == [3]
+    assert promotions.unknown(Standing(5, {1: 9, 2: 19}, [(1, 1)])) == []
+    void = VoidPromotions()
+    void.note((1, lsn) for lsn in range(100))
+    void.note([(1, 40)])
+    assert void.known == (*((1, lsn) for lsn in range(36, 40)), *((1, lsn) for lsn in range(41, 100)), (1, 40))
 
 
 def promote(term: int, origin: int, own_lsn: int, owner: int = 0, lsn: int = 0) -> Row:
@@ -69,7 +83,7 @@ def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
         world, space, waiting = led(commits=commits)
         world.journal.is_quick = True
         assert world.limbo.is_outdated(2)
-        await world.synchro.learn_leader(4, {2: 14})
+        await world.synchro.learn_leader(Standing(4, {2: 14}))
         assert not world.limbo.is_outdated(2)
         assert world.limbo.is_empty
         assert [code(commit.error) for commit in waiting] == ["SYNC_ROLLBACK"] * commits
@@ -91,7 +105,7 @@ def test_rows_of_a_leader_that_knows(term: int, vclock: dict[int, int]) -> None:
 
     async def body() -> None:
         world, space, waiting = led(commits=2)
-        await world.synchro.learn_leader(term, vclock)
+        await world.synchro.learn_leader(Standing(term, vclock))
         assert world.limbo.is_outdated(2)
         assert len(world.limbo) == 2
         assert not any(commit.done for commit in waiting)
@@ -112,7 +126,7 @@ def test_what_waits_is_of_a_third_instance(known: int) -> None:
         world.synchro.recover(promote(3, 3, 1, 2, 10))
         world.journal.is_quick = True
         waiting = remote(world, space, 3, 2, 5)
-        await world.synchro.learn_leader(4, {2: 14, 3: known - 1})
+        await world.synchro.learn_leader(Standing(4, {2: 14, 3: known - 1}))
         assert world.limbo.is_empty == (known == 1)
         assert waiting.done == (known == 1)
         assert world.limbo.is_outdated(2) == (known == 2)
@@ -129,7 +143,7 @@ def test_a_rollback_that_cannot_be_written() -> None:
         world, _, waiting = led(commits=1)
         world.journal.refuses = True
         with pytest.raises(BoxError, match="Failed to write to disk"):
-            await world.synchro.learn_leader(4, {2: 14})
+            await world.synchro.learn_leader(Standing(4, {2: 14}))
         assert world.limbo.is_outdated(2)
         assert not waiting[0].done
         assert world.synchro.try_enter()

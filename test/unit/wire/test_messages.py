@@ -172,6 +172,17 @@ def test_raft() -> None:
             decode_raft(Row(RequestType.RAFT, group_id=1, body=msgpack.packb(body)))
 
 
+def test_promotions_without_an_effect_in_a_raft_message() -> None:
+    """A key that others pass over, where there are some."""
+    request = RaftRequest(9, 2, 3, void_promotions=((1, 31), (3, 7)))
+    row = raft_row(request)
+    assert unpacked(row) == {0: 9, 1: 2, 2: 3, 0x7B: [[1, 31], [3, 7]]}
+    assert decode_raft(row) == request
+    for broken in (5, [5], [[1]], [[1, "x"]], [[1, -1]], {"x": 1}):
+        with pytest.raises(BoxError, match="raft body"):
+            decode_raft(Row(RequestType.RAFT, group_id=1, body=msgpack.packb({0: 9, 0x7B: broken})))
+
+
 def test_promotions_in_the_raft_row_of_a_snapshot() -> None:
     """A key that others pass over."""
     promotions = Promotions(2, {1: 7, 2: 9}, (2, 31), {1: (5, 8)})

@@ -1,0 +1,139 @@
+"""A promotion that had no effect, the row of which is with the leader under whom its instance comes back.
+
+```
+1   node2 leads, and is cut off with a row that waits
+2   node1 is elected, and cut off when node3 alone has its promotion
+3   node2 is elected without node3, and confirms its row: for node3 there was no promotion of node1
+4   somebody leads who has the row of that promotion, without its effect
+5   node1 comes back
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from box.replication.raft import Role
+from box.testing import SimulatedNode, Simulation
+
+from .test_findings import SPACE, leads, make_space, put
+from .test_forgotten_promotions import promote, put_in_vain
+
+FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
+
+Handover = Callable[[Simulation, list[SimulatedNode]], Awaitable[SimulatedNode]]
+
+
+async def _lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode) -> None:
+    """Have the rows of the present leader, and be elected."""
+    await simulation.until(
+        lambda: node.instance.state.vclock.covers(after.instance.state.vclock, ignore_zero=True), 60, "the same rows"
+    )
+    await promote(simulation, node)
+
+
+async def _who_withdrew_it(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    return nodes[2]
+
+
+async def _the_same_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    """Its log tells by the rows behind the promotion."""
+    nodes[2].kill()
+    await nodes[2].start()
+    return nodes[2]
+
+
+async def _the_same_from_a_snapshot(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    await nodes[2].run(nodes[2].instance.checkpoints.make())
+    return await _the_same_after_a_start(simulation, nodes)
+
+
+async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    _, two, three, four, _ = nodes
+    await _lead(simulation, three, two)
+    await put(three, LATER + 10)
+    await simulation.until(lambda: four.has(SPACE, LATER + 10), 20, "the rows of who withdrew it")
+    return four
+
+
+async def _that_one_after_a_start(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
+    four = await _who_got_it_too_late(simulation, nodes)
+    four.kill()
+    await four.start()
+    return four
+
+
+WAYS: list[Handover] = [
+    _who_withdrew_it,
+    _the_same_after_a_start,
+    _the_same_from_a_snapshot,
+    _who_got_it_too_late,
+    _that_one_after_a_start,
+]
+
+
+async def _lead_with(simulation: Simulation, node: SimulatedNode, only: SimulatedNode) -> None:
+    """Be elected, and be cut off from all but one before the promotion leaves."""
+    promotion = asyncio.ensure_future(promote(simulation, node))
+    while node.instance.elections.raft.role is not Role.LEADER:
+        await simulation.sleep(0.0001)
+    network = simulation.network
+    network.isolate(node.name)
+    network.mend(node.name, only.name)
+    network.mend(only.name, node.name)
+    await promotion
+    lsn = node.instance.state.vclock[node.instance_id]
+    await simulation.until(lambda: only.instance.state.vclock[node.instance_id] == lsn, 20, "the promotion")
+    network.isolate(node.name)
+
+
+async def story(simulation: Simulation, hand_over: Handover) -> None:
+    nodes = one, two, three, *_ = await simulation.start_cluster(
+        5,
+        replication_synchro_quorum=3,
+        replication_synchro_timeout=1e6,
+        election_timeout=1,
+        replication_keep_promotions=True,
+    )
+    await make_space(one, is_sync=True)
+    await simulation.until(lambda: all(SPACE in node.instance.schema.spaces for node in nodes), 10, "the space")
+    for node in nodes:
+        await node.configure(election_mode="manual")
+    await promote(simulation, two)
+    await put(two, FIRST)
+    await simulation.until(lambda: all(node.has(SPACE, FIRST) for node in nodes), 20, "the first row")
+
+    simulation.network.isolate(two.name)
+    waiting = simulation.loop.create_task(put_in_vain(two, WAITING))
+    await _lead_with(simulation, one, three)
+    simulation.network.rejoin(two.name)
+    simulation.network.isolate(one.name)
+    await promote(simulation, two)
+    await put(two, LATER)
+    others = nodes[1:]
+    await simulation.until(lambda: all(node.has(SPACE, LATER) for node in others), 60, "the rows of the leader")
+    assert three.instance.state.vclock.covers(one.instance.state.vclock)
+
+    leader = await hand_over(simulation, nodes)
+    former = next(node for node in nodes[1:] if leads(node))
+    if former is not leader:
+        await _lead(simulation, leader, former)
+    assert leader.instance.state.vclock.covers(one.instance.state.vclock)
+    simulation.network.heal()
+    await put(leader, LAST)
+    await simulation.until(lambda: all(node.has(SPACE, LAST) for node in nodes), 60, "the rows of the last leader")
+    assert [node.rows(SPACE) for node in nodes] == [leader.rows(SPACE)] * 5
+    assert one.has(SPACE, WAITING)
+    with suppress(asyncio.CancelledError):
+        waiting.cancel()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_it_would_have_made_void_is_taken(way: Handover) -> None:
+    """Node 1 took the rows that node 2 has confirmed for ones that its promotion had rolled back."""
+    with Simulation(1) as simulation:
+        simulation.run(story(simulation, way))
