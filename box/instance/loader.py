@@ -125,11 +125,15 @@ class LogLoader:
         self._synchro = synchro
         self._elections = elections
         self._ctx = ctx
+        self._promotions: set[tuple[int, int]] = set()
+        """Origin and lsn of the PROMOTE rows so far."""
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """One transaction; `give_way` is called now and then. Raises what its requests raise; nothing is left then."""
         if rows[0].type in SYNCHRO_TYPES:
             self._synchro.recover(rows[0])
+            if rows[0].type == RequestType.PROMOTE:
+                self._promotions.add((rows[0].replica_id, rows[0].lsn))
             return
         if rows[0].type == RequestType.RAFT:
             self._elections.recover(rows[0])
@@ -147,7 +151,7 @@ class LogLoader:
         promotions = self._synchro.promotions
         promotions.void.note_nops(rows)
         if rows[-1].flags & Flag.WAIT_SYNC:
-            promotions.note_recovered(rows[-1].replica_id)
+            promotions.note_recovered(rows[-1].replica_id, self._promotions)
 
     async def _run(self, row: Row) -> None:
         if row.type == RequestType.NOP:

@@ -235,7 +235,7 @@ class Startup:
         """`begins_anew`: there are no files of the log, or they end before the state."""
         state = self._state
         if begins_anew and self._recovery is not None:
-            self._checkpoints.collector.vclock = state.vclock.copy()
+            self._checkpoints.collector.begin_anew(state.vclock)
         member = self._replicaset.by_uuid.get(state.instance_uuid)
         if not self._config["replication_anon"] and (member is None or not member.id):
             raise client_error(ErrorCode.UNKNOWN_REPLICA, str(state.instance_uuid), str(state.replicaset_uuid))

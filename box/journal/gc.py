@@ -61,6 +61,8 @@ class GarbageCollector:
         log: Logger | None = None,
     ) -> None:
         self.vclock = VClock()
+        self._has_older = False
+        """There may be files before `vclock`."""
         self.checkpoints: list[Checkpoint] = []
         self.consumers: list[Consumer] = []
         self.checkpoint_count = checkpoint_count
@@ -125,6 +127,11 @@ class GarbageCollector:
             await asyncio.wait([self._task])
 
     # --- state --------------------------------------------------------------------------------------------------------
+
+    def begin_anew(self, vclock: VClock) -> None:
+        """Rows before `vclock` cannot be had from here: what there is of them ends too early, and goes with the
+        snapshots that need it."""
+        self.vclock, self._has_older = vclock.copy(), True
 
     def add_checkpoint(self, vclock: VClock) -> None:
         """A snapshot is complete. One of the vclock of the last is the same one, made again."""
@@ -237,7 +244,8 @@ class GarbageCollector:
         for consumer in self.consumers:
             needed.merge_min(consumer.vclock)
         snapshots = oldest.copy() if dropped else None
-        if needed.signature <= self.vclock.signature:
+        if needed.signature < self.vclock.signature + (not self._has_older):
             return snapshots, None
+        self._has_older = False
         self.vclock = needed.copy()
         return snapshots, needed

@@ -6,7 +6,7 @@ acted on it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
@@ -46,16 +46,18 @@ class PromotionRecord:
             if request.term > latest:
                 self.history.add(Promotion(request.term, row.replica_id, row.lsn, before))
             self._note_void(owner_id, outcome)
-        elif request.type == RequestType.PROMOTE and row.lsn:
+        elif request.type == RequestType.PROMOTE and before < request.term and row.lsn:
+            # Otherwise a snapshot has kept what it was, or it is no row of a log.
             self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
 
-    def note_recovered(self, origin_id: int) -> None:
-        """The log has a synchronous transaction of an instance, with its effect: promotions before it that make it an
-        outdated one were found out to be none."""
+    def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
+        """The log has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an instance
+        that they make outdated, with its effect: they were found out to be none. A snapshot may know of promotions that
+        come later in the log."""
         if self._limbo.is_outdated(origin_id):
             later = self.history.since(self._limbo.replica_term(origin_id))
-            self.void_promotions.note([(promotion.origin_id, promotion.lsn) for promotion in later])
+            self.void_promotions.note(place for place in ((one.origin_id, one.lsn) for one in later) if place in seen)
 
     def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
         """After a promotion: what it has rolled back, and what others have decided before it."""

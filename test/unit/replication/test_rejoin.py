@@ -53,6 +53,22 @@ def test_rejoin_when_the_master_has_removed_the_rows() -> None:
     asyncio.run(main())
 
 
+def test_old_files_go_with_the_old_snapshot() -> None:
+    async def main() -> None:
+        async with cluster() as running:
+            master, replica = await _leave_behind(running)
+            await replica.start(checkpoint_count=1, wal_cleanup_delay=0)
+            await equal([master, replica])
+            newest = f"{replica.node.state.vclock.signature:020}.snap"
+
+            def files() -> list[str]:
+                return [name for name in replica.disk.names(".") if name.endswith((".xlog", ".snap"))]
+
+            await until(lambda: files() == [newest])
+
+    asyncio.run(main())
+
+
 def test_no_rejoin_with_rows_that_the_master_lacks() -> None:
     """A rejoin would lose them; the applier keeps asking instead."""
 

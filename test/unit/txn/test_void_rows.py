@@ -7,11 +7,11 @@ from typing import Any
 
 from box.txn.void_rows import VoidRows
 from box.wire.constants import RequestType
-from box.wire.messages import RaftRequest, SynchroRequest, decode_promotions, raft_row, synchro_row
+from box.wire.messages import Promotions, RaftRequest, SynchroRequest, decode_promotions, raft_row, synchro_row
 from box.wire.row import Row
 from test.unit.txn._world import INSTANCE_ID, World
 
-OTHER = 2
+OTHER, THIRD = 2, 3
 
 
 def test_only_the_newest_rows_count() -> None:
@@ -155,5 +155,45 @@ def test_what_a_snapshot_has_kept_is_known_again() -> None:
         assert again.promotions.latest == (OTHER, 2)
         assert (again.limbo.is_outdated(INSTANCE_ID), again.limbo.is_outdated(OTHER)) == (True, False)
         assert again.promotions.void.needed({INSTANCE_ID: 6}) == {INSTANCE_ID: 5}
+
+    asyncio.run(body())
+
+
+def test_promotions_without_an_effect_are_remembered() -> None:
+    """Those that come after one of a later term; not those of which a snapshot has kept what they were."""
+
+    async def body() -> None:
+        synchro, again = World(quorum=2).synchro, World(quorum=2).synchro
+        rows = [
+            _decision(RequestType.PROMOTE, INSTANCE_ID, 4, place=6, term=3),
+            _decision(RequestType.PROMOTE, OTHER, 4, place=2, term=4),
+            _decision(RequestType.PROMOTE, THIRD, 4, place=1, term=2),
+        ]
+        for row in rows:
+            synchro.recover(row)
+        assert synchro.promotions.void_promotions.known == ((THIRD, 1),)
+        kept = synchro.promotions.kept()
+        assert kept is not None
+        again.promotions.restore(kept)
+        for row in rows:
+            again.recover(row)
+        assert again.promotions.void_promotions.known == ()
+
+    asyncio.run(body())
+
+
+def test_what_a_log_tells_of_a_promotion_that_was_withdrawn() -> None:
+    """Rows of who would be outdated by it, behind it. A snapshot is begun before it ends: what it has kept may be of a
+    promotion that comes behind these rows."""
+
+    async def body() -> None:
+        promotions = World(quorum=2).synchro.promotions
+        promotions.restore(Promotions(OTHER, {INSTANCE_ID: 3, OTHER: 4}, (OTHER, 2), {}))
+        promotions.note_recovered(INSTANCE_ID, set())
+        assert promotions.void_promotions.known == ()
+        promotions.note_recovered(OTHER, {(OTHER, 2)})
+        assert promotions.void_promotions.known == ()
+        promotions.note_recovered(INSTANCE_ID, {(OTHER, 2)})
+        assert promotions.void_promotions.known == ((OTHER, 2),)
 
     asyncio.run(body())
