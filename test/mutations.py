@@ -376,7 +376,7 @@ ELECTIONS: Final = (
     Mutation(
         "a snapshot that forgets promotions",
         "box/instance/checkpoint.py",
-        'promotions = self._synchro.promotions.kept() if self._config["replication_keep_promotions"] else None',
+        "promotions = record.kept() if keeps else None",
         "promotions = None",
         "bank",
         "all",
@@ -384,6 +384,17 @@ ELECTIONS: Final = (
         seconds=40,
         rate=5,
         corpus="a-snapshot-that-forgets-promotions",
+    ),
+    Mutation(
+        "a log that goes on behind a new join",
+        "box/journal/wal.py",
+        "            previous = self.vclock.copy()\n",
+        "            pass\n",
+        "async",
+        "all",
+        seconds=110,
+        rate=5,
+        corpus="a-log-behind-a-new-join",
     ),
     Mutation(
         "acknowledgements that count for a former leader",
@@ -402,7 +413,7 @@ ELECTIONS: Final = (
     Mutation(
         "a promotion that stays though the next leader has not heard of it",
         "box/txn/promotion_history.py",
-        "            if is_known or promotion.term >= term:\n",
+        "            if leader.knows(promotion.origin_id, promotion.lsn) or promotion.term >= leader.term:\n",
         "            if True:\n",
         "set",
         "all",
@@ -481,8 +492,8 @@ ELECTIONS: Final = (
     Mutation(
         "a vote that is told before it is recorded",
         "box/replication/raft.py",
-        "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock)\n",
-        "        return RaftRequest(self.term, self.vote, self.role, vclock)\n",
+        "        return RaftRequest(self._recorded.term, self._recorded.vote, self.role, vclock, void_promotions)\n",
+        "        return RaftRequest(self.term, self.vote, self.role, vclock, void_promotions)\n",
         "register",
         "promote,flush,latency",
         elections="manual",

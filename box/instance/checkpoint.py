@@ -191,11 +191,12 @@ class Checkpoints:
     def _trailer(self) -> list[Row]:
         """The rows after all tuples. Where there were no elections there is none: older peers do not know them."""
         state = self.election_state()
-        record, promotions = self._synchro.promotions, None
-        if self._config["replication_keep_promotions"]:
-            promotions = record.kept()
-            state = replace(state, void_promotions=record.void_promotions.known)
-        return [] if state == _NO_ELECTIONS and promotions is None else [raft_row(state, promotions)]
+        record, keeps = self._synchro.promotions, self._config["replication_keep_promotions"]
+        promotions = record.kept() if keeps else None
+        if state == _NO_ELECTIONS and promotions is None:
+            return []
+        void_promotions = record.void_promotions.known if keeps else ()
+        return [raft_row(replace(state, void_promotions=void_promotions), promotions)]
 
     def view_of(self, space: Space) -> TupleView:
         """All tuples of a space. The values of sequences are written to their space only now."""
