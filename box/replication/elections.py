@@ -219,7 +219,7 @@ class Elections:
             self._follow_up()
 
     async def learn_leader(self, source: int, standing: Standing) -> None:
-        """What an instance had when it was elected, or asked to be: counts if it leads in that term, by a majority."""
+        """The standing of an instance that asked to be elected: counts if it leads in that term, by a majority."""
         raft = self.raft
         if raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == standing.term:
             try:

@@ -40,8 +40,8 @@ class Promotion(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What an instance had when it was elected in `term`, or asked to be: its rows, and origin and lsn of PROMOTE rows
-    among them that have no effect there."""
+    """The state of an instance when it was elected in `term`, or asked to be: its rows, and origin and lsn of PROMOTE
+    rows among them that have no effect there."""
 
     term: int
     vclock: Mapping[int, int]
