@@ -138,7 +138,8 @@ class Emulator:
         self.wait_prompt(prompt)
         self.type(statement)
         wanted = dense(statement)
-        self.wait(lambda text: wanted in dense(text))
+        # Behind the prompt: short ones are elsewhere on the screen, and the prompt is empty until it is drawn again.
+        self.wait(lambda text: wanted in dense(text.rpartition(prompt.rstrip())[2]))
         self.type(ENTER)
         self.wait_prompt(prompt)
         return self.text
