@@ -150,7 +150,7 @@ class LogLoader:
         self._txns.commit_open(self._ctx, txn, waits=False)
         promotions = self._synchro.promotions
         promotions.void.note_nops(rows)
-        if rows[-1].flags & Flag.WAIT_SYNC:
+        if self._promotions and rows[-1].flags & Flag.WAIT_SYNC:
             promotions.note_recovered(rows[-1].replica_id, self._promotions)
 
     async def _run(self, row: Row) -> None:
