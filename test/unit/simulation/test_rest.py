@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.checks import Unrest, come_to_rest, is_at_rest
@@ -11,6 +13,19 @@ from box.testing.simulation.injector import Injector
 from .test_findings import make_space, put
 
 
+async def _start_slowly(
+    simulation: Simulation, administrator: Administrator, node: SimulatedNode
+) -> asyncio.Task[None]:
+    """The administrator's round in which a node that is down is started, with its sources far away."""
+    await simulation.sleep(1)
+    node.options["replication_connect_quorum"] = 2
+    node.kill()
+    await administrator.look_after()
+    await simulation.sleep(10)
+    simulation.network.slow.update({("node1", "node2"): 1.0, ("node2", "node1"): 1.0})
+    return simulation.loop.create_task(administrator.look_after())
+
+
 def test_a_node_that_is_being_started_is_waited_for() -> None:
     """It has all rows long before its `box.cfg` returns; cancelled there, the process would end."""
 
@@ -18,13 +33,7 @@ def test_a_node_that_is_being_started_is_waited_for() -> None:
         one, two = await simulation.start_cluster(2, replication_timeout=30, replication_connect_timeout=60)
         await make_space(one)
         administrator = Administrator(simulation)
-        await simulation.sleep(1)
-        two.options["replication_connect_quorum"] = 2
-        two.kill()
-        await administrator.look_after()
-        await simulation.sleep(10)
-        simulation.network.slow.update({("node1", "node2"): 1.0, ("node2", "node1"): 1.0})
-        round_ = simulation.loop.create_task(administrator.look_after())
+        round_ = await _start_slowly(simulation, administrator, two)
         await simulation.until(lambda: is_at_rest([one, two]), 60)
         was_helping = administrator.is_helping
         unrest = await come_to_rest(simulation, administrator)
@@ -44,13 +53,7 @@ def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
         await make_space(one)
         injector = Injector(simulation)
         administrator = injector.administrator
-        await simulation.sleep(1)
-        two.options["replication_connect_quorum"] = 2
-        two.kill()
-        await administrator.look_after()
-        await simulation.sleep(10)
-        simulation.network.slow.update({("node1", "node2"): 1.0, ("node2", "node1"): 1.0})
-        round_ = simulation.loop.create_task(administrator.look_after())
+        round_ = await _start_slowly(simulation, administrator, two)
         await simulation.until(lambda: two.is_running, 60)
         was_helping = administrator.is_helping
         await injector.finish()
