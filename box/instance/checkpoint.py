@@ -152,7 +152,9 @@ class Checkpoints:
     async def _write(self, spaces: list[SnapshotSpace]) -> None:
         """The views were opened without a switch: the end of the log is theirs."""
         rollback_count = self._synchro.limbo.rollback_count
-        start = await self._journal.begin_checkpoint()
+        trailer: list[Row] = []
+        # Not later: a promotion behind the checkpoint comes again from the log, and would be one that is known.
+        start = await self._journal.begin_checkpoint(lambda: trailer.extend(self._trailer()))
         if self._synchro.limbo.rollback_count != rollback_count:
             # The views show what was undone meanwhile, and the row that tells so comes after the checkpoint.
             raise client_error(ErrorCode.SYNC_ROLLBACK)
@@ -170,7 +172,7 @@ class Checkpoints:
         total = sum(len(space.primary) for space, _ in self._views if space.primary is not None)
         try:
             with self._progress.work("snapshot", total, rows=lambda: writer.row_count):
-                await self._journal.in_thread(writer.write, spaces, self._trailer())
+                await self._journal.in_thread(writer.write, spaces, trailer)
             await self._inject_commit()
             await self._journal.in_thread(writer.commit)
         except BaseException:

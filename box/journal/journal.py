@@ -388,8 +388,12 @@ class Journal:
 
     # --- requests to the wal thread -----------------------------------------------------------------------------------
 
-    async def _ask(self, call: Callable[[], _T]) -> _T:
-        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end."""
+    async def _ask(self, call: Callable[[], _T], note: Callable[[], None] = lambda: None) -> _T:
+        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end.
+
+        If that goes well `note` is called behind the ends of all that was submitted before, and ahead of those of what
+        comes later: whoever waits for the answer is woken only after some of these.
+        """
         if self._stopping:
             raise self._refusal()
         self.flush()
@@ -401,9 +405,17 @@ class Journal:
             if not answer.cancelled():
                 settle()
 
+        def succeed(result: _T) -> None:
+            try:
+                note()
+            except Exception as error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)
+
         def run() -> None:
             try:
-                settle = partial(answer.set_result, call())
+                settle = partial(succeed, call())
             except Exception as error:
                 settle = partial(answer.set_exception, error)
             self._thread.tell(respond, settle)
@@ -411,14 +423,16 @@ class Journal:
         self._thread.put(run)
         return await answer
 
-    async def sync(self) -> VClock:
-        """Wait for everything submitted so far; returns the vclock then.
+    async def sync(self, note: Callable[[], None] = lambda: None) -> VClock:
+        """Wait for everything submitted so far; returns the vclock then. `note` is called when the effects of exactly
+        these rows are seen.
 
         Raises WAL_IO if some of it is rolled back: what the caller saw in memory before the call may be undone.
         """
         if self._values["ERRINJ_WAL_SYNC"]:
             raise client_error(ErrorCode.INJECTION, "wal sync")
         if not self._thread.is_running:
+            note()
             return self.vclock.copy()
         if self._rollback:
             raise client_error(ErrorCode.WAL_IO)
@@ -427,13 +441,13 @@ class Journal:
             self._refuse_in_rollback(ErrorCode.WAL_IO)
             return self._writer.vclock.copy()
 
-        return await self._ask_unless_undone(call, ErrorCode.WAL_IO)
+        return await self._ask_unless_undone(call, ErrorCode.WAL_IO, note)
 
-    async def _ask_unless_undone(self, call: Callable[[], _T], code: int) -> _T:
+    async def _ask_unless_undone(self, call: Callable[[], _T], code: int, note: Callable[[], None]) -> _T:
         """Ask, and raise `code` if anything was rolled back since the call: a batch may be written before the question
         is on its way."""
         count = self._rollback_count
-        answer = await self._ask(call)
+        answer = await self._ask(call, note)
         if self._rollback_count != count:
             raise client_error(code)
         return answer
@@ -443,12 +457,14 @@ class Journal:
         if self._thread.is_running and not self._stopping:
             await self._ask(lambda: None)
 
-    async def begin_checkpoint(self) -> CheckpointStart:
-        """Finish the current file; the vclock in the answer covers everything submitted before the call.
+    async def begin_checkpoint(self, note: Callable[[], None] = lambda: None) -> CheckpointStart:
+        """Finish the current file; the vclock in the answer covers everything submitted before the call. `note` is
+        called when the effects of exactly these rows are seen.
 
         Raises CHECKPOINT_ROLLBACK: what is in memory may hold changes that are about to be undone.
         """
         if not self._thread.is_running:
+            note()
             return CheckpointStart(self.vclock.copy(), 0)
         if self._rollback:
             raise client_error(ErrorCode.CHECKPOINT_ROLLBACK)
@@ -459,7 +475,7 @@ class Journal:
             self._thread.wait_for("ERRINJ_WAL_DELAY")
             return start
 
-        return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK)
+        return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK, note)
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The snapshot of `start` is on disk."""

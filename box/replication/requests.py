@@ -228,9 +228,11 @@ class ReplicaRequests:
         spaces = self._open_read_view()
         # Without a switch in between: the vclock covers exactly what the view shows.
         try:
-            vclock: VClock = await self.journal.sync()
+            metadata: list[Row] = []
+            # Not later: a promotion behind the view comes again as a row, and would be one that is known.
+            vclock: VClock = await self.journal.sync(lambda: metadata.extend(self._elections.metadata()))
             await self._synchro.wait_confirm()
-            metadata = [replace(row, sync=sync) for row in self._elections.metadata()] if has_metadata else []
+            metadata = [replace(row, sync=sync) for row in metadata if has_metadata]
             await self.errinj.wait_until_off("ERRINJ_RELAY_SEND_DELAY")
             await send_read_view(connection, sync, vclock, spaces, metadata)
         finally:

@@ -53,8 +53,8 @@ class PromotionRecord:
 
     def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
         """The log has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an instance
-        that they make outdated, with its effect: they were found out to be none. A snapshot may know of promotions that
-        come later in the log."""
+        that they make outdated, with its effect: they were found out to be none. A snapshot of an earlier version may
+        know of promotions that come later in the log."""
         if self._limbo.is_outdated(origin_id):
             later = self.history.since(self._limbo.replica_term(origin_id))
             self.void_promotions.note(place for place in ((one.origin_id, one.lsn) for one in later) if place in seen)

@@ -162,6 +162,42 @@ def test_a_checkpoint_asked_for_before_a_failure_is_refused() -> None:
     asyncio.run(scenario())
 
 
+def test_what_a_checkpoint_covers_can_be_noted() -> None:
+    """Behind the ends of the rows before it, ahead of those behind it, before whoever waits is woken."""
+
+    async def scenario() -> None:
+        seen: list[str] = []
+        async with running_journal() as journal:
+            before = write(journal, replace_row(1))
+            before.add_done_callback(lambda _: seen.append("before"))
+            notes = [lambda: seen.append("checkpoint"), lambda: seen.append("sync")]
+            asked = [
+                asyncio.create_task(journal.begin_checkpoint(notes[0])),
+                asyncio.create_task(journal.sync(notes[1])),
+            ]
+            await asyncio.sleep(0)
+            behind = write(journal, replace_row(2))
+            behind.add_done_callback(lambda _: seen.append("behind"))
+            assert await behind is None
+            assert [(await asked[0]).vclock, await asked[1]] == [{1: 1}, {1: 1}]
+        assert sorted(seen) == ["before", "behind", "checkpoint", "sync"]
+        assert seen.index("checkpoint") < seen.index("sync") < seen.index("behind")
+
+    asyncio.run(scenario())
+
+
+def test_an_error_of_what_is_to_be_noted_is_the_answer() -> None:
+    async def scenario() -> None:
+        async with running_journal() as journal:
+            assert await write(journal, replace_row(1)) is None
+            for ask in (journal.begin_checkpoint, journal.sync):
+                with pytest.raises(ZeroDivisionError):
+                    await ask(lambda: divmod(1, 0))  # type: ignore[arg-type, return-value]
+            assert await write(journal, replace_row(2)) is None
+
+    asyncio.run(scenario())
+
+
 def test_the_checkpoint_threshold_is_reported_once() -> None:
     """Until the next checkpoint is committed."""
 

@@ -183,7 +183,7 @@ def test_promotions_without_an_effect_are_remembered() -> None:
 
 
 def test_what_a_log_tells_of_a_promotion_that_was_withdrawn() -> None:
-    """Rows of who would be outdated by it, behind it. A snapshot is begun before it ends: what it has kept may be of a
+    """Rows of who would be outdated by it, behind it. What a snapshot of an earlier version has kept may be of a
     promotion that comes behind these rows."""
 
     async def body() -> None:
