@@ -70,8 +70,7 @@ class Absences:
                 await self._simulation.sleep(fault.seconds)
                 await self._let_files_go(others)
                 await self._make_snapshots(others)
-                await self._start_connected(node)
-                if node.is_running:
+                if await self._start_connected(node, others):
                     node.options["replication_connect_quorum"] = usual
             return
         self._simulation.network.isolate(node.name)
@@ -115,15 +114,19 @@ class Absences:
                 return
             await self._simulation.sleep(_LOOK)
 
-    async def _start_connected(self, node: SimulatedNode) -> None:
-        """Start it until it runs: it may be killed while it is joined anew."""
+    async def _start_connected(self, node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
+        """Start it until it runs, and somebody has what it lacks: it may be killed while it is joined anew, or have
+        been started before the files went."""
         for _ in range(_STARTS):
-            with suppress(BoxError, NodeDied):
+            with suppress(BoxError, NodeDied, TimeoutError):
                 if not node.is_up:
                     await node.start()
-            if node.is_running:
-                return
+                if node.is_running and not node.process.is_halted:
+                    if any(_can_serve(other, node) for other in others):
+                        return True
+                    await self._limited(node.stop())
             await self._simulation.sleep(_PAUSE)
+        return False
 
     async def _restart(self, node: SimulatedNode) -> None:
         if node.is_running and not node.process.is_halted:
@@ -139,6 +142,13 @@ class Absences:
 
     async def _limited(self, work: Awaitable[Any]) -> None:
         await self._simulation.within(_PATIENCE, work)
+
+
+def _can_serve(master: SimulatedNode, node: SimulatedNode) -> bool:
+    """Whether a node has all rows that another one lacks."""
+    if not master.is_running:
+        return False
+    return node.instance.state.vclock.covers(master.instance.checkpoints.gc_vclock, ignore_zero=True)
 
 
 def _keeps_files_for(node: SimulatedNode, others: Sequence[SimulatedNode]) -> bool:
