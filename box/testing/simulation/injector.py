@@ -75,6 +75,8 @@ class Injector:
         for node in simulation.nodes.values():
             if not node.is_running or node.stops is not None:
                 await self._revive(node)
+        # And whom it has begun to start while others were: long down by then.
+        await self._until(lambda: not self.administrator.is_helping, 40)
 
     async def _revive(self, node: SimulatedNode) -> None:
         """Whoever is in the middle of a start or of a stop gets some time for it. A stop that has not ended then is

@@ -65,6 +65,37 @@ def test_the_end_of_all_faults_waits_for_a_node_that_is_being_started() -> None:
         assert simulation.run(scenario(simulation)) == (True, True)
 
 
+def test_the_end_of_all_faults_waits_for_a_node_that_is_started_meanwhile() -> None:
+    """By the administrator, while another one is started by the end of the faults."""
+
+    async def scenario(simulation: Simulation) -> tuple[bool, bool]:
+        one, two, three = await simulation.start_cluster(3, replication_timeout=30, replication_connect_timeout=60)
+        await make_space(one)
+        injector = Injector(simulation)
+        administrator = injector.administrator
+        for node in (two, three):
+            node.options["replication_connect_quorum"] = 2
+            node.kill()
+        await administrator.look_after()
+        await simulation.sleep(10)
+        names = list(simulation.nodes)
+        finish = simulation.loop.create_task(injector.finish())
+        while not two.is_up:
+            await asyncio.sleep(0)
+        simulation.network.slow.update({(a, b): 1.0 for a in names for b in names if a != b})
+        await simulation.sleep(1)
+        round_ = simulation.loop.create_task(administrator.look_after())
+        await simulation.until(lambda: three.is_running, 60)
+        is_helping = administrator.is_helping
+        await finish
+        round_.cancel()
+        await simulation.sleep(1)
+        return is_helping, three.is_running
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == (True, True)
+
+
 async def _apart(simulation: Simulation) -> list[SimulatedNode]:
     """Two nodes, one of which does not hear of what the other has written and put into a snapshot."""
     nodes = one, _ = await simulation.start_cluster(2, wal_max_size=2000, checkpoint_count=1, replication_timeout=1)
