@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.index.view import ListView, TupleView
@@ -24,7 +24,7 @@ from box.journal.directory import LogDirectory, LogFile, LogKind
 from box.journal.gc import Consumer, GarbageCollector
 from box.journal.snapshot import SnapshotSpace, SnapshotWriter
 from box.schema.ids import SpaceId
-from box.wire.messages import RaftRequest, raft_row
+from box.wire.messages import Promotions, RaftRequest, raft_row
 from box.wire.row import Row
 from box.wire.vclock import VClock
 
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 
 _NO_ELECTIONS: Final = RaftRequest(1)
+
+
+class _KnownPromotions(NamedTuple):
+    """Promotions as a snapshot keeps them; origin and lsn of those that had no effect."""
+
+    kept: Promotions | None
+    void: tuple[tuple[int, int], ...]
 
 
 class Checkpoints:
@@ -152,9 +159,9 @@ class Checkpoints:
     async def _write(self, spaces: list[SnapshotSpace]) -> None:
         """The views were opened without a switch: the end of the log is theirs."""
         rollback_count = self._synchro.limbo.rollback_count
-        trailer: list[Row] = []
+        known: list[_KnownPromotions] = []
         # Not later: a promotion behind the checkpoint comes again from the log, and would be one that is known.
-        start = await self._journal.begin_checkpoint(lambda: trailer.extend(self._trailer()))
+        start = await self._journal.begin_checkpoint(lambda: known.append(self._known_promotions()))
         if self._synchro.limbo.rollback_count != rollback_count:
             # The views show what was undone meanwhile, and the row that tells so comes after the checkpoint.
             raise client_error(ErrorCode.SYNC_ROLLBACK)
@@ -172,7 +179,7 @@ class Checkpoints:
         total = sum(len(space.primary) for space, _ in self._views if space.primary is not None)
         try:
             with self._progress.work("snapshot", total, rows=lambda: writer.row_count):
-                await self._journal.in_thread(writer.write, spaces, trailer)
+                await self._journal.in_thread(writer.write, spaces, self._trailer(*known))
             await self._inject_commit()
             await self._journal.in_thread(writer.commit)
         except BaseException:
@@ -190,15 +197,19 @@ class Checkpoints:
             view.close()
         self._views = []
 
-    def _trailer(self) -> list[Row]:
-        """The rows after all tuples. Where there were no elections there is none: older peers do not know them."""
+    def _known_promotions(self) -> _KnownPromotions:
+        record = self._synchro.promotions
+        if not self._config["replication_keep_promotions"]:
+            return _KnownPromotions(None, ())
+        return _KnownPromotions(record.kept(), record.void_promotions.known)
+
+    def _trailer(self, known: _KnownPromotions) -> list[Row]:
+        """The rows after all tuples. Where there were no elections there is none: older peers do not know them. Term
+        and vote may be later than the checkpoint: they hold also where the log behind it is lost."""
         state = self.election_state()
-        record, keeps = self._synchro.promotions, self._config["replication_keep_promotions"]
-        promotions = record.kept() if keeps else None
-        if state == _NO_ELECTIONS and promotions is None:
+        if state == _NO_ELECTIONS and known.kept is None:
             return []
-        void_promotions = record.void_promotions.known if keeps else ()
-        return [raft_row(replace(state, void_promotions=void_promotions), promotions)]
+        return [raft_row(replace(state, void_promotions=known.void), known.kept)]
 
     def view_of(self, space: Space) -> TupleView:
         """All tuples of a space. The values of sequences are written to their space only now."""

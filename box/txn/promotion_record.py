@@ -91,7 +91,9 @@ class PromotionRecord:
     def kept(self) -> Promotions | None:
         """For a snapshot; None where nobody was promoted."""
         limbo = self._limbo
-        return Promotions(limbo.owner_id, limbo.terms, self.latest, self.void.ends) if limbo.terms else None
+        if not limbo.terms:
+            return None
+        return Promotions(limbo.owner_id, dict(limbo.terms), self.latest, dict(self.void.ends))
 
     def restore(self, kept: Promotions) -> None:
         """Take over what a snapshot has kept."""
