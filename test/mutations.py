@@ -376,8 +376,8 @@ ELECTIONS: Final = (
     Mutation(
         "a snapshot that forgets promotions",
         "box/instance/checkpoint.py",
-        "promotions = record.kept() if keeps else None",
-        "promotions = None",
+        'if not self._config["replication_keep_promotions"]:',
+        "if True:",
         "bank",
         "all",
         elections="candidate",
