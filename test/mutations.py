@@ -355,11 +355,10 @@ REPLICATION: Final = (
         "                    self._sources.follow()\n"
         "                    await self._checkpoints.make()\n"
         "                    return\n",
-        "transactions",
-        "all",
-        5,
-        seconds=34,
-        rate=1,
+        "set",
+        "away,only,isolate,kill,power,latency,flush",
+        seconds=30,
+        rate=10,
         corpus="a-join-that-acknowledges-too-early",
     ),
     Mutation(

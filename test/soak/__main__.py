@@ -25,6 +25,7 @@ from test.soak import (
     reality,
     repeats,
     rounds,
+    simulated,
     streams,
 )
 from test.soak.shares import PROCESSES, WHOLE, Sweep
@@ -77,6 +78,9 @@ CAMPAIGNS = {
     "reality": Campaign(
         _by_size(reality.run_campaign), "seeds of each workload, simulated and with real sockets", 3, 30
     ),
+    "simulated": Campaign(
+        simulated.run_campaign, "runs of ten simulated minutes, behind those that failed once", 4, 2000
+    ),
     "cluster": Campaign(
         _by_size(cluster.run_campaign), "exports on a Spark cluster, half of them while a worker is killed", 4, 20
     ),
@@ -100,7 +104,7 @@ def main() -> int:
     parser.add_argument("--size", type=int, help="this size for every campaign")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 1_000_000))
     parser.add_argument(
-        "--part", type=_part, default=WHOLE, metavar="K/N", help="the K-th of N parts: disk-faults and damage"
+        "--part", type=_part, default=WHOLE, metavar="K/N", help="the K-th of N parts: disk-faults, damage, simulated"
     )
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="when these two end, however many places are left"
