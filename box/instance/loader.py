@@ -127,6 +127,8 @@ class LogLoader:
         self._ctx = ctx
         self._promotions: set[tuple[int, int]] = set()
         """Origin and lsn of the PROMOTE rows so far."""
+        self._ends: dict[int, int] = {}
+        """The newest rows since the first of those, by origin."""
 
     async def add(self, rows: list[Row], give_way: Callable[[], Awaitable[None]]) -> None:
         """One transaction; `give_way` is called now and then. Raises what its requests raise; nothing is left then."""
@@ -134,6 +136,7 @@ class LogLoader:
             self._synchro.recover(rows[0])
             if rows[0].type == RequestType.PROMOTE:
                 self._promotions.add((rows[0].replica_id, rows[0].lsn))
+            self._ends[rows[0].replica_id] = rows[0].lsn
             return
         if rows[0].type == RequestType.RAFT:
             self._elections.recover(rows[0])
@@ -150,8 +153,10 @@ class LogLoader:
         self._txns.commit_open(self._ctx, txn, waits=False)
         promotions = self._synchro.promotions
         promotions.void.note_nops(rows)
-        if self._promotions and rows[-1].flags & Flag.WAIT_SYNC:
-            promotions.note_recovered(rows[-1].replica_id, self._promotions)
+        if self._promotions:
+            self._ends[rows[-1].replica_id] = rows[-1].lsn
+            if rows[-1].flags & Flag.WAIT_SYNC:
+                promotions.note_recovered(rows[-1].replica_id, self._promotions, self._ends)
 
     async def _run(self, row: Row) -> None:
         if row.type == RequestType.NOP:

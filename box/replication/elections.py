@@ -219,13 +219,19 @@ class Elections:
             self._follow_up()
 
     async def learn_leader(self, source: int, standing: Standing) -> None:
-        """The standing of an instance that asked to be elected: counts if it leads in that term, by a majority."""
+        """The standing of an instance that asked to be elected: counts if it leads in that term, by a majority.
+
+        With a full disk it takes as long as that leads: its rows would be taken for outdated ones before.
+        """
         raft = self.raft
-        if raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == standing.term:
+        while raft.is_enabled and self._elects_by_majority and raft.leader_id == source and raft.term == standing.term:
             try:
                 await self._synchro.learn_leader(standing)
             except BoxError as error:
                 self._log.error(error.log_text)
+                await asyncio.sleep(RETRY_DELAY)
+            else:
+                return
 
     def hear(self, source: int) -> None:
         """Something came from an instance: it is alive."""

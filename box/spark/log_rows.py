@@ -78,6 +78,8 @@ class Decisions:
             self._waiting.append(_Waiting(last.lsn, is_synchronous, rows))
 
     def _decide(self, request: SynchroRequest) -> None:
+        if request.is_void:
+            return
         if request.term > self._terms.get(request.origin_id, 0):
             self._terms[request.origin_id] = request.term
             if request.term > self._term:

@@ -31,8 +31,8 @@ class LimboAccess(Protocol):
         """Wait for another state of the queue, of options or of acknowledgements; False at the deadline.
         FiberIsCancelled if the node closes."""
 
-    async def write(self, request: SynchroRequest) -> None:
-        """Write a row when nobody else changes the limbo, and act on it. WAL_IO."""
+    async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
+        """Write a row when nobody else changes the limbo, if `check` raises nothing then, and act on it. WAL_IO."""
 
 
 class Promoter:
@@ -67,7 +67,7 @@ class Promoter:
             former = self._limbo.owner_id
             lsn = await self._promotable_lsn(former, check_leads)
             request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self._limbo.instance_id)
-            await self._access.write(request)
+            await self._access.write(request, check_leads or _no_check)
         finally:
             self._is_promoting = False
 

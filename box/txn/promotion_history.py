@@ -16,13 +16,15 @@ them says so in its own log, where the next start finds it before the rows of th
 The row 3:1 stays in the log of 3 and goes to others with what comes behind it: it has no effect there either. Who has
 it but not its effect says so when it asks for votes or leads (`Standing`): somebody who comes back only then, and for
 whom 3:1 is the latest promotion, could not tell from a vclock that has 3:1. The peer's messages do not say it.
+And who gets 3:1 from a leader that has said so writes it with a flag (`Flag.VOID`): it must not roll back what waits
+here, and the next start must not either.
 
 Where 3:1 has rolled back transactions that were there already, an instance differs from the others, as in the peer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -45,7 +47,7 @@ class Standing(NamedTuple):
 
     term: int
     vclock: Mapping[int, int]
-    void_promotions: Container[tuple[int, int]] = ()
+    void_promotions: Collection[tuple[int, int]] = ()
 
     def knows(self, origin_id: int, lsn: int) -> bool:
         """Whether it has a promotion, and that had an effect."""
@@ -53,7 +55,7 @@ class Standing(NamedTuple):
 
 
 class VoidPromotions:
-    """Origin and lsn of PROMOTE rows that have no effect here, the newest ones."""
+    """Origin and lsn of PROMOTE rows that have no effect here, or will have none when they come; the newest ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], None] = {}
@@ -69,6 +71,9 @@ class VoidPromotions:
             self._known[promotion] = None
         while len(self._known) > _VOID_PROMOTIONS:
             del self._known[next(iter(self._known))]
+
+    def __contains__(self, promotion: tuple[int, int]) -> bool:
+        return promotion in self._known
 
     def __repr__(self) -> str:
         return f"<void promotions {list(self._known)}>"

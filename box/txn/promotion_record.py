@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
+from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
 from box.wire.constants import RequestType
 from box.wire.messages import Promotions, SynchroRequest
 
 if TYPE_CHECKING:
-    from box.txn.limbo import Limbo, LimboOutcome
+    from box.txn.limbo import Limbo
     from box.wire.row import Row
 
 
@@ -37,6 +38,10 @@ class PromotionRecord:
     def process(self, row: Row, request: SynchroRequest) -> LimboOutcome:
         """A row is in the log: what becomes of the limbo's entries."""
         limbo = self._limbo
+        if request.is_void:
+            self.void.note(row.replica_id, row.lsn, row.lsn)
+            self.void_promotions.note([(row.replica_id, row.lsn)])
+            return LimboOutcome([], [])
         owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
         outcome = limbo.process(request)
         first, last = self._decided.get(row.replica_id, (0, 0))
@@ -51,13 +56,16 @@ class PromotionRecord:
             self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
 
-    def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]]) -> None:
+    def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]], ends: Mapping[int, int]) -> None:
         """The log has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an instance
-        that they make outdated, with its effect: they were found out to be none. A snapshot of an earlier version may
-        know of promotions that come later in the log."""
+        that they make outdated, with its effect: they were found out to be none, and void is what their instances have
+        written since; `ends` tells their newest rows. A snapshot of an earlier version may know of promotions that come
+        later in the log."""
         if self._limbo.is_outdated(origin_id):
-            later = self.history.since(self._limbo.replica_term(origin_id))
-            self.void_promotions.note(place for place in ((one.origin_id, one.lsn) for one in later) if place in seen)
+            for promotion in self.history.since(self._limbo.replica_term(origin_id)):
+                place = promotion.origin_id, promotion.lsn
+                if place in seen:
+                    self._note_none(promotion, ends)
 
     def _note_void(self, owner_id: int, outcome: LimboOutcome) -> None:
         """After a promotion: what it has rolled back, and what others have decided before it."""
@@ -68,6 +76,15 @@ class PromotionRecord:
         for origin_id, (first, last) in self._decided.items():
             if origin_id != self.latest[0]:
                 self.void.note(origin_id, first, last)
+
+    def coming_void(self, leader: Standing, own_vclock: Mapping[int, int]) -> list[tuple[int, int]]:
+        """Origin and lsn of promotions without an effect at a leader that are not here and not known as such."""
+        named, known = leader.void_promotions, self.void_promotions
+        return [one for one in named if one[1] > own_vclock.get(one[0], 0) and one not in known]
+
+    def is_to_be_void(self, row: Row) -> bool:
+        """Whether a row that comes from a leader is a promotion that has no effect there."""
+        return row.type == RequestType.PROMOTE and (row.replica_id, row.lsn) in self.void_promotions
 
     def withdraw_unknown(self, leader: Standing, own_vclock: Mapping[int, int]) -> None:
         """Promotions that a leader had not were none."""
@@ -84,9 +101,12 @@ class PromotionRecord:
     def _withdraw(self, promotion: Promotion, own_vclock: Mapping[int, int]) -> None:
         """One that is not in the history any more."""
         self._limbo.withdraw(promotion.origin_id, promotion.before)
-        self.void.note(promotion.origin_id, promotion.lsn, own_vclock.get(promotion.origin_id, 0))
-        self.void_promotions.note([(promotion.origin_id, promotion.lsn)])
+        self._note_none(promotion, own_vclock)
         self.latest = self.history.latest
+
+    def _note_none(self, promotion: Promotion, ends: Mapping[int, int]) -> None:
+        self.void.note(promotion.origin_id, promotion.lsn, ends.get(promotion.origin_id, 0))
+        self.void_promotions.note([(promotion.origin_id, promotion.lsn)])
 
     def kept(self) -> Promotions | None:
         """For a snapshot; None where nobody was promoted."""

@@ -30,7 +30,7 @@ from box.txn.promotion_history import Standing
 from box.txn.promotion_record import PromotionRecord
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
-from box.wire.constants import RequestType
+from box.wire.constants import Flag, RequestType
 from box.wire.entry import JournalEntry, JournalSink, PatientEntry
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
 
@@ -187,29 +187,38 @@ class LimboDriver:
 
         `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile.
         """
-        request = decode_synchro(row)
+        decode_synchro(row)
         await self.latch.wait_write()
         if not is_next():
             self.latch.release_write()
             raise client_error(ErrorCode.WAL_IO)
-        await self._write(row, request)
+        if self.promotions.is_to_be_void(row):
+            row.flags |= Flag.VOID
+        await self._write(row, decode_synchro(row))
 
     def recover(self, row: Row) -> None:
         """Act on a row that comes from the log. INVALID_MSGPACK."""
         self._settle(self.promotions.process(row, decode_synchro(row)))
 
     async def learn_leader(self, leader: Standing) -> None:
-        """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none.
+        """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none, and
+        is none where it comes later.
 
         The transactions of that owner that wait are rolled back: the leader does without them. WAL_IO.
         """
-        promotions = self.promotions
-        if not promotions.history.unknown(leader):
+        promotions, coming = self.promotions, self.limbo.writing
+        is_promotion_coming = coming is not None and coming.type == RequestType.PROMOTE
+        has_news = promotions.history.unknown(leader) or promotions.coming_void(leader, self.own_vclock)
+        if not has_news and not is_promotion_coming:
             return
         await self.latch.wait_write()
+        # No PROMOTE is on its way now: it is here, with its effect, or is to come.
+        promotions.void_promotions.note(promotions.coming_void(leader, self.own_vclock))
         limbo, first = self.limbo, next((entry.lsn for entry in self.limbo if entry.wait_ack), NO_LSN)
         owner_id, lsn = promotions.latest
-        is_of_others = limbo.entries and (limbo.owner_id != owner_id or first == NO_LSN or first < lsn)
+        if first == NO_LSN:
+            first = lsn + 1  # it is on its way to the log, behind the promotion
+        is_of_others = limbo.entries and (limbo.owner_id != owner_id or first < lsn)
         if is_of_others or not promotions.history.unknown(leader):
             self.latch.release_write()
             return
@@ -420,9 +429,15 @@ class LimboDriver:
         """The clock that deadlines are told in, seconds."""
         return self._loop.time()
 
-    async def write(self, request: SynchroRequest) -> None:
-        """Write a row of ours when nobody else changes the limbo, and act on it. WAL_IO."""
+    async def write(self, request: SynchroRequest, check: Callable[[], None]) -> None:
+        """Write a row of ours when nobody else changes the limbo, if `check` raises nothing then, and act on it.
+        WAL_IO."""
         await self.latch.wait_write()
+        try:
+            check()
+        except BoxError:
+            self.latch.release_write()
+            raise
         await self._write(synchro_row(request), request)
 
     def stop(self) -> None:

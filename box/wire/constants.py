@@ -164,6 +164,8 @@ class Flag(IntFlag):
     """The last row of a transaction that enters the limbo."""
     WAIT_ACK = 0x04
     """The last row of a synchronous transaction."""
+    VOID = 0x80
+    """Our own: a PROMOTE row that has no effect where it comes from. Others keep a bit that they do not know."""
 
 
 KEY_NAMES: Final[dict[int, str]] = {

@@ -10,13 +10,14 @@ its answer      { 0x26 vclock, 0x25 cluster uuid }
 positions       { 0x26 vclock }                        answers of JOIN, acknowledgements of an applier
 after           { 0x7e vclock }                        a heartbeat: these rows come before what follows
 CONFIRM, ROLLBACK   { 0x02 limbo owner, 0x03 lsn }     PROMOTE has { 0x53 term } too
+   PROMOTE      flag 0x80 in its header: without effect                                     see `SynchroRequest`
 RAFT            { 0 term, 1 vote, 2 state, 3 vclock }  group local; a zero is left out, the term never is
    of a leader or candidate  0x7b [[id, lsn], ...]                                         see `RaftRequest`
    in a snapshot  0x7d [owner, { id: term }, [id, lsn], { id: [first lsn, last lsn] }]     see `Promotions`
 ```
 
 UUIDs are MP_STR of 36 characters, vclocks maps without component 0. Source: `xrow.c` of the 2.8 line, but for the keys
-0x7b to 0x7f, which are our own.
+0x7b to 0x7f and that flag, which are our own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from uuid import UUID
 import msgpack
 
 from box.errors import BoxError, ErrorCode, client_error
-from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Key, OwnKey, RaftKey, RequestType
+from box.wire.constants import GROUP_LOCAL, SYNCHRO_TYPES, VERSION_ID, Flag, Key, OwnKey, RaftKey, RequestType
 from box.wire.row import Row
 from box.wire.vclock import VCLOCK_MAX, VClock
 
@@ -264,7 +265,8 @@ class SynchroRequest:
     """CONFIRM: everything up to `lsn` of the limbo's owner `replica_id` is confirmed. ROLLBACK: everything from
     `lsn` on is undone. PROMOTE: both (the rollback from `lsn + 1`), and the limbo changes hands in `term`.
 
-    `origin_id` is the instance that wrote the row; it is the row's replica id, not part of the body.
+    `origin_id` is the instance that wrote the row; it is the row's replica id, not part of the body. `is_void`, a flag
+    of the row: a PROMOTE that does none of this.
     """
 
     type: int
@@ -272,6 +274,7 @@ class SynchroRequest:
     lsn: int
     term: int = 0
     origin_id: int = 0
+    is_void: bool = False
 
 
 def synchro_row(request: SynchroRequest) -> Row:
@@ -288,7 +291,8 @@ def decode_synchro(row: Row) -> SynchroRequest:
         raise AssertionError(f"row type {row.type} is no limbo request")
     body = _map_of(row)
     owner, lsn, term = (_uint(body.get(key, 0), "request body") for key in (Key.REPLICA_ID, Key.LSN, Key.TERM))
-    return SynchroRequest(row.type, owner, lsn, term, row.replica_id)
+    is_void = row.type == RequestType.PROMOTE and bool(row.flags & Flag.VOID)
+    return SynchroRequest(row.type, owner, lsn, term, row.replica_id, is_void)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,13 @@ import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from box.errors import ErrorCode, client_error
 from box.net.peer_connection import PeerConnection
+from box.replication.elections import Elections
 from box.replication.raft import Role
 from box.replication.subscription import Subscription
 from box.txn.promotion_history import Standing
@@ -62,5 +65,34 @@ def test_which_rows_the_leader_had(requests: list[RaftRequest], expected: list[A
         for request in requests:
             await subscription._learn_leader(request)
         assert learned == expected
+
+    asyncio.run(body())
+
+
+def test_a_full_disk_holds_up_the_rows_of_the_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were taken for outdated ones while the rollback of what it does without could not be written; not for
+    longer than it leads."""
+
+    async def body() -> None:
+        attempts: list[Standing] = []
+
+        async def learn(standing: Standing) -> None:
+            attempts.append(standing)
+            if len(attempts) == 5:
+                raft.term = 5
+            if len(attempts) != 3:
+                raise client_error(ErrorCode.WAL_IO)
+
+        raft: Any = SimpleNamespace(is_enabled=True, leader_id=2, term=4)
+        elections: Any = object.__new__(Elections)
+        elections.raft, elections._elects_by_majority = raft, True
+        elections._synchro, elections._log = SimpleNamespace(learn_leader=learn), Mock()
+        monkeypatch.setattr("box.replication.elections.RETRY_DELAY", 0)
+        await elections.learn_leader(2, Standing(4, REMOTE))
+        assert len(attempts) == 3
+        await elections.learn_leader(2, Standing(4, REMOTE))
+        assert len(attempts) == 5
+        await elections.learn_leader(2, Standing(4, REMOTE))
+        assert len(attempts) == 5
 
     asyncio.run(body())

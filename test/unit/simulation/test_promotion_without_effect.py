@@ -30,11 +30,13 @@ FIRST, WAITING, LATER, LAST = 1, 100, 2, 3
 Handover = Callable[[Simulation, list[SimulatedNode]], Awaitable[SimulatedNode]]
 
 
-async def _lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode) -> None:
+def has_rows_of(node: SimulatedNode, other: SimulatedNode) -> bool:
+    return node.instance.state.vclock.covers(other.instance.state.vclock, ignore_zero=True)
+
+
+async def lead(simulation: Simulation, node: SimulatedNode, after: SimulatedNode) -> None:
     """Have the rows of the present leader, and be elected."""
-    await simulation.until(
-        lambda: node.instance.state.vclock.covers(after.instance.state.vclock, ignore_zero=True), 60, "the same rows"
-    )
+    await simulation.until(lambda: has_rows_of(node, after), 60, "the same rows")
     await promote(simulation, node)
 
 
@@ -56,7 +58,7 @@ async def _the_same_from_a_snapshot(simulation: Simulation, nodes: list[Simulate
 
 async def _who_got_it_too_late(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     _, two, three, four, _ = nodes
-    await _lead(simulation, three, two)
+    await lead(simulation, three, two)
     await put(three, LATER + 10)
     await simulation.until(lambda: four.has(SPACE, LATER + 10), 20, "the rows of who withdrew it")
     return four
@@ -69,7 +71,7 @@ async def _that_one_after_a_start(simulation: Simulation, nodes: list[SimulatedN
     return four
 
 
-def _told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
+def told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
     (state,) = [row for row in node.instance.elections.metadata() if row.type == RequestType.RAFT]
     return tuple(map(tuple, decode_raft(state).void_promotions))
 
@@ -77,11 +79,11 @@ def _told_with_a_join(node: SimulatedNode) -> tuple[tuple[int, int], ...]:
 async def _who_tells_one_that_joins(simulation: Simulation, nodes: list[SimulatedNode]) -> SimulatedNode:
     """A sixth instance has no older rows to give, but may be asked for its vote, or ask."""
     one, two, three, *_ = nodes
-    await _lead(simulation, three, two)
+    await lead(simulation, three, two)
     joined = simulation.add_node("node6", **OPTIONS, replication=[three.uri])
     await joined.start()
-    assert _told_with_a_join(joined) == _told_with_a_join(three)
-    assert one.instance_id in dict(_told_with_a_join(joined))
+    assert told_with_a_join(joined) == told_with_a_join(three)
+    assert one.instance_id in dict(told_with_a_join(joined))
     return three
 
 
@@ -141,8 +143,8 @@ async def story(simulation: Simulation, hand_over: Handover) -> None:
     leader = await hand_over(simulation, nodes)
     former = next(node for node in nodes[1:] if leads(node))
     if former is not leader:
-        await _lead(simulation, leader, former)
-    assert leader.instance.state.vclock.covers(one.instance.state.vclock, ignore_zero=True)
+        await lead(simulation, leader, former)
+    assert has_rows_of(leader, one)
     simulation.network.heal()
     await put(leader, LAST)
     await simulation.until(lambda: all(node.has(SPACE, LAST) for node in nodes), 60, "the rows of the last leader")

@@ -51,6 +51,13 @@ def test_what_follows_waits_too_and_shares_the_fate_of_what_it_follows() -> None
     assert without_effect(*rows, decide(ROLLBACK, 3), decide(CONFIRM, 1)) == {3, 4}
 
 
+def test_a_promotion_that_had_no_effect_where_it_came_from() -> None:
+    promotion = decide(PROMOTE, 1, origin=2, term=3)
+    assert without_effect(change(2, flags=SYNC), promotion, decide(CONFIRM, 2)) == {2}
+    promotion.flags = int(Flag.VOID)
+    assert without_effect(change(2, flags=SYNC), promotion, decide(CONFIRM, 2)) == set()
+
+
 def test_rows_of_local_spaces_alone_do_not_wait() -> None:
     assert without_effect(change(1, flags=SYNC), change(1, replica_id=0, group_id=GROUP_LOCAL)) == {1}
 

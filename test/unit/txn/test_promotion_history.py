@@ -9,7 +9,7 @@ import pytest
 
 from box.errors import BoxError
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
-from box.wire.constants import RequestType
+from box.wire.constants import Flag, RequestType
 from box.wire.messages import SynchroRequest, synchro_row
 from box.wire.row import Row
 
@@ -95,6 +95,71 @@ def test_rows_of_a_leader_that_knows_nothing_of_ours(commits: int) -> None:
         assert txn.done
         assert txn.error is None
         assert world.all(space) == [[7]]
+
+    asyncio.run(body())
+
+
+def test_a_promotion_that_is_on_its_way_to_the_log() -> None:
+    """It was taken for one that counts when it was there, and the rows of the leader for ones without an effect."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        world.journal.vclock[2] = 10
+        world.synchro.recover(promote(2, 2, 1))
+        promotion = asyncio.ensure_future(world.synchro.promote(3))
+        await world.journal.submitted.wait()
+        learning = asyncio.ensure_future(world.synchro.learn_leader(Standing(4, {2: 14})))
+        await asyncio.sleep(0)
+        world.journal.write()
+        await promotion
+        await learning
+        assert world.synchro.promotions.latest == (2, 1)
+        assert not world.limbo.is_outdated(2)
+        assert world.synchro.try_enter()
+
+    asyncio.run(body())
+
+
+def test_what_is_on_its_way_to_the_log_is_rolled_back_too() -> None:
+    """It kept the promotion from being withdrawn."""
+
+    async def body() -> None:
+        world, space, _ = led(commits=0)
+        waiting = commit_of(world, space, 7)
+        learning = asyncio.ensure_future(world.synchro.learn_leader(Standing(4, {2: 14})))
+        await asyncio.sleep(0)
+        world.journal.write()
+        await learning
+        assert code(waiting.error) == "SYNC_ROLLBACK"
+        assert world.limbo.is_empty
+        assert not world.limbo.is_outdated(2)
+        assert [kind for kind, _ in world.journal.rows] == [RequestType.REPLACE, RequestType.ROLLBACK]
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_promotion_without_an_effect_that_comes_behind_its_leader(is_told: bool) -> None:
+    """What waits stays, also after a start, and candidates need not have it."""
+
+    async def body() -> None:
+        world, again = World(quorum=2), World(quorum=2)
+        space, same = world.space(is_sync=True), again.space(is_sync=True)
+        world.journal.is_quick = again.journal.is_quick = True
+        waiting = remote(world, space, 2, 11, 7)
+        await world.synchro.learn_leader(Standing(4, {2: 14, 3: 1}, [(3, 1)] if is_told else []))
+        row = promote(3, 3, 1)
+        await world.synchro.apply(row)
+        assert waiting.done == (not is_told)
+        assert bool(row.flags & Flag.VOID) == is_told
+        promotions = world.synchro.promotions
+        assert promotions.void_promotions.known == (((3, 1),) if is_told else ())
+        assert promotions.void.needed({3: 1})[3] == (0 if is_told else 1)
+        assert world.limbo.replica_term(3) == (0 if is_told else 3)
+        started = remote(again, same, 2, 11, 7)
+        again.synchro.recover(row)
+        assert started.done == waiting.done
+        assert again.synchro.promotions.void_promotions.known == promotions.void_promotions.known
 
     asyncio.run(body())
 

@@ -361,6 +361,30 @@ def test_a_promotion_ends_with_the_time_as_leader() -> None:
     asyncio.run(body())
 
 
+def test_a_promotion_whose_turn_comes_after_the_time_as_leader() -> None:
+    """Somebody else changes the limbo when it could be written."""
+
+    async def body() -> None:
+        world = World()
+        leaders: list[int] = []
+
+        def check_leads() -> None:
+            for leader in leaders:
+                raise client_error(ErrorCode.INTERFERING_PROMOTE, leader)
+
+        assert world.synchro.try_enter()
+        promotion = asyncio.ensure_future(world.synchro.promote(7, check_leads))
+        await asyncio.sleep(0)
+        leaders.append(3)
+        world.synchro.leave()
+        with pytest.raises(BoxError, match="Instance with replica id 3 was promoted first"):
+            await promotion
+        assert not world.journal.queue
+        assert world.synchro.try_enter()
+
+    asyncio.run(body())
+
+
 def test_promote() -> None:
     """Taking over confirms what a quorum has and makes this instance the owner."""
 

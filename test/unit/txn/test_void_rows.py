@@ -189,11 +189,13 @@ def test_what_a_log_tells_of_a_promotion_that_was_withdrawn() -> None:
     async def body() -> None:
         promotions = World(quorum=2).synchro.promotions
         promotions.restore(Promotions(OTHER, {INSTANCE_ID: 3, OTHER: 4}, (OTHER, 2), {}))
-        promotions.note_recovered(INSTANCE_ID, set())
+        promotions.note_recovered(INSTANCE_ID, set(), {OTHER: 4})
         assert promotions.void_promotions.known == ()
-        promotions.note_recovered(OTHER, {(OTHER, 2)})
+        promotions.note_recovered(OTHER, {(OTHER, 2)}, {OTHER: 4})
         assert promotions.void_promotions.known == ()
-        promotions.note_recovered(INSTANCE_ID, {(OTHER, 2)})
+        assert promotions.void.needed({OTHER: 4}) == {OTHER: 4}
+        promotions.note_recovered(INSTANCE_ID, {(OTHER, 2)}, {OTHER: 4})
         assert promotions.void_promotions.known == ((OTHER, 2),)
+        assert promotions.void.needed({OTHER: 4}) == {OTHER: 1}, "nor is anything behind it needed"
 
     asyncio.run(body())
