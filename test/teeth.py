@@ -23,7 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from test.mutations import MUTATIONS, Mutation
+from test.mutation import Mutation
+from test.mutations import MUTATIONS
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "test/unit/simulation/corpus"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from test.mutations import MUTATIONS, Mutation
+from test.mutation import Mutation
+from test.mutations import MUTATIONS
 from test.teeth import CORPUS, ROOT
 
 
