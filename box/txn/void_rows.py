@@ -33,10 +33,13 @@ class VoidRows:
         self._ends: dict[int, tuple[int, int]] = {}
 
     def note(self, origin_id: int, first: int, last: int) -> None:
-        """The origin's rows from `first` to `last` are void."""
+        """The origin's rows from `first` to `last` are void. What is known of later ones is kept."""
         known = self._ends.get(origin_id)
-        if known is not None and known[0] <= first <= known[1] + 1:
-            first, last = known[0], max(last, known[1])
+        if known is not None:
+            if last + 1 < known[0]:
+                return
+            if first <= known[1] + 1:
+                first, last = min(first, known[0]), max(last, known[1])
         self._ends[origin_id] = first, last
 
     @property

@@ -30,6 +30,18 @@ def test_only_the_newest_rows_count() -> None:
     assert void.needed({1: 10}) == {1: 9}
 
 
+def test_what_is_known_of_later_rows_is_kept() -> None:
+    """A promotion rolls back what waits, and then tells which decisions before it were none."""
+    void = VoidRows()
+    void.note(1, 18, 19)
+    void.note(1, 17, 17)
+    assert void.needed({1: 19}) == {1: 16}, "they go on"
+    void.note(1, 12, 13)
+    assert void.needed({1: 19}) == {1: 16}, "earlier ones"
+    void.note(1, 10, 21)
+    assert void.needed({1: 21}) == {1: 9}, "around them"
+
+
 def test_transactions_of_nothing_but_nops() -> None:
     void = VoidRows()
     void.note_nops([Row(RequestType.NOP, 2, 5), Row(RequestType.REPLACE, 2, 6), Row(RequestType.NOP, 2, 7)])
