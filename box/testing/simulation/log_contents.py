@@ -67,7 +67,7 @@ class LogContents:
     def _read_on(self, node: SimulatedNode, log: _OneLog) -> None:
         vclock = node.instance.state.vclock
         if log.reader is None:
-            directory = _log_directory(node)
+            directory = _directory(node, LogKind.XLOG)
             if not directory.files:
                 return
             start = log.checked.copy()
@@ -84,10 +84,10 @@ class LogContents:
         self._compare_votes(node, log)
 
     def _are_gone(self, node: SimulatedNode, log: _OneLog) -> bool:
-        """Whether the next rows of the node itself were in files that a snapshot has made needless since the last
-        look."""
-        directory = _log_directory(node)
-        return not directory.files or directory.files[0].vclock[0] > log.checked[0]
+        """Whether the next rows of the node itself may have been in files that a snapshot has made needless since the
+        last look. Older files may still be there: where a file cannot be removed, the next ones are."""
+        snapshots = _directory(node, LogKind.SNAP).files
+        return bool(snapshots) and snapshots[-1].vclock[0] > log.checked[0]
 
     def _compare(self, name: str, log: _OneLog, row: Row) -> None:
         if row.lsn > log.checked[row.replica_id]:
@@ -119,8 +119,8 @@ class LogContents:
             self.violations[text] = None
 
 
-def _log_directory(node: SimulatedNode) -> LogDirectory:
-    """The log files that are there now."""
-    directory = LogDirectory(node.disk, ".", LogKind.XLOG, instance_uuid=node.instance.state.instance_uuid)
+def _directory(node: SimulatedNode, kind: LogKind) -> LogDirectory:
+    """The files of a kind that are there now."""
+    directory = LogDirectory(node.disk, ".", kind, instance_uuid=node.instance.state.instance_uuid)
     directory.scan()
     return directory
