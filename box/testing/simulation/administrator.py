@@ -19,6 +19,7 @@ from random import Random
 from typing import Final
 
 from box.errors import BoxError, ErrorCode
+from box.instance.mode import ReadOnlyReason
 from box.replication.applier import Applier
 from box.replication.raft import Role
 from box.replication.state import ApplierState
@@ -39,6 +40,12 @@ def is_explained(node: SimulatedNode, applier: Applier) -> bool:
     """Whether an applier has a reason to have stopped."""
     error = applier.error
     return error is not None and error.code == ErrorCode.WAL_IO and node.disk.failures > 0
+
+
+def _has_taken_over(leader: SimulatedNode) -> bool:
+    """Whether a leader's promotion stands: its limbo may be its own from an earlier one."""
+    instance = leader.instance
+    return instance.limbo.owner_id == leader.instance_id and not instance.mode.holds(ReadOnlyReason.ELECTION)
 
 
 class Administrator:
@@ -123,7 +130,7 @@ class Administrator:
         running = [node for node in self._simulation.nodes.values() if node.is_running and not node.process.is_halted]
         manual = [node for node in running if node.instance.elections.mode == "manual"]
         leaders = [node for node in running if node.instance.elections.raft.role is Role.LEADER]
-        if not manual or any(node.instance.limbo.owner_id == node.instance_id for node in leaders):
+        if not manual or any(map(_has_taken_over, leaders)):
             self._leaderless_since = self._simulation.loop.time()
         elif self._simulation.loop.time() - self._leaderless_since > _LEADERLESS:
             self._leaderless_since = self._simulation.loop.time()

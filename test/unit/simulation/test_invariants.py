@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from box.instance.mode import ReadOnlyReason
 from box.replication.raft import Raft, Role
 from box.testing import SimulatedNode, Simulation
 from box.testing.simulation.administrator import Administrator
@@ -169,6 +170,30 @@ def test_an_applier_that_has_stopped_without_a_reason_is_noticed_and_helped() ->
     with Simulation(1) as simulation:
         found = simulation.run(scenario(simulation))
     assert any("Duplicate key exists" in text for text in found), found
+
+
+def test_a_leader_whose_latest_promotion_has_failed_is_replaced() -> None:
+    """The limbo is its own, from the promotion before."""
+
+    async def scenario(simulation: Simulation) -> tuple[int, int]:
+        one, two = await simulation.start_cluster(2, replication_synchro_quorum=2)
+        for node in (one, two):
+            await node.configure(election_mode="manual")
+        administrator = Administrator(simulation)
+
+        async def owner_after_rounds() -> int:
+            for _ in range(10):
+                await administrator.look_after()
+                await simulation.sleep(0.5)
+            return two.instance.limbo.owner_id
+
+        await administrator.promote(one)
+        before = await owner_after_rounds()
+        one.instance.mode.set(ReadOnlyReason.ELECTION, True)
+        return before, await owner_after_rounds()
+
+    with Simulation(1) as simulation:
+        assert simulation.run(scenario(simulation)) == (1, 2)
 
 
 def test_raft_tells_the_recorded_state_only() -> None:
