@@ -27,6 +27,7 @@ from box.wire.constants import PACKAGE_VERSION
 from lua.bindings.fiber import FiberBinding
 from lua.boundary import NoAccess, decode_error, encode_error, error_from_exception
 from lua.fiber import RUNNING_FIBER, WOKEN_MAX, Scheduler, Value, Waits
+from lua.machine import Machine
 from lua.turn_clock import CLOCKS
 
 __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
@@ -72,6 +73,7 @@ class Runtime:
         getcwd: Callable[[], str] = os.getcwd,
         version: str = PACKAGE_VERSION,
         fiber_round: Round | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.loop = loop if loop is not None else asyncio.get_running_loop()
         self.flavour = flavour or default_flavour()
@@ -80,6 +82,8 @@ class Runtime:
         self.new_context = new_context or object
         self.end_context = end_context
         self.log = log or _log_to_stderr
+        self.machine = machine or Machine()
+        """What Lua modules reach of files, sockets and clocks."""
         self.processes: set[int] = set()
         """Children that somebody here waits for."""
         self.contexts: dict[int, Any] = {}

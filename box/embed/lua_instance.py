@@ -13,6 +13,7 @@ from box.log import Level
 from box.session import Context
 from lua.bindings.box import BoxBindings
 from lua.bindings.modules import bind_modules
+from lua.machine import Machine
 from lua.runtime import Runtime
 
 _LEVELS = {
@@ -37,7 +38,7 @@ class LuaInstance:
     """A node and its Lua runtime. Nothing is configured until Lua or Python calls `box.cfg`.
 
     `directory` is where the node's files are, None for a node in memory; `write` takes what Lua prints, `on_exit` the
-    code of `os.exit()`.
+    code of `os.exit()`; `machine` is what its modules reach of files, sockets and clocks.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class LuaInstance:
         write: Callable[[bytes], None] | None = None,
         on_exit: Callable[[int], None] | None = None,
         node: Instance | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.loop = loop or asyncio.get_running_loop()
         self.node = node or Instance(directory, loop=self.loop)
@@ -63,6 +65,7 @@ class LuaInstance:
             clock=self.node.clock,
             monotonic=self.node.monotonic,
             fiber_round=self.node.round,
+            machine=machine,
         )
         self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)

@@ -9,6 +9,7 @@ from box.embed import LuaInstance, Node
 from box.instance.node import Instance
 from box.log import Level
 from box.testing.simulation.log_lines import LogLines
+from lua.machine import Machine
 
 
 class ApplicationNode(Node):
@@ -34,11 +35,17 @@ class ApplicationNode(Node):
 
 
 def make_application(
-    instance: Instance, lines: LogLines, options: dict[str, Any], on_exit: Callable[[], None]
+    instance: Instance, machine: Machine, lines: LogLines, options: dict[str, Any], on_exit: Callable[[], None]
 ) -> ApplicationNode:
     """An application's node of an instance that is not configured yet; `on_exit` ends the process."""
     return ApplicationNode(
-        lambda: LuaInstance(loop=instance.loop, node=instance, write=lambda text: None, on_exit=lambda code: on_exit()),
+        lambda: LuaInstance(
+            loop=instance.loop,
+            node=instance,
+            write=lambda text: None,
+            on_exit=lambda code: on_exit(),
+            machine=machine,
+        ),
         lines,
         options,
     )

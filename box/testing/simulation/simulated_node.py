@@ -183,12 +183,13 @@ class SimulatedNode:
     async def _configure(self) -> None:
         simulation, loop = self._simulation, self._loop
         random = simulation.random(f"{self.name} {self._starts}")
+        host = simulation.network.host(self.name, self.process)
         self._instance = instance = Instance(
             loop=loop,
             clock=self.clock.now,
             random=random,
             disk=self.disk,
-            network=simulation.network.host(self.name, self.process),
+            network=host,
             threads=SimulatedThreads(loop, self.disk, Random(random.random())),
         )
         instance.log.forward = self.log.take
@@ -196,9 +197,12 @@ class SimulatedNode:
         if not self.has_lua:
             await instance.configure(self.options)
             return
-        from box.testing.simulation.application_node import make_application  # few simulated nodes have Lua
+        # Few simulated nodes have Lua.
+        from box.testing.simulation.application_node import make_application
+        from box.testing.simulation.simulated_machine import simulated_machine
 
-        self._application = application = make_application(instance, self.log, self.options, on_exit=self.kill)
+        machine = simulated_machine(self.disk, host)
+        self._application = application = make_application(instance, machine, self.log, self.options, self.kill)
         await application.start()
 
     async def stop(self) -> None:

@@ -1,0 +1,29 @@
+"""What Lua modules reach of the machine. The operating system's by default; a simulation has one of its own.
+
+```
+files      fio, xlog            lua/machine/files.py
+sockets    socket               lua/machine/sockets.py
+clocks     clock, os            lua/machine/clocks.py
+```
+
+Lua's own `io` library and `ffi.C` are those of the process, whatever the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lua.machine.clocks import Clocks, SystemClocks
+from lua.machine.files import Files, SystemFiles
+from lua.machine.sockets import Sockets, SystemSockets
+
+__all__ = ["Clocks", "Files", "Machine", "Sockets", "SystemClocks", "SystemFiles", "SystemSockets"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The parts that one process has."""
+
+    files: Files = field(default_factory=SystemFiles)
+    sockets: Sockets = field(default_factory=SystemSockets)
+    clocks: Clocks = field(default_factory=SystemClocks)
