@@ -31,7 +31,8 @@ _WORDS: dict[str, Any] = {"~": None, "null": None, "true": True, "yes": True, "f
 _MIN_INT64, _MAX_UINT64 = -(2**63), 2**64 - 1
 _MAX_DEPTH = 1000
 """Levels of sequences and mappings, as the emitter has. The scanner of libyaml takes time for each token that grows
-with the depth, so that some 100,000 brackets would take minutes."""
+with the depth, so that some 100,000 brackets would take minutes. Later versions of it have this very bound."""
+_TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 
 
 def parse(text: bytes) -> bytes:
@@ -63,22 +64,32 @@ def _tokens(text: bytes) -> Iterator[Any]:
     documents = 0
     depth = 0
     begins = False  # the next event is the first one of a document
+    is_open = False
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             begins = isinstance(event, yaml.DocumentStartEvent)
             if begins:
                 documents += 1
+                is_open = True
                 continue
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > _MAX_DEPTH:
-                    raise ValueError(f"Too high nest level at document: {documents}\n")
+                    raise _too_deep(documents)
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
+            elif isinstance(event, yaml.DocumentEndEvent):
+                is_open = False
             yield from _token(event)
     except yaml.YAMLError as error:
+        if getattr(error, "problem", None) == _TOO_DEEP_FOR_LIBYAML:
+            raise _too_deep(documents if is_open else documents + 1) from error
         # The peer misses the document's content before it looks why there is none.
         raise ValueError("unexpected END event" if begins else _message(error, documents)) from error
+
+
+def _too_deep(document: int) -> ValueError:
+    return ValueError(f"Too high nest level at document: {document}\n")
 
 
 def _token(event: Any) -> tuple[Any, ...]:
