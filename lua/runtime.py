@@ -83,7 +83,7 @@ class Runtime:
         self.end_context = end_context
         self.log = log or _log_to_stderr
         self.machine = machine or Machine()
-        """What Lua modules reach of files, sockets and clocks."""
+        """The files, sockets and clocks that Lua modules reach."""
         self.processes: set[int] = set()
         """Children that somebody here waits for."""
         self.contexts: dict[int, Any] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import os
 import string
 from typing import TYPE_CHECKING, Final
 
@@ -122,8 +121,8 @@ class DigestBinding(Binding):
 
     @exported("digest_urandom")
     def urandom(self, size: float) -> bytes:
-        """Random bytes of the operating system."""
-        return os.urandom(int(size))
+        """Random bytes of the machine."""
+        return self.runtime.machine.identity.random_bytes(int(size))
 
     @waiting("digest_pbkdf2", is_cancellable=False)
     async def pbkdf2(self, password: bytes, salt: bytes, iterations: float, size: float) -> bytes:

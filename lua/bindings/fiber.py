@@ -7,7 +7,7 @@ import os
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgpack
 
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 
+_SECOND: Final = 1_000_000_000
+"""Nanoseconds. Lua gets seconds and the rest: in one number these would not be exact."""
+
+
 class FiberBinding:
-    """Python half of `internal.scheduler`, `internal.globals` and `internal.loader`."""
+    """Python half of `internal.scheduler`, `internal.globals`, `internal.loader` and `clock`."""
 
     def __init__(
         self,
@@ -68,6 +72,9 @@ class FiberBinding:
         }
         if self._monotonic is not time.perf_counter:
             functions["seconds"] = self._monotonic  # else the scheduler asks the system itself
+        clocks = runtime.machine.clocks
+        if not clocks.are_of_system:
+            functions["clock_read"] = lambda name: divmod(clocks.read(name.decode()), _SECOND)
         waits.on_unexpected = self._report
         for name, function in functions.items():
             runtime.bind(name, function, is_direct=True)

@@ -353,7 +353,7 @@ class FioBinding(Binding):
     @exported("process_id")
     def process_id(self) -> int:
         """Of this process."""
-        return os.getpid()
+        return self.runtime.machine.identity.process_id()
 
     @exported("pwd_current")
     def current(self) -> bytes:

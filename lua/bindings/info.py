@@ -64,7 +64,7 @@ class InfoBinding(Binding):
             "ro": lambda: node.mode.is_read_only,
             "status": lambda: node.status,
             "uptime": lambda: int(node.loop.time() - self._started) + 1,
-            "pid": os.getpid,
+            "pid": runtime.machine.identity.process_id,
             "cluster": lambda: {"uuid": str(node.state.replicaset_uuid)},
             "replication": self._replication,
             "replication_anon": self._anonymous,

@@ -1,9 +1,10 @@
-"""What Lua modules reach of the machine. The operating system's by default; a simulation has one of its own.
+"""The machine as Lua modules reach it. The operating system's by default; a simulation has one of its own.
 
 ```
 files      fio, xlog            lua/machine/files.py
 sockets    socket               lua/machine/sockets.py
 clocks     clock, os            lua/machine/clocks.py
+identity   digest, box.info     random bytes and the process's number: lua/machine/identity.py
 ```
 
 Lua's own `io` library and `ffi.C` are those of the process, whatever the machine.
@@ -15,9 +16,20 @@ from dataclasses import dataclass, field
 
 from lua.machine.clocks import Clocks, SystemClocks
 from lua.machine.files import Files, SystemFiles
+from lua.machine.identity import Identity, SystemIdentity
 from lua.machine.sockets import Sockets, SystemSockets
 
-__all__ = ["Clocks", "Files", "Machine", "Sockets", "SystemClocks", "SystemFiles", "SystemSockets"]
+__all__ = [
+    "Clocks",
+    "Files",
+    "Identity",
+    "Machine",
+    "Sockets",
+    "SystemClocks",
+    "SystemFiles",
+    "SystemIdentity",
+    "SystemSockets",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,3 +39,4 @@ class Machine:
     files: Files = field(default_factory=SystemFiles)
     sockets: Sockets = field(default_factory=SystemSockets)
     clocks: Clocks = field(default_factory=SystemClocks)
+    identity: Identity = field(default_factory=SystemIdentity)

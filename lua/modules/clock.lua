@@ -1,4 +1,5 @@
--- require('clock'): the clocks of the system, in seconds, and in nanoseconds (uint64_t) with the suffix 64.
+-- require('clock'): the clocks of the machine, in seconds, and in nanoseconds (uint64_t) with the suffix 64.
+local python = require('internal.python')
 local ffi = require('ffi')
 
 ffi.cdef([[
@@ -8,30 +9,40 @@ ffi.cdef([[
 
 -- Clock ids differ between systems: {Linux, macOS}.
 local COLUMN = jit.os == 'OSX' and 2 or 1
-local REALTIME, MONOTONIC = ({0, 0})[COLUMN], ({1, 6})[COLUMN]
-local PROCESS, THREAD = ({2, 12})[COLUMN], ({3, 16})[COLUMN]
+local IDS = {realtime = ({0, 0})[COLUMN], monotonic = ({1, 6})[COLUMN]}
+IDS.process, IDS.thread = ({2, 12})[COLUMN], ({3, 16})[COLUMN]
 
 local C = ffi.C
 local cell = ffi.new('struct lunabox_timespec[1]')
 
-local function seconds(id)
+-- Two functions that read a clock of the system: in seconds, in nanoseconds.
+local function of_system(name)
+    local id = IDS[name]
     return function()
         C.clock_gettime(id, cell)
         return tonumber(cell[0].tv_sec) + tonumber(cell[0].tv_nsec) / 1e9
-    end
-end
-
-local function nanoseconds(id)
-    return function()
+    end, function()
         C.clock_gettime(id, cell)
         return ffi.cast('uint64_t', cell[0].tv_sec) * 1000000000ULL + ffi.cast('uint64_t', cell[0].tv_nsec)
     end
 end
 
+-- The same of a machine with clocks of its own.
+local function of_machine(name)
+    return function()
+        local seconds, nanoseconds = python.clock_read(name)
+        return seconds + nanoseconds / 1e9
+    end, function()
+        local seconds, nanoseconds = python.clock_read(name)
+        return ffi.cast('uint64_t', seconds) * 1000000000ULL + ffi.cast('uint64_t', nanoseconds)
+    end
+end
+
 local clock = {}
-for name, id in pairs({time = REALTIME, realtime = REALTIME, monotonic = MONOTONIC, proc = PROCESS, thread = THREAD}) do
-    clock[name] = seconds(id)
-    clock[name .. '64'] = nanoseconds(id)
+local readers = python.clock_read == nil and of_system or of_machine
+local NAMES = {time = 'realtime', realtime = 'realtime', monotonic = 'monotonic', proc = 'process', thread = 'thread'}
+for name, source in pairs(NAMES) do
+    clock[name], clock[name .. '64'] = readers(source)
 end
 
 -- {seconds of process time that `run(...)` took, its results...}

@@ -201,7 +201,8 @@ class SimulatedNode:
         from box.testing.simulation.application_node import make_application
         from box.testing.simulation.simulated_machine import simulated_machine
 
-        machine = simulated_machine(self.disk, host)
+        own_random = simulation.random(f"{self.name} {self._starts} Lua")
+        machine = simulated_machine(self.disk, host, loop, self.clock.now, self._starts, own_random)
         self._application = application = make_application(instance, machine, self.log, self.options, self.kill)
         await application.start()
 

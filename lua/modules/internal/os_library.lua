@@ -1,4 +1,6 @@
--- Members of `os` that the peer adds: the process's environment. os.exit belongs to internal.globals.
+-- Members of `os` that the peer adds: the process's environment. os.exit belongs to internal.globals. On a machine with
+-- clocks of its own `os` tells their time.
+local python = require('internal.python')
 local ffi = require('ffi')
 
 ffi.cdef([[
@@ -37,6 +39,27 @@ function os.setenv(name, value)
     local is_refused = value ~= nil and C.setenv(name, value, 1) ~= 0 or value == nil and C.unsetenv(name) ~= 0
     if is_refused then
         error(require('errno').strerror(), 2)
+    end
+end
+
+if python.clock_read ~= nil then
+    local time, date = os.time, os.date
+
+    local function now()
+        return (python.clock_read('realtime'))
+    end
+
+    function os.time(moment)
+        return moment == nil and now() or time(moment)
+    end
+
+    function os.date(format, moment)
+        return date(format or '%c', moment or now())
+    end
+
+    function os.clock()
+        local seconds, nanoseconds = python.clock_read('process')
+        return seconds + nanoseconds / 1e9
     end
 end
 
