@@ -104,9 +104,13 @@ class ErrorInjections:
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
-    async def wait_until_off(self, name: str) -> None:
-        """Wait in the tx thread while a boolean switch is on: the delays."""
-        await self._changes.until(lambda: not self.values[name])
+    async def wait_until_off(self, name: str, unless: Callable[[], bool] = lambda: False) -> None:
+        """Wait in the tx thread while a boolean switch is on: the delays. `unless` ends the wait, too (`wake`)."""
+        await self._changes.until(lambda: not self.values[name] or unless())
+
+    def wake(self) -> None:
+        """Let everybody who waits look again."""
+        self._changes.wake()
 
     def apply_environment(self, environment: Mapping[str, str]) -> None:
         """Take the initial values from variables named like the switches; raises ILLEGAL_PARAMS for a wrong one."""

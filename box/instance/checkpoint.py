@@ -172,13 +172,13 @@ class Checkpoints:
             start.vclock,
             self._state.instance_uuid,
             rate_limit=(self._config["snap_io_rate_limit"] or 0) * 1024 * 1024,
-            errinj=self._errinj,
             log=self._log.of_cord("snapshot/101/main"),
             sleep=self._threads.sleep,
         )
         total = sum(len(space.primary) for space, _ in self._views if space.primary is not None)
         try:
             with self._progress.work("snapshot", total, rows=lambda: writer.row_count):
+                await self._inject_write(writer)
                 await self._journal.in_thread(writer.write, spaces, self._trailer(*known))
             await self._inject_commit()
             await self._journal.in_thread(writer.commit)
@@ -216,6 +216,14 @@ class Checkpoints:
         if space.id == SpaceId.SEQUENCE_DATA:
             return ListView(self._schema.sequence_data())
         return self._tuples.open_view(space)
+
+    async def _inject_write(self, writer: SnapshotWriter) -> None:
+        """The file is there while ERRINJ_SNAP_WRITE_DELAY is on."""
+        if self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"]:
+            await self._journal.in_thread(writer.begin)
+            await self._errinj.wait_until_off("ERRINJ_SNAP_WRITE_DELAY", unless=lambda: self._is_stopped)
+            if self._is_stopped:
+                raise client_error(ErrorCode.WAL_IO)
 
     async def _inject_commit(self) -> None:
         values = self._errinj.values
@@ -312,6 +320,7 @@ class Checkpoints:
         if self._writer is not None:
             self._writer.abort()
         self._is_stopped = True
+        self._errinj.wake()
         self._close_views()
         if self._daemon is not None:
             self._daemon.cancel()

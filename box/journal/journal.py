@@ -388,8 +388,11 @@ class Journal:
 
     # --- requests to the wal thread -----------------------------------------------------------------------------------
 
-    async def _ask(self, call: Callable[[], _T], note: Callable[[], None] = lambda: None) -> _T:
-        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end.
+    async def _ask(
+        self, call: Callable[[], _T], note: Callable[[], None] = lambda: None, *, is_delayed: bool = False
+    ) -> _T:
+        """Run `call` in the wal thread, after everything submitted so far. WAL_IO once the thread is asked to end. What
+        `is_delayed` is known only when ERRINJ_WAL_DELAY is off.
 
         If that goes well `note` is called behind the ends of all that was submitted before, and ahead of those of what
         comes later: whoever waits for the answer is woken only after some of these.
@@ -414,11 +417,16 @@ class Journal:
                 answer.set_result(result)
 
         def run() -> None:
+            thread = self._thread
             try:
                 settle = partial(succeed, call())
             except Exception as error:
-                settle = partial(answer.set_exception, error)
-            self._thread.tell(respond, settle)
+                thread.tell(respond, partial(answer.set_exception, error))
+                return
+            if is_delayed:
+                thread.delay(partial(thread.tell, respond, settle))
+            else:
+                thread.tell(respond, settle)
 
         self._thread.put(run)
         return await answer
@@ -443,11 +451,13 @@ class Journal:
 
         return await self._ask_unless_undone(call, ErrorCode.WAL_IO, note)
 
-    async def _ask_unless_undone(self, call: Callable[[], _T], code: int, note: Callable[[], None]) -> _T:
+    async def _ask_unless_undone(
+        self, call: Callable[[], _T], code: int, note: Callable[[], None], *, is_delayed: bool = False
+    ) -> _T:
         """Ask, and raise `code` if anything was rolled back since the call: a batch may be written before the question
         is on its way."""
         count = self._rollback_count
-        answer = await self._ask(call, note)
+        answer = await self._ask(call, note, is_delayed=is_delayed)
         if self._rollback_count != count:
             raise client_error(code)
         return answer
@@ -471,11 +481,9 @@ class Journal:
 
         def call() -> CheckpointStart:
             self._refuse_in_rollback(ErrorCode.CHECKPOINT_ROLLBACK)
-            start = self._writer.begin_checkpoint()
-            self._thread.wait_for("ERRINJ_WAL_DELAY")
-            return start
+            return self._writer.begin_checkpoint()
 
-        return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK, note)
+        return await self._ask_unless_undone(call, ErrorCode.CHECKPOINT_ROLLBACK, note, is_delayed=True)
 
     async def commit_checkpoint(self, start: CheckpointStart) -> None:
         """The snapshot of `start` is on disk."""

@@ -42,7 +42,6 @@ _ROWS_A_STEP: Final = 1024
 """Rows of a block that are found without giving way: a millisecond."""
 _PROGRESS: Final = 100_000
 _SYNC_INTERVAL: Final = 1 << 24
-_POLL: Final = 0.001
 _STAMP: Final = struct.Struct(">BBd").pack
 
 
@@ -62,7 +61,7 @@ class SnapshotSpace(NamedTuple):
 
 
 class SnapshotWriter:
-    """Writes one snapshot; blocks, and is for a thread. Steps: `write`, then `commit` or `abort`.
+    """Writes one snapshot; blocks, and is for a thread. Steps: maybe `begin`, `write`, then `commit` or `abort`.
 
     `rate_limit` is in bytes a second, 0 for none. The interpreter lock is released for every block's compression and
     write, about every half millisecond, so that the tx thread goes on meanwhile.
@@ -76,7 +75,6 @@ class SnapshotWriter:
         instance_uuid: UUID,
         *,
         rate_limit: float = 0,
-        errinj: ErrorInjections | None = None,
         log: Logger | None = None,
         sleep: Callable[[float], object] = SystemThreads.sleep,
     ) -> None:
@@ -84,7 +82,6 @@ class SnapshotWriter:
         self._meta = Meta(LogKind.SNAP.name, instance_uuid, vclock.copy())
         self._storage = storage
         self._rate_limit = rate_limit
-        self._errinj = errinj or ErrorInjections()
         self._log = log or SilentLog()
         self._sleep = sleep
         self._encoder = BlockEncoder()
@@ -95,6 +92,17 @@ class SnapshotWriter:
         self._unsynced = 0
         self._is_aborted = False
         self._is_touched = False
+        self._file: AppendFile | None = None
+
+    def begin(self) -> None:
+        """Create the temporary file, as `write` does else. Raises the same."""
+        if self._is_there():
+            self._is_touched = True
+            return
+        temporary = self.path + INPROGRESS
+        remove_quietly(self._storage, temporary)
+        self._file = self._create(temporary)
+        self._log.info(f"saving snapshot `{temporary}'")
 
     def write(self, spaces: Iterable[SnapshotSpace], trailer: Sequence[Row] = ()) -> None:
         """Write and sync the temporary file. `trailer` are rows after all tuples: the raft state.
@@ -102,21 +110,17 @@ class SnapshotWriter:
         A complete snapshot of the same vclock gets a new modification time instead; one that is cut short is replaced.
         Raises SystemError, also after `abort` in another thread, and for a file of another's with this name.
         """
-        if self._is_there():
-            self._is_touched = True
+        if self._file is None:
+            self.begin()
+        file, self._file = self._file, None
+        if file is None:
             return
-        temporary = self.path + INPROGRESS
-        remove_quietly(self._storage, temporary)
-        file = self._create(temporary)
         try:
-            self._log.info(f"saving snapshot `{temporary}'")
-            while self._errinj.values["ERRINJ_SNAP_WRITE_DELAY"] and not self._is_aborted:
-                self._sleep(_POLL)
             self._write_rows(file, spaces, trailer)
             write_all(file, EOF_MARKER)
             file.sync()
         except OSError as error:
-            raise failed(f"failed to write to '{temporary}' file", error) from error
+            raise failed(f"failed to write to '{self.path}{INPROGRESS}' file", error) from error
         finally:
             file.close()
         self._log.info("done")
@@ -221,6 +225,9 @@ class SnapshotWriter:
     def abort(self) -> None:
         """Remove the temporary file. A `write` that another thread is at ends early."""
         self._is_aborted = True
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
         remove_quietly(self._storage, self.path + INPROGRESS)
 
 

@@ -36,6 +36,11 @@ class Signal(Protocol):
     def wait(self) -> Any: ...
 
 
+Step = Callable[[], "bool | Signal"]
+"""One turn of a thread, which takes one message of its queue at least. False: it is over. A signal: it has to be waited
+for before the next step."""
+
+
 class Worker(Protocol):
     """A thread that takes messages from a queue."""
 
@@ -58,8 +63,8 @@ class Threads(Protocol):
 
     def pool(self, size: int, name: str) -> Executor: ...
 
-    def start(self, queue: MessageQueue[Any], step: Callable[[], bool], name: str) -> Worker:
-        """Call `step` again and again in a thread until it gives False. It takes one message of the queue at least."""
+    def start(self, queue: MessageQueue[Any], step: Step, name: str) -> Worker:
+        """Take steps in a thread until one is the last."""
 
 
 class SystemThreads:
@@ -75,10 +80,11 @@ class SystemThreads:
     def pool(self, size: int, name: str) -> Executor:
         return ThreadPoolExecutor(size, name)
 
-    def start(self, queue: MessageQueue[Any], step: Callable[[], bool], name: str) -> Worker:
+    def start(self, queue: MessageQueue[Any], step: Step, name: str) -> Worker:
         def run() -> None:
-            while step():
-                pass
+            while outcome := step():
+                if outcome is not True:
+                    outcome.wait()
 
         thread = threading.Thread(target=run, name=name, daemon=True)
         thread.start()

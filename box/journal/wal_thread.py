@@ -12,13 +12,13 @@ the tx thread says that everybody has learned of it (`is_in_rollback`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from box.errinj import JOURNAL_DELAYS, ErrorInjections
 from box.journal.directory import Logger
-from box.journal.threads import MessageQueue, Threads, Worker
+from box.journal.threads import MessageQueue, Signal, Threads, Worker
 from box.journal.wal import FinishedBatch, WalBroken, WalFailure, WalWriter, Written
 from box.wire.entry import JournalEntry
 
@@ -55,6 +55,8 @@ class WalThread:
         self._worker: Worker | None = None
         self._is_over = False
         self._delay_over = threads.signal()
+        self._delayed: Iterator[None] | None = None
+        """Goes on where the thread has stopped; see `_while_on`."""
         self._delays_nothing = False
         self._forget_delays: list[Callable[[], None]] = []
         self._ended = loop.create_future()
@@ -125,23 +127,44 @@ class WalThread:
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(call, *arguments)
 
-    def wait_for(self, name: str) -> None:
-        """Block the wal thread while this injection is on."""
+    def delay(self, call: Callable[[], None]) -> None:
+        """Make a call when ERRINJ_WAL_DELAY is off, and nothing else before that. For a call that the thread makes."""
+        self._delayed = self._after_delay(call)
+
+    def _after_delay(self, call: Callable[[], None]) -> Iterator[None]:
+        yield from self._while_on("ERRINJ_WAL_DELAY")
+        call()
+
+    def _while_on(self, name: str) -> Iterator[None]:
+        """Give way as long as an injection is on: `_delay_over` tells of a change."""
         while self._values[name] and not self._delays_nothing:
             self._delay_over.clear()
             if self._values[name] and not self._delays_nothing:
-                self._delay_over.wait()
+                yield
 
-    def _step(self) -> bool:
-        """Handle the next message, and what was found behind it; False after the last."""
-        message: Message | None = self._queue.get()
-        while message is not None:
-            message = self._handle(message)
+    def _step(self) -> bool | Signal:
+        """Handle the next message, and what was found behind it, or go on with one that was delayed."""
+        if self._delayed is None:
+            message: Message | None = self._queue.get()
+            while message is not None:
+                message = self._handle(message)
+        if self._delayed is not None and not self._go_on(self._delayed):
+            return self._delay_over
         if not self._is_over:
             return True
         self._handle(self._writer.close)
         self.tell(self._ended.set_result, None)
         return False
+
+    def _go_on(self, delayed: Iterator[None]) -> bool:
+        """Whether what was delayed is done now."""
+        try:
+            for _ in delayed:
+                return False
+        except Exception as error:  # as in `_handle`
+            self._log_failure(error)
+        self._delayed = None
+        return True
 
     def _handle(self, message: Message) -> Message | None:
         try:
@@ -161,37 +184,38 @@ class WalThread:
 
         While a delay is armed every message counts alone, as the injections count them.
         """
+        if self.is_delayed():
+            self._delayed = self._write_late(batch)
+            return None
         queue = self._queue
         messages = 1
         following: Message | None = None
-        if self.is_delayed():
-            self._delay()
-        else:
-            while not queue.empty():
-                following = queue.get()
-                if not isinstance(following, list):
-                    break
-                batch += following
-                messages += 1
-                following = None
-        result = self.write(batch, messages)
-        if self._values["ERRINJ_RELAY_FASTER_THAN_TX"] and result.written is not None:
-            # Followers get the rows at once, the tx thread learns of them when it is off.
-            self.tell(self._show, result.written)
-            self.wait_for("ERRINJ_RELAY_FASTER_THAN_TX")
-        self.tell(self._complete, result)
+        while not queue.empty():
+            following = queue.get()
+            if not isinstance(following, list):
+                break
+            batch += following
+            messages += 1
+            following = None
+        self.tell(self._complete, self.write(batch, messages))
         return following
 
-    def _delay(self) -> None:
-        """Wait while ERRINJ_WAL_DELAY is set. The batch that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
-        self.wait_for("ERRINJ_WAL_DELAY")
+    def _write_late(self, batch: list[JournalEntry]) -> Iterator[None]:
+        """Write a batch when ERRINJ_WAL_DELAY is off. One that finds ERRINJ_WAL_DELAY_COUNTDOWN at 0 sets it."""
+        yield from self._while_on("ERRINJ_WAL_DELAY")
         values = self._values
         countdown = values["ERRINJ_WAL_DELAY_COUNTDOWN"]
         if countdown >= 0:
             values["ERRINJ_WAL_DELAY_COUNTDOWN"] = countdown - 1
         if countdown == 0:
             values["ERRINJ_WAL_DELAY"] = True
-            self.wait_for("ERRINJ_WAL_DELAY")
+            yield from self._while_on("ERRINJ_WAL_DELAY")
+        result = self.write(batch, 1)
+        if values["ERRINJ_RELAY_FASTER_THAN_TX"] and result.written is not None:
+            # Followers get the rows at once, the tx thread learns of them when it is off.
+            self.tell(self._show, result.written)
+            yield from self._while_on("ERRINJ_RELAY_FASTER_THAN_TX")
+        self.tell(self._complete, result)
 
     def _log_failure(self, error: Exception) -> None:
         with suppress(Exception):  # the log's own trouble is not to end the thread

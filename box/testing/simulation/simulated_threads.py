@@ -3,7 +3,7 @@
 ```
 a message is put        the worker wakes after a delay of chance
 a step runs             at one moment; what it tells the tx thread arrives when the disk would have been ready
-the next step           begins then
+the next step           begins then, or when the signal is set for which it has to wait
 ```
 
 The process may die in between: what was written is in the file, and nobody was told.
@@ -17,6 +17,7 @@ from concurrent.futures import Executor, Future
 from random import Random
 from typing import Any, Final
 
+from box.journal.threads import Signal, Step
 from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import SimulatedLoop
 
@@ -47,11 +48,13 @@ class SimulatedQueue:
 class SimulatedWorker:
     """A thread that takes messages."""
 
-    def __init__(self, threads: SimulatedThreads, queue: SimulatedQueue, step: Callable[[], bool]) -> None:
+    def __init__(self, threads: SimulatedThreads, queue: SimulatedQueue, step: Step) -> None:
         self._threads = threads
         self._queue = queue
         self._step = step
         self._is_scheduled = False
+        self._is_waiting = False
+        """For a signal; messages do not wake it."""
         self._is_over = False
         self._ready_at = 0.0
         """The time at which the last step is over."""
@@ -61,7 +64,7 @@ class SimulatedWorker:
 
     def wake(self) -> None:
         """There is a message."""
-        if not self._is_scheduled and not self._is_over:
+        if not self._is_scheduled and not self._is_over and not self._is_waiting:
             self._is_scheduled = True
             loop = self._threads.loop
             loop.call_at(max(loop.time() + self._threads.wake_delay(), self._ready_at), self._run)
@@ -69,15 +72,24 @@ class SimulatedWorker:
     def _run(self) -> None:
         loop, disk = self._threads.loop, self._threads.disk
         disk.restart_meter()
-        self._is_scheduled = is_alive = False
+        self._is_scheduled = False
+        outcome: bool | Signal = False
         try:
             with _Blocking(loop, disk):
-                is_alive = self._step()
+                outcome = self._step()
         finally:
-            self._is_over = not is_alive
+            self._is_over = not outcome
             self._ready_at = loop.time() + disk.restart_meter()
-        if not self._queue.empty():
+        if isinstance(outcome, SimulatedSignal):
+            self._is_waiting = outcome.keep_waiting(self)
             self.wake()
+        elif not self._queue.empty():
+            self.wake()
+
+    def go_on(self) -> None:
+        """The signal for which it waits has been set."""
+        self._is_waiting = False
+        self.wake()
 
     def join(self) -> None:
         """It is over when it says so: there is nothing to wait for."""
@@ -98,15 +110,31 @@ class _Blocking:
 
 
 class SimulatedSignal:
-    """A wait of one thread for another: only error injections need one, and they stop the whole process here."""
+    """A signal for which a worker waits between two steps."""
 
-    def set(self) -> None: ...
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: SimulatedWorker | None = None
 
-    def clear(self) -> None: ...
+    def set(self) -> None:
+        self._is_set = True
+        worker, self._waiting = self._waiting, None
+        if worker is not None:
+            worker.go_on()
+
+    def clear(self) -> None:
+        self._is_set = False
 
     def wait(self) -> None:
-        """RuntimeError: there is nobody who could set it."""
-        raise RuntimeError("error injections that delay the log are not supported in a simulation")
+        """RuntimeError: a worker that waits gives the signal to whoever lets it take steps."""
+        raise RuntimeError("a step of a simulated thread cannot wait in its middle")
+
+    def keep_waiting(self, worker: SimulatedWorker) -> bool:
+        """Whether a worker has to wait; it is told when that is over."""
+        if self._is_set:
+            return False
+        self._waiting = worker
+        return True
 
 
 class SimulatedPool(Executor):
@@ -170,5 +198,5 @@ class SimulatedThreads:
     def pool(self, size: int, name: str) -> SimulatedPool:
         return SimulatedPool(self)
 
-    def start(self, queue: Any, step: Callable[[], bool], name: str) -> SimulatedWorker:
+    def start(self, queue: Any, step: Step, name: str) -> SimulatedWorker:
         return SimulatedWorker(self, queue, step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import threading
 
 import msgpack
 import pytest
@@ -204,24 +203,19 @@ def test_write_errors_are_system_errors() -> None:
     assert storage.names(".") == []
 
 
-def test_write_delay_injection() -> None:
-    """ERRINJ_SNAP_WRITE_DELAY holds the writer's thread."""
-    errinj, storage = ErrorInjections(), MemoryStorage()
-    errinj.set("ERRINJ_SNAP_WRITE_DELAY", True)
-    slept = threading.Event()
-
-    def sleep(seconds: float) -> None:
-        slept.set()
-
-    writer = SnapshotWriter(storage, ".", VCLOCK, UUID_1, errinj=errinj, sleep=sleep)
-    thread = threading.Thread(target=writer.write, args=([],))
-    thread.start()
-    assert slept.wait(10)
-    assert thread.is_alive()
-    errinj.set("ERRINJ_SNAP_WRITE_DELAY", False)
-    thread.join(10)
+def test_a_snapshot_in_two_steps() -> None:
+    """The file is there from the first one on; giving up removes it."""
+    storage = MemoryStorage()
+    writer = SnapshotWriter(storage, ".", VCLOCK, UUID_1)
+    writer.begin()
+    assert [name for name in storage.names(".") if name.endswith(".inprogress")]
+    writer.write([])
     writer.commit()
     assert tuples_of(storage) == []
+    another = SnapshotWriter(storage, ".", VClock({1: 100}), UUID_1)
+    another.begin()
+    another.abort()
+    assert len(storage.names(".")) == 1
 
 
 def test_rate_limit() -> None:
