@@ -47,6 +47,8 @@ class Watch:
         self._simulation = simulation
         self._workload = workload
         self._seen: dict[str, None] = {}
+        self.noticed_at: float | None = None
+        """The simulated time at which the first violation showed."""
         simulation.loop.on_turn = self.invariants.look
 
     @property
@@ -63,6 +65,8 @@ class Watch:
             looks += 1
             if not looks % _LOOKS_A_READING:
                 self.read_logs()
+            if self.noticed_at is None and self.violations:
+                self.noticed_at = self._simulation.loop.time()
 
     def look_once_more(self) -> None:
         """The run is over."""

@@ -23,7 +23,8 @@ from box.exit_status import after_closed_pipe
 from box.replication.elections import ElectionMode
 from box.testing.simulation.diagram import as_svg, as_text
 from box.testing.simulation.faults import kinds_of
-from box.testing.simulation.run import Outcome, Scenario, play, shorten
+from box.testing.simulation.run import Outcome, Scenario, play
+from box.testing.simulation.shrinking import shorten
 from box.testing.simulation.workloads import WORKLOADS
 
 _NODES: Final = range(1, 32)

@@ -1,7 +1,4 @@
-"""One run: a cluster, a workload, faults and a verdict; runs are made from a `Scenario`, which fits into a small file.
-
-`shorten` looks for a part of a scenario's faults that is enough to make it fail.
-"""
+"""One run: a cluster, a workload, faults and a verdict. It is made from a `Scenario`, which fits into a small file."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
@@ -20,6 +17,7 @@ from box.errors import BoxError
 from box.replication.elections import ElectionMode
 from box.testing.simulation.checks import Watch, come_to_rest, compare, is_at_rest, uncaught
 from box.testing.simulation.faults import KINDS, Fault, plan
+from box.testing.simulation.history import ClientCall
 from box.testing.simulation.injector import Injector
 from box.testing.simulation.loop import Deadlock, TooSlow
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode
@@ -124,6 +122,8 @@ class Outcome:
 
     scenario: Scenario
     violations: list[str]
+    noticed: float | None
+    """Seconds from the clients' start to the first violation that showed before the end of the run."""
     cut_off: list[str]
     """Nodes that a full disk has cut off for good, so that what needs rest was not checked."""
     digest: str
@@ -151,19 +151,27 @@ class Outcome:
         )
 
 
+@dataclass
+class _Findings:
+    """Whatever a run has found so far."""
+
+    violations: list[str] = field(default_factory=list)
+    noticed: float | None = None
+    cut_off: list[str] = field(default_factory=list)
+    calls: list[ClientCall] = field(default_factory=list)
+
+
 def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | None = None) -> Outcome:
     """Run a scenario. `deadline` bounds the processor's seconds: beyond it the run has failed, and says who waits."""
     scenario = scenario.planned()
     start = time.process_time()
     with Simulation(scenario.seed, keeps_messages=keeps_messages) as simulation:
         simulation.loop.cpu_deadline = None if deadline is None else start + deadline
-        violations: list[str] = []
-        cut_off: list[str] = []
-        history: list[Any] = []
+        findings = _Findings()
+        violations = findings.violations
         try:
             with _alarm(deadline):
-                workload_class = WORKLOADS[scenario.workload]
-                simulation.run(_scenario(simulation, scenario, workload_class, violations, cut_off, history))
+                simulation.run(_scenario(simulation, scenario, WORKLOADS[scenario.workload], findings))
         except (Deadlock, TooSlow) as error:
             violations.append(str(error))
         except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
@@ -172,12 +180,23 @@ def play(scenario: Scenario, *, keeps_messages: bool = False, deadline: float | 
         simulation.note("-", "end", f"after {simulation.loop.turns} turns")
         violations += uncaught(simulation)
         endings: dict[str, int] = {}
-        for call in history:
+        for call in findings.calls:
             endings[call.ending.value] = endings.get(call.ending.value, 0) + 1
         logs = {node.name: list(node.log.lines) for node in simulation.nodes.values()}
         trace, seconds = simulation.trace, simulation.loop.time()
         took = time.process_time() - start
-        return Outcome(scenario, violations, cut_off, trace.digest, seconds, took, endings, trace, logs)
+        return Outcome(
+            scenario=scenario,
+            violations=violations,
+            noticed=findings.noticed,
+            cut_off=findings.cut_off,
+            digest=trace.digest,
+            simulated=seconds,
+            processor=took,
+            calls=endings,
+            trace=trace,
+            logs=logs,
+        )
 
 
 @contextmanager
@@ -246,15 +265,11 @@ def _takes_changes(node: SimulatedNode) -> bool:
 
 
 async def _scenario(
-    simulation: Simulation,
-    scenario: Scenario,
-    workload_class: type[Workload],
-    violations: list[str],
-    cut_off: list[str],
-    history: list[Any],
+    simulation: Simulation, scenario: Scenario, workload_class: type[Workload], findings: _Findings
 ) -> None:
     workload = await _start(simulation, scenario, workload_class)
-    workload.history.operations = history
+    workload.history.operations = findings.calls
+    violations = findings.violations
     has_elections = scenario.elections != "off"
     watch = Watch(simulation, workload, scenario.quorum, has_elections=has_elections)
     injector = Injector(simulation)
@@ -263,7 +278,8 @@ async def _scenario(
         await _elect(simulation, scenario, injector)
     first_term = _term(simulation)
     tasks.append(simulation.loop.create_task(injector.administrator.run()))
-    workload.stop_at = simulation.loop.time() + scenario.seconds
+    begin = simulation.loop.time()
+    workload.stop_at = begin + scenario.seconds
     clients = workload.start()
     try:
         await injector.run(scenario.faults or ())
@@ -273,42 +289,19 @@ async def _scenario(
             unrest = await come_to_rest(simulation, injector.administrator, has_elections=has_elections)
             if unrest is not None:
                 violations += unrest.violations
-                cut_off += unrest.cut_off
+                findings.cut_off += unrest.cut_off
     finally:
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        if watch.noticed_at is not None:
+            findings.noticed = max(watch.noticed_at - begin, 0.0)
         watch.look_once_more()
         violations += [*watch.violations, *injector.administrator.violations, *injector.violations]
     if scenario.elections == "candidate" and not scenario.faults:
         violations += _restless(first_term, simulation)
-    if not violations and not cut_off:
+    if not violations and not findings.cut_off:
         violations += workload.verdict()
         if workload.needs_rest:
             violations += compare(list(simulation.nodes.values()))
-
-
-def shorten(
-    outcome: Outcome, *, runs: int = 40, deadline: float | None = None, tell: Callable[[str], None] = lambda text: None
-) -> Outcome:
-    """Leave faults out, by halves and smaller parts, as long as the scenario still fails. (Zeller's ddmin.)"""
-    faults: Sequence[Fault] = outcome.scenario.faults or ()
-    parts = 2
-    while len(faults) > 1 and runs > 0:
-        size = -(-len(faults) // parts)
-        for begin in range(0, len(faults), size):
-            runs -= 1
-            rest = (*faults[:begin], *faults[begin + size :])
-            attempt = play(replace(outcome.scenario, faults=rest), deadline=deadline)
-            if attempt.violations:
-                outcome, faults, parts = attempt, rest, max(parts - 1, 2)
-                tell(f"{len(faults)} faults are enough")
-                break
-            if runs <= 0:
-                break
-        else:
-            if size == 1:
-                break
-            parts = min(parts * 2, len(faults))
-    return outcome

@@ -15,7 +15,8 @@ from box.replication.white_list import WhiteList
 from box.testing.simulation import run
 from box.testing.simulation.faults import KINDS, Fault, kinds_of, plan
 from box.testing.simulation.row_workloads import SetWorkload
-from box.testing.simulation.run import Outcome, Scenario, play, shorten
+from box.testing.simulation.run import Outcome, Scenario, play
+from box.testing.simulation.shrinking import shorten
 from box.testing.simulation.simulation import Simulation
 from box.testing.simulation.workloads import WORKLOADS
 from box.txn.limbo import Limbo
@@ -147,8 +148,8 @@ def test_an_answer_before_the_write_is_found_and_few_faults_are_enough(monkeypat
     assert 0 < len(short.scenario.faults or ()) <= len(outcome.scenario.faults or ())
 
 
-def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenarios = [Scenario(seed, workload="set", seconds=6, kinds=kinds_of(["isolate", "slow"])) for seed in range(6)]
+def make_quorum_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one."""
     quorum_ack = Limbo._quorum_ack
 
     def one_too_small(limbo: Limbo) -> int:
@@ -159,8 +160,27 @@ def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch
             limbo._quorum += 1
 
     monkeypatch.setattr(Limbo, "_quorum_ack", one_too_small)
+
+
+def test_a_quorum_that_is_one_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenarios = [Scenario(seed, workload="set", seconds=6, kinds=kinds_of(["isolate", "slow"])) for seed in range(6)]
+    make_quorum_too_small(monkeypatch)
     violations = (text for scenario in scenarios for text in play(scenario, deadline=60).violations)
     assert any("is confirmed, and only" in text for text in violations)
+
+
+def test_a_long_run_ends_early_when_it_is_shortened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong confirmation shows at once: neither what comes later is needed, nor faults of other kinds."""
+    make_quorum_too_small(monkeypatch)
+    scenario = Scenario(3, workload="set", seconds=120, kinds=kinds_of(["isolate", "slow", "snapshot", "jump"]), rate=2)
+    outcome = play(scenario, deadline=60)
+    assert outcome.noticed is not None
+    told: list[str] = []
+    short = shorten(outcome, runs=20, deadline=60, tell=told.append)
+    assert short.violations
+    assert short.scenario.seconds <= outcome.noticed + 1 < 60
+    assert len(short.scenario.faults or ()) < len(outcome.scenario.faults or ()) / 4
+    assert told
 
 
 def test_a_callback_that_never_ends_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
