@@ -40,6 +40,7 @@ ELECTIONS: Final = (
         5,
         elections="candidate",
         seconds=20,
+        first=146,
         rate=10,
         fetch_once=True,
         corpus="acknowledgements-for-a-former-leader",
