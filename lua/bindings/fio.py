@@ -107,10 +107,10 @@ class FioBinding(Binding):
 
     # Descriptors
 
-    @exported("fio_is_system")
-    def is_system(self) -> bool | None:
+    @exported("fio_are_of_system")
+    def are_of_system(self) -> bool | None:
         """Whether C may close the descriptors."""
-        return self._files.is_system or None
+        return self._files.are_of_system or None
 
     @_direct("fio_open")
     def open(self, path: bytes, flags: float, mode: float) -> Outcome:

@@ -32,7 +32,7 @@ _FACTS: Final = {
 }
 
 Facts = dict[str, int]
-"""What `stat` tells, by the names that Lua has for it."""
+"""The result of `stat`, by the names that Lua has for its parts."""
 
 
 class Files(Protocol):
@@ -40,7 +40,7 @@ class Files(Protocol):
 
     direct_size: int
     """Up to this many bytes are read or written by the loop's thread itself."""
-    is_system: bool
+    are_of_system: bool
     """Whether descriptors are the operating system's, which `close` of C closes too."""
 
     async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
@@ -145,7 +145,7 @@ class SystemFiles:
     """The operating system's."""
 
     direct_size = _DIRECT_SIZE
-    is_system = True
+    are_of_system = True
 
     def __init__(self) -> None:
         self.close: Callable[[int], None] = os.close

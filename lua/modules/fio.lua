@@ -173,7 +173,7 @@ end
 local handle_type = ffi.metatype('struct fio_handle', {__index = methods})
 
 ffi.cdef('int close(int fd);')
-local is_system = python.fio_is_system() == true
+local are_of_system = python.fio_are_of_system() == true
 local collected = {}
 
 -- Closes what nobody refers to. No Python here: a collection may happen in the middle of anything. Descriptors that C
@@ -182,7 +182,7 @@ local function collect(handle)
     local fd = handle.fh
     if fd < 0 then
         return
-    elseif is_system then
+    elseif are_of_system then
         ffi.C.close(fd)
     else
         collected[#collected + 1] = fd
