@@ -26,6 +26,10 @@ _KEPT_WRITES: Final = 256
 """Writes over older bytes that may be lost."""
 _KEPT_CUTS: Final = 8
 """Cuts that may be lost."""
+_SHARES: Final = (0, 1, None)
+"""Of the writes over older bytes that are lost; None: chance decides for each page."""
+_TORN: Final = 0.5
+"""The share of pages of which the last write that is there is so in part only."""
 _FULL: Final = 0o777
 
 
@@ -214,14 +218,17 @@ class Content(Inode):
         self.before = []
 
     def _undo_overwrites(self, random: Random) -> None:
+        """All of them, none, or some in each page."""
+        share = random.choice(_SHARES)
         pages = {page for one in self.overwrites for page in range(one.begin // PAGE, -(-one.end // PAGE))}
         for page in sorted(pages):
             begin, end = page * PAGE, (page + 1) * PAGE
             here = [one for one in self.overwrites if one.begin < end and begin < one.end]
-            lost = here[len(here) - random.randint(0, len(here)) :]
-            for one in reversed(lost[1:]):
+            lost = random.randint(0, len(here)) if share is None else share * len(here)
+            for one in reversed(here[len(here) - lost :]):
                 one.undo(self.data, begin, end)
-            if lost:  # its beginning may be there
-                first = max(begin, lost[0].begin)
-                lost[0].undo(self.data, random.randint(first, min(end, lost[0].end)), end)
+            if lost < len(here) and share is None and random.random() < _TORN:
+                torn = here[-lost - 1]
+                cut = random.randint(max(begin, torn.begin), min(end, torn.end))
+                torn.undo(self.data, cut, end)
         self.overwrites = []

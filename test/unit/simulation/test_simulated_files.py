@@ -7,16 +7,17 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from box.testing.simulation.disk import SimulatedDisk
-from box.testing.simulation.simulated_files import SimulatedFiles
+from box.testing.simulation.simulated_files import LARGEST, SimulatedFiles
 from lua.machine import Files, SystemFiles
 
 READ, WRITE, BOTH = os.O_RDONLY, os.O_WRONLY, os.O_RDWR
@@ -28,9 +29,9 @@ def make(seed: int = 1) -> SimulatedFiles:
 
 
 class OneSide:
-    """The files of a machine below a directory, told what to do by a program of both sides. Descriptors are known by the
-    order in which they were opened; paths that begin with a slash are below the root, which is so deep that no program
-    climbs out of it."""
+    """The files of a machine below a directory, told what to do by a program of both sides. Descriptors are known by
+    the order in which they were opened; paths that begin with a slash are below the root, which is so deep that no
+    program climbs out of it."""
 
     def __init__(self, files: Files, base: bytes) -> None:
         self.files = files
@@ -214,7 +215,7 @@ def real_side() -> Iterator[OneSide]:
         shutil.rmtree(directory)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(PROGRAMS)
 def test_programs_do_the_same_on_both_sides(program: list[tuple[Any, ...]]) -> None:
     with real_side() as real:
@@ -222,3 +223,88 @@ def test_programs_do_the_same_on_both_sides(program: list[tuple[Any, ...]]) -> N
         for step in program:
             assert (step, simulated.run(*step)) == (step, real.run(*step))
         assert simulated.tree() == real.tree()
+
+
+def fails(number: int, call: Callable[..., Any], *arguments: Any) -> None:
+    """A call has an errno."""
+    with pytest.raises(OSError) as caught:
+        call(*arguments)
+    assert caught.value.errno == number
+
+
+def test_what_no_program_tries_has_an_errno_too() -> None:
+    files = make()
+    fd = files.open(b"a", CREAT | BOTH, 0o644)
+    files.write(fd, b"abc")
+    fails(errno.EFBIG, files.pwrite, fd, b"x", LARGEST)
+    fails(errno.EFBIG, files.ftruncate, fd, LARGEST + 1)
+    fails(errno.ENAMETOOLONG, files.stat, b"x" * 256)
+    fails(errno.ENAMETOOLONG, files.stat, b"x/" * 2500)
+    fails(errno.EOPNOTSUPP, files.open, b".", os.O_TMPFILE | WRITE, 0o600)
+    fails(errno.ENXIO, files.lseek, fd, 3, os.SEEK_DATA)
+    assert files.lseek(fd, 1, os.SEEK_HOLE) == 3
+    with pytest.raises(ValueError, match="null byte"):
+        files.stat(b"a\0")
+    files.mkdir(b"dir", 0o755)
+    files.chdir(b"dir")
+    files.rmdir(b"../dir")
+    fails(errno.ENOENT, files.cwd)
+    fails(errno.ENOENT, files.open, b"new", CREAT | WRITE, 0o644)
+    fails(errno.ENOENT, files.mkdir, b"new", 0o755)
+
+
+def test_times_are_those_of_the_clock_of_the_process() -> None:
+    now = 1000.5
+    files = SimulatedFiles(SimulatedDisk(lambda: now, lambda: 0.0, Random(1)), Random(1))
+    fd = files.open(b"a", CREAT | BOTH, 0o644)
+    now = 2000.5
+    files.write(fd, b"abc")
+    facts = files.fstat(fd)
+    assert (facts["atime"], facts["mtime"], facts["ctime"]) == (1000, 2000, 2000)
+    files.utime(b"a", (1.0, 2.5))
+    facts = files.stat(b"a")
+    assert (facts["atime"], facts["mtime"], facts["ctime"]) == (1, 2, 2000)
+    now = 3000.5
+    files.rename(b"a", b"b")
+    assert files.stat(b".")["mtime"] == 3000
+
+
+def test_equal_seeds_give_equal_numbers_and_names() -> None:
+    def facts(seed: int) -> list[Any]:
+        files = make(seed)
+        first = files.open(b"a", CREAT | WRITE, 0o644)
+        files.close(first)
+        second = files.open(b"a", READ, 0)
+        return [first, second, files.fstat(second), files.tempdir(None, None), files.tempdir(b"/tmp", None)]
+
+    assert facts(1) == facts(1)
+    assert facts(1)[:3] == facts(2)[:3]
+    assert facts(1)[3:] != facts(2)[3:]
+
+
+def test_a_descriptor_is_never_given_twice() -> None:
+    """Who uses one that he has closed does not hit the file of somebody else."""
+    files = make()
+    first = files.open(b"a", CREAT | WRITE, 0o644)
+    files.close(first)
+    assert files.open(b"b", CREAT | WRITE, 0o644) != first
+    fails(errno.EBADF, files.write, first, b"x")
+
+
+def test_the_files_of_the_journal_are_the_same() -> None:
+    disk = SimulatedDisk(lambda: 0.0, lambda: 0.0, Random(1))
+    files = SimulatedFiles(disk, Random(1))
+    disk.create("wal/deep/1.xlog").write(b"rows")
+    assert files.listdir(b"/") == [b"wal"]
+    assert files.glob(b"wal/*/*.xlog") == [b"wal/deep/1.xlog"]
+    assert read(files, b"/wal/deep/1.xlog") == b"rows"
+    files.rename(b"wal/deep/1.xlog", b"1.xlog")
+    assert disk.names(".") == ["1.xlog", "wal"]
+    assert disk.names("wal/deep") == disk.names("nothing") == []
+    assert disk.open("./1.xlog").read(0, 10) == b"rows"
+    assert disk.used == 4
+    files.symlink(b"1.xlog", b"link")
+    assert disk.size("link") == 4
+    disk.remove("1.xlog")
+    assert not disk.exists("link")
+    assert disk.used == 0
