@@ -374,7 +374,7 @@ class SimulatedDisk:
     def sync_names(self, directory: Directory | None, path: str) -> None:
         """The names in a directory are durable when the sync is over; in all without one."""
         self.check(SYNC_FAILS, path)
-        self.spend()
-        self.tree.begin_sync(directory, self.time())
+        begin = self.time()
+        self.tree.begin_sync(directory, begin, self.spend())
         self.tree.settle(self._time())
         self.tell("sync of a directory")

@@ -198,10 +198,13 @@ class FileTree:
 
     # -- durability
 
-    def begin_sync(self, directory: Directory | None, end: float) -> None:
-        """Make durable at a time what was done to a directory; to all without one."""
+    def begin_sync(self, directory: Directory | None, begin: float, end: float) -> None:
+        """Make durable at a time what was done to a directory before another time; to all without one. What a thread
+        does behind a sync of its own may be listed, and not be done yet."""
         found = [
-            number for number, change in enumerate(self._undo) if directory is None or directory in change.directories
+            number
+            for number, change in enumerate(self._undo)
+            if change.made_at <= begin and (directory is None or directory in change.directories)
         ]
         between = [number for number in found if len(self._undo[number].directories) > 1]
         if between:
