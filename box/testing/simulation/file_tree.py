@@ -90,17 +90,17 @@ class FileTree:
 
     # -- paths
 
-    def find(self, path: str, start: Directory, *, follow: bool = True) -> PathEnd:
+    def find(self, path: str, start: Directory, *, follow: bool = True, makes_file: bool = False) -> PathEnd:
         """The end of a path, from a directory on if it is relative. Without `follow` a symbolic link at the end is the
         end, unless a slash comes behind it. ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG for what is on the way; ValueError for
-        a null byte."""
-        return self._find(path, start, follow=follow or path.endswith("/"))
+        a null byte. No path to where a file may be made ends with a slash: EISDIR."""
+        return self._find(path, start, follow=follow or path.endswith("/"), makes_file=makes_file)
 
     def find_name(self, path: str, start: Directory) -> PathEnd:
         """The same for a name that is to be made, taken or changed: no symbolic link at the end is followed."""
         return self._find(path, start, follow=False)
 
-    def _find(self, path: str, start: Directory, *, follow: bool) -> PathEnd:
+    def _find(self, path: str, start: Directory, *, follow: bool, makes_file: bool = False) -> PathEnd:
         if "\0" in path:
             raise ValueError("embedded null byte")
         if not path:
@@ -113,6 +113,8 @@ class FileTree:
             part = parts.popleft()
             if len(part.encode("utf-8", "surrogateescape")) > _LONGEST_NAME:
                 raise failure(errno.ENAMETOOLONG, path)
+            if makes_file and wants_directory and not parts and part not in (".", ".."):
+                raise failure(errno.EISDIR, path)
             inode = directory.child(part)
             if isinstance(inode, SymbolicLink) and (parts or follow):
                 hops += 1

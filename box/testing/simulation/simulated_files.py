@@ -128,10 +128,7 @@ class SimulatedFiles:
         is_new = bool(flags & os.O_CREAT and flags & os.O_EXCL)
         if flags & _UNSUPPORTED:
             raise failure(errno.EOPNOTSUPP, _text(path))
-        if flags & os.O_CREAT and path.endswith(b"/") and path.strip(b"/"):
-            self._find(path)
-            raise failure(errno.EISDIR, _text(path))
-        end = self._find(path, follow=not (is_new or flags & os.O_NOFOLLOW))
+        end = self._find(path, follow=not (is_new or flags & os.O_NOFOLLOW), makes_file=bool(flags & os.O_CREAT))
         if end.inode is None and flags & os.O_CREAT:
             inode: Inode = self._make(end, lambda: self._disk.create_file(end, mode & _MODE_BITS & ~self._umask))
         else:
@@ -263,9 +260,9 @@ class SimulatedFiles:
 
     # -- paths
 
-    def _find(self, path: bytes, *, follow: bool = True) -> PathEnd:
+    def _find(self, path: bytes, *, follow: bool = True, makes_file: bool = False) -> PathEnd:
         self._disk.check_process(_text(path))
-        return self._tree.find(_text(path), self._directory, follow=follow)
+        return self._tree.find(_text(path), self._directory, follow=follow, makes_file=makes_file)
 
     def _find_name(self, path: bytes) -> PathEnd:
         self._disk.check_process(_text(path))

@@ -54,6 +54,8 @@ class OneSide:
     def _call(self, name: str, first: Any = None, *more: Any) -> Any:
         if name in BY_DESCRIPTOR:
             fd = self._opened[first] if first < len(self._opened) else NO_DESCRIPTOR
+            if name == "lseek" and stat.S_ISDIR(self.files.fstat(fd)["mode"]):
+                return None  # each file system has numbers of its own
             result = getattr(self.files, name)(fd, *more)
             if name == "close":
                 self._opened[first] = NO_DESCRIPTOR
