@@ -157,10 +157,11 @@ class Content(Inode):
     def begin_sync(self, end: float) -> None:
         """Make durable at a time what is there now."""
         self.syncs.append((end, len(self.data)))
-        for overwrite in self.overwrites:
-            overwrite.durable_at = min(overwrite.durable_at, end)
-        for before in self.before:
-            before.durable_at = min(before.durable_at, end)
+        if self.overwrites or self.before:
+            for overwrite in self.overwrites:
+                overwrite.durable_at = min(overwrite.durable_at, end)
+            for before in self.before:
+                before.durable_at = min(before.durable_at, end)
 
     def put(self, data: bytes | memoryview, offset: int) -> None:
         """Write at an offset; what is missing before it is filled with zeros."""
