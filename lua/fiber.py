@@ -270,6 +270,14 @@ class Waits:
             task.cancel()
         return tasks
 
+    def abandon(self) -> None:
+        """Forget Lua and whatever waits; nobody is told."""
+        self._lua = None
+        self._tick = None
+        self._timers.clear()
+        self._tokens.clear()
+        self._tasks.clear()
+
 
 def _cancel_task(task: asyncio.Task[Any]) -> None:
     task.cancel()

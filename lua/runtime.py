@@ -34,8 +34,8 @@ __all__ = ["Runtime", "decode_error", "encode_error", "error_from_exception"]
 
 _MODULES = os.path.join(os.path.dirname(__file__), "modules")
 _FLAVOURS = ("luajit20", "luajit21")
-_TICK_WANTED, _NEXT_ID = 1, 2  # 0 is RUNNING_FIBER of lua.fiber, 3 its WOKEN
-_CELLS = 7
+_TICK_WANTED, _NEXT_ID, _DEAD = 1, 2, 7  # 0 is RUNNING_FIBER of lua.fiber, 3 its WOKEN
+_CELLS = 8
 
 Values = tuple[Value, ...]
 Ending = Callable[[Values | BoxError], None]
@@ -388,6 +388,22 @@ class Runtime:
         if self.end_context is not None:
             for _, ctx in contexts:
                 self.end_context(ctx)
+        self._free()
+
+    def abandon(self) -> None:
+        """End as a process that is killed: nobody is told, no finalizer of the user runs. The state is freed while what
+        it needs is there; the collector of garbage would not look to that. Not from within Lua."""
+        if self.closed:
+            return
+        self.closed = True
+        self.cells[_DEAD] = 1
+        self.waits.abandon()
+        self._activations.clear()
+        self.contexts.clear()
+        self._fiber_of.clear()
+        self._free()
+
+    def _free(self) -> None:
         self._start = self._bind = self._keep_context = _refuse
         del self._start_lua, self._cancel_fiber, self._is_in_python, self._release
         del self._state

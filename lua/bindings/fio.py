@@ -1,4 +1,4 @@
-"""`fio` and `pwd`: files, directories and accounts.
+"""`fio` and `pwd`: files and directories of the machine of the runtime, and accounts.
 
 Calls that are over in microseconds are made directly; those that move data or walk a tree go to a thread. Failures are
 SystemErrors with the peer's text, `fio: <text of errno>`, and the errno.
@@ -6,7 +6,6 @@ SystemErrors with the peer's text, `fio: <text of errno>`, and the errno.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import grp
 import os
@@ -14,14 +13,16 @@ import pwd
 import stat
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
 from box.errors import BoxError, system_error
 from lua.bindings.binding import Binding, Outcome, exported, guarded, waiting
 
-_DIRECT_SIZE: Final = 64 * 1024
-"""Up to this many bytes are read or written by the loop's thread itself."""
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from lua.machine import Files
+    from lua.runtime import Runtime
 
 _FLAGS: Final = """
     O_APPEND O_ASYNC O_CLOEXEC O_CREAT O_DIRECT O_DIRECTORY O_EXCL O_LARGEFILE O_NOATIME O_NOCTTY O_NOFOLLOW O_NONBLOCK
@@ -31,22 +32,6 @@ _MODES: Final = """
     S_IRWXU S_IRUSR S_IWUSR S_IXUSR S_IRWXG S_IRGRP S_IWGRP S_IXGRP S_IRWXO S_IROTH S_IWOTH S_IXOTH
 """.split()
 _WHENCES: Final = ("SEEK_SET", "SEEK_CUR", "SEEK_END", "SEEK_DATA", "SEEK_HOLE")
-
-_STAT_FIELDS: Final = {
-    "dev": "st_dev",
-    "inode": "st_ino",
-    "mode": "st_mode",
-    "nlink": "st_nlink",
-    "uid": "st_uid",
-    "gid": "st_gid",
-    "rdev": "st_rdev",
-    "size": "st_size",
-    "blksize": "st_blksize",
-    "blocks": "st_blocks",
-    "ctime": "st_ctime",
-    "mtime": "st_mtime",
-    "atime": "st_atime",
-}
 
 
 def _failure_of(error: Exception) -> BoxError:
@@ -90,10 +75,6 @@ def _threaded(name: str) -> Callable[[Callable[..., Awaitable[Any]]], Callable[.
     return decorate
 
 
-def _stat_map(result: os.stat_result) -> bytes:
-    return codec.pack({name: int(getattr(result, field)) for name, field in _STAT_FIELDS.items()})
-
-
 def _user_id(user: Any) -> int:
     if isinstance(user, bytes):
         return pwd.getpwnam(os.fsdecode(user)).pw_uid
@@ -109,6 +90,10 @@ def _group_id(group: Any) -> int:
 class FioBinding(Binding):
     """Python half of lua/modules/fio.lua. Descriptors are numbers; paths are bytes as they are."""
 
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
+        super().__init__(runtime, node)
+        self._files = runtime.machine.files
+
     @exported("fio_constants")
     def constants(self) -> bytes:
         """{flag =, mode =, seek =}: the constants that this system has."""
@@ -122,202 +107,202 @@ class FioBinding(Binding):
 
     # Descriptors
 
+    @exported("fio_are_of_system")
+    def are_of_system(self) -> bool | None:
+        """Whether C may close the descriptors."""
+        return self._files.are_of_system or None
+
     @_direct("fio_open")
     def open(self, path: bytes, flags: float, mode: float) -> Outcome:
         """The descriptor."""
-        return os.open(path, int(flags) | os.O_CLOEXEC, int(mode))
+        return self._files.open(path, int(flags), int(mode))
 
     @_direct("fio_close")
     def close(self, fd: float) -> Outcome:
         """A failure to write the last data is told here."""
-        os.close(int(fd))
+        self._files.close(int(fd))
         return True
 
     @_threaded("fio_read")
     async def read(self, fd: float, size: float) -> bytes:
         """Up to `size` bytes; negative: up to the end."""
-        count = int(size)
+        files, count = self._files, int(size)
         if count < 0:
-            count = max(os.fstat(int(fd)).st_size - os.lseek(int(fd), 0, os.SEEK_CUR), 0)
-        if count <= _DIRECT_SIZE:
-            return os.read(int(fd), count)
-        return await asyncio.to_thread(os.read, int(fd), count)
+            count = max(files.fstat(int(fd))["size"] - files.lseek(int(fd), 0, os.SEEK_CUR), 0)
+        if count <= files.direct_size:
+            return files.read(int(fd), count)
+        return await files.in_thread(files.read, int(fd), count)
 
     @_threaded("fio_pread")
     async def pread(self, fd: float, size: float, offset: float) -> bytes:
         """Up to `size` bytes from an offset, which stays."""
-        if size <= _DIRECT_SIZE:
-            return os.pread(int(fd), int(size), int(offset))
-        return await asyncio.to_thread(os.pread, int(fd), int(size), int(offset))
+        files = self._files
+        if size <= files.direct_size:
+            return files.pread(int(fd), int(size), int(offset))
+        return await files.in_thread(files.pread, int(fd), int(size), int(offset))
 
     @_threaded("fio_write")
     async def write(self, fd: float, data: bytes) -> bool:
         """Write everything."""
-        if len(data) <= _DIRECT_SIZE:
-            _write_all(int(fd), data)
+        files = self._files
+        if len(data) <= files.direct_size:
+            _write_all(files, int(fd), data)
         else:
-            await asyncio.to_thread(_write_all, int(fd), data)
+            await files.in_thread(_write_all, files, int(fd), data)
         return True
 
     @_threaded("fio_pwrite")
     async def pwrite(self, fd: float, data: bytes, offset: float) -> bool:
         """Write everything at an offset."""
-        if len(data) <= _DIRECT_SIZE:
-            _write_all_at(int(fd), data, int(offset))
+        files = self._files
+        if len(data) <= files.direct_size:
+            _write_all_at(files, int(fd), data, int(offset))
         else:
-            await asyncio.to_thread(_write_all_at, int(fd), data, int(offset))
+            await files.in_thread(_write_all_at, files, int(fd), data, int(offset))
         return True
 
     @_direct("fio_lseek")
     def lseek(self, fd: float, offset: float, whence: float) -> Outcome:
         """The new position."""
-        return os.lseek(int(fd), int(offset), int(whence))
+        return self._files.lseek(int(fd), int(offset), int(whence))
 
     @_direct("fio_ftruncate")
     def ftruncate(self, fd: float, size: float) -> Outcome:
-        os.ftruncate(int(fd), int(size))
+        self._files.ftruncate(int(fd), int(size))
         return True
 
     @_threaded("fio_fsync")
     async def fsync(self, fd: float) -> bool:
-        await asyncio.to_thread(os.fsync, int(fd))
+        await self._files.in_thread(self._files.fsync, int(fd))
         return True
 
     @_threaded("fio_fdatasync")
     async def fdatasync(self, fd: float) -> bool:
-        await asyncio.to_thread(getattr(os, "fdatasync", os.fsync), int(fd))
+        await self._files.in_thread(self._files.fdatasync, int(fd))
         return True
 
     @_direct("fio_fstat")
     def fstat(self, fd: float) -> Outcome:
-        return _stat_map(os.fstat(int(fd)))
+        return codec.pack(self._files.fstat(int(fd)))
 
     # Paths
 
     @_direct("fio_stat")
     def stat(self, path: bytes) -> Outcome:
-        return _stat_map(os.stat(path))
+        return codec.pack(self._files.stat(path))
 
     @_direct("fio_lstat")
     def lstat(self, path: bytes) -> Outcome:
-        return _stat_map(os.lstat(path))
+        return codec.pack(self._files.lstat(path))
 
     @_direct("fio_mkdir")
     def mkdir(self, path: bytes, mode: float) -> Outcome:
-        os.mkdir(path, int(mode))
+        self._files.mkdir(path, int(mode))
         return True
 
     @_direct("fio_rmdir")
     def rmdir(self, path: bytes) -> Outcome:
-        os.rmdir(path)
+        self._files.rmdir(path)
         return True
 
     @_direct("fio_unlink")
     def unlink(self, path: bytes) -> Outcome:
-        os.unlink(path)
+        self._files.unlink(path)
         return True
 
     @_direct("fio_rename")
     def rename(self, source: bytes, target: bytes) -> Outcome:
-        os.rename(source, target)
+        self._files.rename(source, target)
         return True
 
     @_direct("fio_link")
     def link(self, source: bytes, target: bytes) -> Outcome:
-        os.link(source, target)
+        self._files.link(source, target)
         return True
 
     @_direct("fio_symlink")
     def symlink(self, target: bytes, path: bytes) -> Outcome:
-        os.symlink(target, path)
+        self._files.symlink(target, path)
         return True
 
     @_direct("fio_readlink")
     def readlink(self, path: bytes) -> Outcome:
-        return os.readlink(path)
+        return self._files.readlink(path)
 
     @_direct("fio_chmod")
     def chmod(self, path: bytes, mode: float) -> Outcome:
-        os.chmod(path, int(mode))
+        self._files.chmod(path, int(mode))
         return True
 
     @_direct("fio_chown")
     def chown(self, path: bytes, user: Any, group: Any) -> Outcome:
         """Names or numbers; names that do not exist are a failure without an errno."""
         try:
-            os.chown(path, _user_id(user), _group_id(group))
+            self._files.chown(path, _user_id(user), _group_id(group))
         except KeyError as error:
             raise system_error(f"fio: {error.args[0]}") from error
         return True
 
     @_direct("fio_truncate")
     def truncate(self, path: bytes, size: float) -> Outcome:
-        os.truncate(path, int(size))
+        self._files.truncate(path, int(size))
         return True
 
     @_direct("fio_utime")
     def utime(self, path: bytes, atime: float, mtime: float) -> Outcome:
-        os.utime(path, (atime, mtime))
+        self._files.utime(path, (atime, mtime))
         return True
 
     @_direct("fio_chdir")
     def chdir(self, path: bytes) -> Outcome:
-        os.chdir(path)
+        self._files.chdir(path)
         return True
 
     @_direct("fio_cwd")
     def cwd(self) -> Outcome:
-        return os.getcwdb()
+        return self._files.cwd()
 
     @_direct("fio_umask")
     def umask(self, mask: float | None) -> Outcome:
         """The mask before; None: it stays."""
-        old = os.umask(0 if mask is None else int(mask))
+        old = self._files.umask(0 if mask is None else int(mask))
         if mask is None:
-            os.umask(old)
+            self._files.umask(old)
         return old
 
     @_direct("fio_tempdir")
-    def tempdir(self, base: bytes | None) -> Outcome:
-        """A new directory below `base`, $TMPDIR or /tmp."""
-        import tempfile  # as glob and shutil: they bring much along, and few scripts need them
-
-        return os.fsencode(tempfile.mkdtemp(prefix="", dir=os.fsdecode(base) if base else None))
+    def tempdir(self, base: bytes | None, usual: bytes | None) -> Outcome:
+        """A new directory below `base`, `usual` ($TMPDIR) or /tmp."""
+        return self._files.tempdir(base, usual)
 
     @_threaded("fio_listdir")
     async def listdir(self, path: bytes) -> bytes:
         """The names in a directory."""
-        names = await asyncio.to_thread(os.listdir, path)
+        names = await self._files.in_thread(self._files.listdir, path)
         return codec.pack([os.fsdecode(name) for name in names])
 
     @_threaded("fio_glob")
     async def glob(self, pattern: bytes) -> bytes:
         """The paths that match, sorted."""
-        from glob import glob
-
-        paths = await asyncio.to_thread(glob, pattern)
+        paths = await self._files.in_thread(self._files.glob, pattern)
         return codec.pack([os.fsdecode(path) for path in sorted(paths)])
 
     @_threaded("fio_copyfile")
     async def copyfile(self, source: bytes, target: bytes) -> bool:
         """Contents and mode; `target` may be a directory."""
-        import shutil
-
-        await asyncio.to_thread(shutil.copy, source, target)
+        await self._files.in_thread(self._files.copyfile, source, target)
         return True
 
     @_threaded("fio_sync")
     async def sync(self) -> bool:
         """Everything on its way to any disk."""
-        await asyncio.to_thread(os.sync)
+        await self._files.in_thread(self._files.sync)
         return True
 
     @_threaded("fio_rmtree")
     async def rmtree(self, path: bytes) -> bool:
         """A directory and everything below it. Its own links are removed, not followed."""
-        import shutil
-
-        await asyncio.to_thread(shutil.rmtree, path)
+        await self._files.in_thread(self._files.rmtree, path)
         return True
 
     # Accounts: require('pwd')
@@ -379,15 +364,13 @@ def _group(entry: grp.struct_group) -> dict[str, Any]:
     return {"id": entry.gr_gid, "name": entry.gr_name, "members": list(entry.gr_mem)}
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+def _write_all(files: Files, fd: int, data: bytes) -> None:
+    count = files.write(fd, data) if data else 0
+    while count < len(data):
+        count += files.write(fd, memoryview(data)[count:])
 
 
-def _write_all_at(fd: int, data: bytes, offset: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(fd, rest, offset)
-        offset += count
-        rest = rest[count:]
+def _write_all_at(files: Files, fd: int, data: bytes, offset: int) -> None:
+    count = files.pwrite(fd, data, offset) if data else 0
+    while count < len(data):
+        count += files.pwrite(fd, memoryview(data)[count:], offset + count)

@@ -1,10 +1,12 @@
-"""`xlog`: rows of log files, for Lua."""
+"""`xlog`: rows of log files of the machine of the runtime, for Lua."""
 
 from __future__ import annotations
 
 import errno
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+import os
+import stat
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
 from box.errors import system_error, unsupported
@@ -17,6 +19,7 @@ from lua.bindings.binding import Binding, Outcome, guarded, text
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
+    from lua.machine import Files
     from lua.runtime import Runtime
 
 _READ_SIZE: Final = 1024 * 1024
@@ -27,9 +30,15 @@ _TYPE_NAMES: Final = {int(kind): kind.name for kind in RequestType}
 class _LogFile:
     """The rows of one file, block by block. What is broken is passed over."""
 
-    def __init__(self, path: str) -> None:
-        self._file: BinaryIO = Path(path).open("rb")  # noqa: SIM115 - closed at the end of the loop over it
+    def __init__(self, files: Files, path: bytes) -> None:
+        self._files = files
+        self._path = path
+        self._fd = files.open(path, os.O_RDONLY, 0)
+        """Closed at the end of the loop over it."""
         self._decoder = XlogDecoder()
+        if stat.S_ISDIR(files.fstat(self._fd)["mode"]):
+            self.close()
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
     def read_meta(self) -> None:
         """Raises XlogError for what is no log file, UNSUPPORTED for one of a kind that nobody knows."""
@@ -41,7 +50,10 @@ class _LogFile:
             raise unsupported("xlog reader", f"'{meta.file_type}' file type")
 
     def _feed(self) -> bool:
-        data = self._file.read(_READ_SIZE)
+        try:
+            data = self._files.read(self._fd, _READ_SIZE)
+        except OSError as error:
+            raise system_error(f"failed to read '{text(self._path)}' file", error.errno or 0) from error
         self._decoder.feed(data)
         return bool(data)
 
@@ -60,7 +72,8 @@ class _LogFile:
                         return []
 
     def close(self) -> None:
-        self._file.close()
+        with suppress(OSError):  # the node's process may have ended before its state
+            self._files.close(self._fd)
 
 
 def _row_facts(row: Row) -> list[Any]:
@@ -87,7 +100,7 @@ class XlogBinding(Binding):
     def xlog_open(self, path: bytes) -> Outcome:
         """A number for the file. SystemError, XlogError, UNSUPPORTED."""
         try:
-            file = _LogFile(text(path))
+            file = _LogFile(self.runtime.machine.files, path)
         except (OSError, ValueError) as error:  # a null byte in the name
             number = getattr(error, "errno", None) or errno.ENOENT
             raise system_error(f"failed to open '{text(path)}' file", number) from error

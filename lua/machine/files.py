@@ -1,13 +1,211 @@
-"""Files as `fio` and `xlog` use them: by descriptor and by path."""
+"""Files as `fio` and `xlog` use them: by descriptor and by path.
+
+Paths are bytes as Lua has them; failures are OSErrors with the errno of the system call, and ValueErrors for names with
+a null byte. `SystemFiles` has the functions of `os` themselves where it can: small reads and writes are hot.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
+
+_T = TypeVar("_T")
+
+_DIRECT_SIZE: Final = 64 * 1024
+
+_FACTS: Final = {
+    "dev": "st_dev",
+    "inode": "st_ino",
+    "mode": "st_mode",
+    "nlink": "st_nlink",
+    "uid": "st_uid",
+    "gid": "st_gid",
+    "rdev": "st_rdev",
+    "size": "st_size",
+    "blksize": "st_blksize",
+    "blocks": "st_blocks",
+    "ctime": "st_ctime",
+    "mtime": "st_mtime",
+    "atime": "st_atime",
+}
+
+Facts = dict[str, int]
+"""The result of `stat`, by the names that Lua has for its parts."""
 
 
 class Files(Protocol):
-    """The files of one process."""
+    """The files of one process. Every method may raise OSError."""
+
+    direct_size: int
+    """Up to this many bytes are read or written by the loop's thread itself."""
+    are_of_system: bool
+    """Whether descriptors are the operating system's, which `close` of C closes too."""
+
+    async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        """Call something that takes its time, while the loop goes on."""
+
+    # Descriptors
+
+    def open(self, path: bytes, flags: int, mode: int, /) -> int:
+        """The descriptor. No child inherits it."""
+
+    def close(self, fd: int, /) -> None: ...
+
+    def read(self, fd: int, size: int, /) -> bytes:
+        """Up to `size` bytes from the position, which moves."""
+
+    def pread(self, fd: int, size: int, offset: int, /) -> bytes:
+        """Up to `size` bytes from an offset; the position stays."""
+
+    def write(self, fd: int, data: bytes | memoryview, /) -> int:
+        """Write at the position, which moves; returns how many bytes were taken, maybe fewer than given."""
+
+    def pwrite(self, fd: int, data: bytes | memoryview, offset: int, /) -> int:
+        """The same at an offset; the position stays."""
+
+    def lseek(self, fd: int, offset: int, whence: int, /) -> int:
+        """The new position."""
+
+    def ftruncate(self, fd: int, size: int, /) -> None: ...
+
+    def fsync(self, fd: int, /) -> None: ...
+
+    def fdatasync(self, fd: int, /) -> None: ...
+
+    def fstat(self, fd: int, /) -> Facts: ...
+
+    # Paths
+
+    def stat(self, path: bytes, /) -> Facts: ...
+
+    def lstat(self, path: bytes, /) -> Facts:
+        """Of a symbolic link itself."""
+
+    def mkdir(self, path: bytes, mode: int, /) -> None: ...
+
+    def rmdir(self, path: bytes, /) -> None: ...
+
+    def unlink(self, path: bytes, /) -> None: ...
+
+    def rename(self, source: bytes, target: bytes, /) -> None: ...
+
+    def link(self, source: bytes, target: bytes, /) -> None: ...
+
+    def symlink(self, target: bytes, path: bytes, /) -> None: ...
+
+    def readlink(self, path: bytes, /) -> bytes: ...
+
+    def chmod(self, path: bytes, mode: int, /) -> None: ...
+
+    def chown(self, path: bytes, user: int, group: int, /) -> None:
+        """Numbers; -1: it stays."""
+
+    def truncate(self, path: bytes, size: int, /) -> None: ...
+
+    def utime(self, path: bytes, times: tuple[float, float], /) -> None:
+        """(of the last access, of the last change), seconds since the epoch."""
+
+    # The process
+
+    def chdir(self, path: bytes, /) -> None: ...
+
+    def cwd(self) -> bytes: ...
+
+    def umask(self, mask: int, /) -> int:
+        """The mask before."""
+
+    # Trees
+
+    def tempdir(self, base: bytes | None, usual: bytes | None, /) -> bytes:
+        """Make a directory below `base`; without one below `usual`, which the environment of the process names."""
+
+    def listdir(self, path: bytes, /) -> list[bytes]:
+        """The names in a directory."""
+
+    def glob(self, pattern: bytes, /) -> list[bytes]:
+        """The paths that match."""
+
+    def copyfile(self, source: bytes, target: bytes, /) -> None:
+        """Contents and mode; `target` may be a directory."""
+
+    def rmtree(self, path: bytes, /) -> None:
+        """Remove a directory and everything below it. Its own links are removed, not followed."""
+
+    def sync(self) -> None:
+        """Return when everything is on its disk."""
+
+
+def _facts(result: os.stat_result) -> Facts:
+    return {name: int(getattr(result, field)) for name, field in _FACTS.items()}
 
 
 class SystemFiles:
     """The operating system's."""
+
+    direct_size = _DIRECT_SIZE
+    are_of_system = True
+
+    def __init__(self) -> None:
+        self.close: Callable[[int], None] = os.close
+        self.read: Callable[[int, int], bytes] = os.read
+        self.pread: Callable[[int, int, int], bytes] = os.pread
+        self.write: Callable[[int, bytes | memoryview], int] = os.write
+        self.pwrite: Callable[[int, bytes | memoryview, int], int] = os.pwrite
+        self.lseek: Callable[[int, int, int], int] = os.lseek
+        self.ftruncate: Callable[[int, int], None] = os.ftruncate
+        self.fsync: Callable[[int], None] = os.fsync
+        self.fdatasync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
+        self.mkdir: Callable[[bytes, int], None] = os.mkdir
+        self.rmdir: Callable[[bytes], None] = os.rmdir
+        self.unlink: Callable[[bytes], None] = os.unlink
+        self.rename: Callable[[bytes, bytes], None] = os.rename
+        self.link: Callable[[bytes, bytes], None] = os.link
+        self.symlink: Callable[[bytes, bytes], None] = os.symlink
+        self.readlink: Callable[[bytes], bytes] = os.readlink
+        self.chmod: Callable[[bytes, int], None] = os.chmod
+        self.chown: Callable[[bytes, int, int], None] = os.chown
+        self.truncate: Callable[[bytes, int], None] = os.truncate
+        self.utime: Callable[[bytes, tuple[float, float]], None] = os.utime
+        self.chdir: Callable[[bytes], None] = os.chdir
+        self.cwd: Callable[[], bytes] = os.getcwdb
+        self.umask: Callable[[int], int] = os.umask
+        self.listdir: Callable[[bytes], list[bytes]] = os.listdir
+        self.sync: Callable[[], None] = os.sync
+
+    async def in_thread(self, call: Callable[..., _T], *arguments: Any) -> _T:
+        return await asyncio.to_thread(call, *arguments)
+
+    def open(self, path: bytes, flags: int, mode: int, /) -> int:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def fstat(self, fd: int, /) -> Facts:
+        return _facts(os.fstat(fd))
+
+    def stat(self, path: bytes, /) -> Facts:
+        return _facts(os.stat(path))
+
+    def lstat(self, path: bytes, /) -> Facts:
+        return _facts(os.lstat(path))
+
+    def tempdir(self, base: bytes | None, usual: bytes | None, /) -> bytes:
+        import tempfile  # as glob and shutil: they bring much along, and few scripts need them
+
+        parent = usual if base is None else base
+        return os.fsencode(tempfile.mkdtemp(prefix="", dir=os.fsdecode(parent) if parent else None))
+
+    def glob(self, pattern: bytes, /) -> list[bytes]:
+        from glob import glob
+
+        return glob(pattern)
+
+    def copyfile(self, source: bytes, target: bytes, /) -> None:
+        import shutil
+
+        shutil.copy(source, target)
+
+    def rmtree(self, path: bytes, /) -> None:
+        import shutil
+
+        shutil.rmtree(path)

@@ -173,10 +173,27 @@ end
 local handle_type = ffi.metatype('struct fio_handle', {__index = methods})
 
 ffi.cdef('int close(int fd);')
--- Closes what nobody refers to. No Python here: a collection may happen in the middle of anything.
+local are_of_system = python.fio_are_of_system() == true
+local collected = {}
+
+-- Closes what nobody refers to. No Python here: a collection may happen in the middle of anything. Descriptors that C
+-- does not know are closed before the next file is opened.
 local function collect(handle)
-    if handle.fh >= 0 then
-        ffi.C.close(handle.fh)
+    local fd = handle.fh
+    if fd < 0 then
+        return
+    elseif are_of_system then
+        ffi.C.close(fd)
+    else
+        collected[#collected + 1] = fd
+    end
+end
+
+local function close_collected()
+    local list = collected
+    collected = {}    -- more may come while these are closed
+    for _, fd in ipairs(list) do
+        python.fio_close(fd)
     end
 end
 
@@ -204,6 +221,9 @@ function fio.open(path, flags, mode)
     end
     local flag_bits = combined(flags, constants.flag, 'flag', constants.flag.O_RDONLY)
     local mode_bits = combined(mode, constants.mode, 'mode', NEW_FILE_MODE)
+    if collected[1] ~= nil then
+        close_collected()
+    end
     local fd, problem = outcome(nil, python.fio_open(path, flag_bits, mode_bits))
     if fd == nil then
         return nil, problem
@@ -421,7 +441,7 @@ function fio.tempdir(base)
     if type(base) ~= 'nil' and type(base) ~= 'string' then
         error('Usage: fio.tempdir([base])')
     end
-    return outcome(nil, python.fio_tempdir(base or os.getenv('TMPDIR')))
+    return outcome(nil, python.fio_tempdir(base, os.getenv('TMPDIR')))
 end
 
 function fio.sync()

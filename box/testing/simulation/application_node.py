@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import Context as ContextVariables
 from typing import Any
 
 from box.embed import LuaInstance, Node
@@ -18,6 +19,7 @@ class ApplicationNode(Node):
     def __init__(self, make: Callable[[], LuaInstance], lines: LogLines, options: dict[str, Any]) -> None:
         super().__init__(None, **options)
         self._make = make
+        self._made: LuaInstance | None = None
         self._lines = lines
 
     def _log_lines(self) -> Callable[[Level, str], None]:
@@ -31,7 +33,18 @@ class ApplicationNode(Node):
         return take
 
     def _make_instance(self) -> LuaInstance:
-        return self._make()
+        self._made = self._make()
+        return self._made
+
+    def abandon(self) -> None:
+        """The process has ended: Lua goes now, or when it has come back if it is what has ended it."""
+        if self._made is None:
+            return
+        runtime = self._made.runtime
+        if runtime.fiber_id:
+            runtime.loop.call_soon(runtime.abandon, context=ContextVariables())
+        else:
+            runtime.abandon()
 
 
 def make_application(

@@ -10,9 +10,9 @@ A sync takes time, and what it makes durable is so when it is over: a callback o
 disk, one after the other, while the clock of the simulation stands.
 
 A process that is killed loses nothing that it wrote: the operating system has it. When the power goes, each file keeps
-what was synced and, of the rest, a part that chance decides, maybe cut within a write; directory operations that were
-not synced are undone from the newest back, as many as chance decides, and all for which the process would still have
-waited.
+what was synced and, of the rest, a part that chance decides, maybe cut within a write (`inodes.py`); directory
+operations that were not synced are undone from the newest back, as many as chance decides, and all for which the
+process would still have waited (`file_tree.py`). What the journal truncates is gone at once.
 
 Faults are set by name in `faults` and count for every call until they are taken out; `capacity` bounds the bytes of all
 files together; `latency` is the range of seconds that a write or sync takes, `sync_delay` what a sync takes besides. A
@@ -22,19 +22,20 @@ sync counts as over when its time is. `rot` changes a byte that a checksum cover
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from pathlib import PurePosixPath
 from random import Random
+from stat import S_IFREG
 from typing import Final
 
 from box.journal.directory import LogDirectory, LogKind
 from box.journal.reader import BlockReader
 from box.journal.storage import AppendFile, DirectoryLock, ReadFile
 from box.journal.xlog import FIXHEADER_SIZE
+from box.testing.simulation.file_tree import FileTree, PathEnd, failure
+from box.testing.simulation.inodes import Content, Directory, Inode
 
 WRITE_FAILS: Final = "write fails"
 TRUNCATE_FAILS: Final = "truncate fails"
@@ -50,53 +51,9 @@ _KEPT_PATHS: Final = 10_000
 FAULTS: Final = frozenset({WRITE_FAILS, TRUNCATE_FAILS, SYNC_FAILS, SHORT_WRITES, READ_FAILS})
 
 
-def _error(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
-
-
 @lru_cache(_KEPT_PATHS)
 def _plain(path: str) -> str:
     return str(PurePosixPath(path))
-
-
-@lru_cache(_KEPT_PATHS)
-def _place(path: str) -> tuple[str, str]:
-    """The directory and the name of a plain path."""
-    plain = PurePosixPath(path)
-    return str(plain.parent), plain.name
-
-
-@dataclass(eq=False, slots=True)
-class _Content:
-    """The bytes of one file; the first `durable` of them survive a power failure for certain. `syncs` under way: the
-    time at which each is over, and so many bytes. Two threads may sync a file at the same time."""
-
-    data: bytearray = field(default_factory=bytearray)
-    durable: int = 0
-    syncs: list[tuple[float, int]] = field(default_factory=list)
-
-    def settle(self, now: float) -> None:
-        """Syncs may be over."""
-        for end, size in self.syncs:
-            if end <= now:
-                self.durable = max(self.durable, size)
-        self.syncs = [sync for sync in self.syncs if sync[0] > now]
-
-    def cut(self, size: int) -> None:
-        """Forget what is behind."""
-        del self.data[size:]
-        self.durable = min(self.durable, size)
-        self.syncs = [(end, min(synced, size)) for end, synced in self.syncs]
-
-
-@dataclass(eq=False, slots=True)
-class _Change:
-    """A directory operation, and how it is taken back."""
-
-    directory: str
-    take_back: Callable[[], None]
-    made_at: float
-    durable_at: float = inf
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +70,7 @@ class _File:
 
     __slots__ = ("_content", "_disk", "path")
 
-    def __init__(self, disk: SimulatedDisk, path: str, content: _Content) -> None:
+    def __init__(self, disk: SimulatedDisk, path: str, content: Content) -> None:
         self.path = path
         self._disk = disk
         self._content = content
@@ -121,6 +78,7 @@ class _File:
     def write(self, data: bytes) -> int:
         size = self._disk.room_for(len(data), self.path)
         self._content.data += data[:size]
+        self._content.mtime = self._content.ctime = self._disk.now()
         self._disk.grow(size)
         self._disk.tell("write")
         return size
@@ -131,12 +89,7 @@ class _File:
         self._content.cut(size)
 
     def sync(self) -> None:
-        disk, content = self._disk, self._content
-        disk.check(SYNC_FAILS, self.path)
-        content.settle(disk.time())
-        size = len(content.data)
-        content.syncs.append((disk.spend(disk.sync_delay), size))
-        disk.tell("sync")
+        self._disk.sync_file(self._content, self.path)
 
     def mark_pending(self, start: int | None) -> None:
         """No other process reads it."""
@@ -169,14 +122,12 @@ class SimulatedDisk:
         """Told of each of `OPERATIONS` that has happened; a sync is under way then."""
         self._time = time
         self._is_gone = False
-        self._used = 0
         self._metered_at = 0.0
         self.capacity: int | None = None
         """Bytes of all files together; None for no bound."""
         self._random = random
-        self._files: dict[str, _Content] = {}
-        self._undo: list[_Change] = []
-        """The directory operations that are not durable, oldest first."""
+        self.tree = FileTree()
+        """The files; they outlive the process."""
         self._ended_at: float | None = None
         """The time of the operation at which the process ended."""
         self._locked: set[str] = set()
@@ -189,7 +140,7 @@ class SimulatedDisk:
         disk = SimulatedDisk(self.now, self._time, self._random)
         disk.latency, disk.faults, disk.capacity = self.latency, self.faults, self.capacity
         disk.sync_delay, disk.failures = self.sync_delay, self.failures
-        disk._files, disk._undo, disk._used = self._files, self._undo, self._used
+        disk.tree = self.tree
         disk._ended_at = self._ended_at
         return disk
 
@@ -201,17 +152,7 @@ class SimulatedDisk:
     def lose_power(self) -> None:
         """See the module's text."""
         now, self._ended_at = max(self._time(), self._ended_at or 0.0), None
-        self._settle_directories(now)
-        while any(change.made_at > now for change in self._undo):  # behind a sync that is not over yet
-            self._undo.pop().take_back()
-        for _ in range(self._random.randint(0, len(self._undo))):
-            self._undo.pop().take_back()
-        self._undo.clear()
-        for content in self._files.values():
-            content.settle(now)
-            content.cut(self._random.randint(content.durable, len(content.data)))
-            content.durable = len(content.data)
-        self._used = sum(len(content.data) for content in self._files.values())
+        self.tree.lose_power(now, self._random)
 
     def rot(self, share: float) -> Callable[[], None] | None:
         """Change one byte of a log file that a start has to read; returns what puts it right again, None if there is
@@ -262,27 +203,39 @@ class SimulatedDisk:
     @property
     def used(self) -> int:
         """Bytes of all files together."""
-        return self._used
+        return self.tree.used
+
+    def check_process(self, path: str) -> None:
+        """OSError if the process has ended."""
+        if self._is_gone:
+            raise failure(errno.EIO, path)
 
     def check(self, fault: str, path: str) -> None:
-        """OSError if the fault is set."""
+        """OSError if the fault is set, or the process has ended."""
         if self._is_gone or fault in self.faults:
             self.failures += not self._is_gone
-            raise _error(errno.EIO, path)
+            raise failure(errno.EIO, path)
 
-    def room_for(self, size: int, path: str) -> int:
-        """Bytes that a write of so many takes. OSError if there is no room or writes fail."""
+    def room_for(self, size: int, path: str, *, kept: int = 0) -> int:
+        """Bytes that a write of so many takes. `kept` of them need no room: they go over others. OSError if there is no
+        room or writes fail."""
         self.check(WRITE_FAILS, path)
         self.spend()
         if self.capacity is not None:
-            free = self.capacity - self._used
+            free = self.capacity - self.tree.used + kept
             if free <= 0:
                 self.failures += 1
-                raise _error(errno.ENOSPC, path)
+                raise failure(errno.ENOSPC, path)
             size = min(size, free)
         if SHORT_WRITES in self.faults and size > 1:
             size = self._random.randint(1, size)
         return size
+
+    def check_room(self, size: int, path: str) -> None:
+        """ENOSPC if so many bytes more are too many."""
+        if self.capacity is not None and self.tree.used + size > self.capacity:
+            self.failures += 1
+            raise failure(errno.ENOSPC, path)
 
     def tell(self, operation: str) -> None:
         """One of `OPERATIONS` has happened."""
@@ -291,7 +244,7 @@ class SimulatedDisk:
 
     def grow(self, size: int) -> None:
         """The files have so many bytes more."""
-        self._used += size
+        self.tree.used += size
 
     def time(self) -> float:
         """Simulated time, and what calls have taken since the callback began."""
@@ -315,25 +268,33 @@ class SimulatedDisk:
 
     # -- Storage
 
-    def _content(self, path: str) -> _Content:
+    def _content(self, path: str) -> Content:
+        inode = self.tree.root.entries.get(_plain(path))
+        if not isinstance(inode, Content):
+            inode = self.tree.find(path, self.tree.root).existing()
+        if not isinstance(inode, Content):
+            raise failure(errno.EISDIR, path)
+        return inode
+
+    def _directory(self, path: str) -> Directory | None:
+        """None for what is no directory: the journal's need not have been made."""
+        if _plain(path) == ".":
+            return self.tree.root
         try:
-            return self._files[_plain(path)]
-        except KeyError:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
+            inode = self.tree.find(path, self.tree.root).inode
+        except OSError:
+            return None
+        return inode if isinstance(inode, Directory) else None
 
     def names(self, directory: str) -> list[str]:
-        wanted = _plain(directory)
-        return sorted(name for parent, name in map(_place, self._files) if parent == wanted)
+        found = self._directory(directory)
+        return [] if found is None else sorted(found.entries)
 
     def create(self, path: str) -> AppendFile:
-        name = _plain(path)
-        if name in self._files:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        self.room_for(1, path)
-        content = self._files[name] = _Content()
-        self._remember(name, lambda: self._forget(name, content))
-        self.tell("create")
-        return _File(self, path, content)
+        end = self.tree.make_way(_plain(path))
+        if end.inode is not None:
+            raise failure(errno.EEXIST, path)
+        return _File(self, path, self.create_file(end, 0o644))
 
     def append(self, path: str) -> AppendFile:
         return _File(self, path, self._content(path))
@@ -345,60 +306,77 @@ class SimulatedDisk:
         return len(self._content(path).data)
 
     def exists(self, path: str) -> bool:
-        return _plain(path) in self._files
+        try:
+            return self.tree.find(path, self.tree.root).inode is not None
+        except OSError:
+            return False
 
     def rename(self, old: str, new: str) -> None:
         self.check(WRITE_FAILS, old)
-        source, target = _plain(old), _plain(new)
-        content, replaced = self._content(old), self._files.get(target)
-        del self._files[source]
-        self._files[target] = content
-
-        def take_back() -> None:
-            self._forget(target, content)
-            self._files[source] = content
-            if replaced is not None:
-                self._files[target] = replaced
-
-        if replaced is not None:
-            self.grow(-len(replaced.data))
-        self._remember(target, take_back)
-        self.tell("rename")
+        self._content(old)
+        target = self.tree.make_way(_plain(new))
+        if isinstance(target.inode, Directory):
+            raise failure(errno.EISDIR, new)
+        self.move(self.tree.find_name(_plain(old), self.tree.root), target)
 
     def remove(self, path: str) -> None:
         self.check(WRITE_FAILS, path)
-        name, content = _plain(path), self._content(path)
-        del self._files[name]
-        self.grow(-len(content.data))
-        self._remember(name, lambda: self._files.__setitem__(name, content))
-        self.tell("remove")
-
-    def _remember(self, name: str, take_back: Callable[[], None]) -> None:
-        self._undo.append(_Change(_place(name)[0], take_back, self.time()))
-
-    def _forget(self, name: str, content: _Content) -> None:
-        if self._files.get(name) is content:
-            del self._files[name]
-
-    def _settle_directories(self, now: float) -> None:
-        """Forget how to take back what is durable."""
-        self._undo[:] = [change for change in self._undo if change.durable_at > now]
+        self._content(path)
+        self.take(self.tree.find_name(_plain(path), self.tree.root))
 
     def touch(self, path: str) -> None:
-        self._content(path)
+        self._content(path).mtime = self.now()
 
     def sync_directory(self, directory: str) -> None:
-        self.check(SYNC_FAILS, directory)
-        self.spend()
-        synced = _plain(directory)
-        for change in self._undo:
-            if change.directory == synced:
-                change.durable_at = min(change.durable_at, self.time())
-        self._settle_directories(self._time())
-        self.tell("sync of a directory")
+        self.sync_names(self._directory(directory) or Directory(number=0), directory)
 
     def lock(self, directory: str) -> DirectoryLock | None:
         if directory in self._locked:
             return None
         self._locked.add(directory)
         return _Lock(self._locked, directory)
+
+    # -- operations on files, for the journal and for `SimulatedFiles`
+
+    def add(self, end: PathEnd, inode: Inode) -> None:
+        """Give a file a name where nothing is. ENOSPC for a full disk."""
+        self.room_for(1, end.path)
+        inode.ctime = end.directory.mtime = self.now()
+        self.tree.add(end.directory, end.name, inode, self.time())
+        self.tell("create")
+
+    def create_file(self, end: PathEnd, mode: int) -> Content:
+        """A new file."""
+        content = Content(number=self.tree.next_number(), mode=S_IFREG | mode)
+        content.atime = content.mtime = self.now()
+        self.add(end, content)
+        return content
+
+    def move(self, source: PathEnd, target: PathEnd) -> None:
+        """Rename; what had the name is gone. Nothing happens to two names of one file."""
+        if source.inode is target.inode:
+            return
+        source.directory.mtime = target.directory.mtime = self.now()
+        self.tree.move(source, target, self.time())
+        self.tell("rename")
+
+    def take(self, end: PathEnd) -> None:
+        """Remove a name."""
+        end.directory.mtime = self.now()
+        self.tree.take(end.directory, end.name, self.time())
+        self.tell("remove")
+
+    def sync_file(self, content: Content, path: str) -> None:
+        """Its bytes are durable when the sync is over."""
+        self.check(SYNC_FAILS, path)
+        content.settle(self.time())
+        content.begin_sync(self.spend(self.sync_delay))
+        self.tell("sync")
+
+    def sync_names(self, directory: Directory | None, path: str) -> None:
+        """The names in a directory are durable when the sync is over; in all without one."""
+        self.check(SYNC_FAILS, path)
+        begin = self.time()
+        self.tree.begin_sync(directory, begin, self.spend())
+        self.tree.settle(self._time())
+        self.tell("sync of a directory")

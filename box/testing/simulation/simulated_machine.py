@@ -7,6 +7,7 @@ from random import Random
 
 from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import SimulatedLoop
+from box.testing.simulation.simulated_files import SimulatedFiles
 from box.testing.simulation.simulated_network import SimulatedHost
 from lua.machine import Machine
 from lua.machine.clocks import MONOTONIC, REALTIME
@@ -53,4 +54,8 @@ def simulated_machine(
     disk: SimulatedDisk, host: SimulatedHost, loop: SimulatedLoop, now: Callable[[], float], start: int, random: Random
 ) -> Machine:
     """The machine of one process: the one that its node starts for the `start`-th time."""
-    return Machine(clocks=SimulatedClocks(loop, now), identity=SimulatedIdentity(start, random))
+    return Machine(
+        files=SimulatedFiles(disk, random),
+        clocks=SimulatedClocks(loop, now),
+        identity=SimulatedIdentity(start, random),
+    )

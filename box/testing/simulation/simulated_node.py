@@ -227,12 +227,14 @@ class SimulatedNode:
     def _end(self, process: Process) -> None:
         """The disk and the network first: what coroutines do when they are closed reaches neither."""
         instance, self._instance = self._instance, None
-        self._application = None
+        application, self._application = self._application, None
         self.stops = None
         self.disk = self.disk.successor()
         self._simulation.network.process_died(self.name)
         self.log.is_deaf = True  # last words of coroutines that are closed
         process.die()
+        if application is not None:
+            application.abandon()
         if instance is not None:
             for _ in instance.tuples.abandon():
                 """Time stands still for the dead."""

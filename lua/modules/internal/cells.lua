@@ -3,9 +3,9 @@
 local shared = require('internal.shared')
 
 -- The id of the running fiber, whether a tick is wanted, the next fiber's id, how many tokens in `internal.woken` have
--- ended without a value, 1 once there will be no other tick, 1 when the tick is to end behind the running fiber, and 1
--- while the clocks of the turn hold.
-local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ = 0, 1, 2, 3, 4, 5, 6
+-- ended without a value, 1 once there will be no other tick, 1 when the tick is to end behind the running fiber, 1
+-- while the clocks of the turn hold, and 1 when the process has ended, as a simulated one does while its state is there.
+local RUNNING_FIBER, TICK_WANTED, NEXT_ID, WOKEN, CLOSED, STOP, CLOCKS_READ, DEAD = 0, 1, 2, 3, 4, 5, 6, 7
 local FIRST_ID = 101
 
 shared[NEXT_ID] = FIRST_ID
@@ -57,6 +57,11 @@ end
 
 function cells.is_closed()
     return shared[CLOSED] ~= 0
+end
+
+-- No code of the user runs any more.
+function cells.is_dead()
+    return shared[DEAD] ~= 0
 end
 
 -- Another round of fibers begins, for which time has passed.

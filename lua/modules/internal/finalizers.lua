@@ -5,7 +5,7 @@
 -- Compiled code runs them wherever it is left, even between two stores: those that hit the scheduler wait for the tick.
 -- Modules of our own, whose finalizers neither raise nor wait, use `raw_gc`.
 local ffi = require('ffi')
-local is_closed = require('internal.cells').is_closed
+local cells = require('internal.cells')
 local call_aside = require('internal.msgpack_encode').call_aside
 local python = require('internal.python')
 local registry = require('internal.registry')
@@ -14,6 +14,7 @@ local scheduler = require('internal.scheduler')
 local raw_gc, raw_metatype, raw_newproxy = ffi.gc, ffi.metatype, newproxy
 local get_metatable, pcall, rawget, rawset, tostring, type = debug.getmetatable, pcall, rawget, rawset, tostring, type
 local setmetatable, getinfo = setmetatable, debug.getinfo
+local is_closed, is_dead = cells.is_closed, cells.is_dead
 local finalize, finalize_later = scheduler.finalize, scheduler.finalize_later
 local current_coroutine = scheduler.current_coroutine
 
@@ -70,7 +71,9 @@ local function wrap(finalizer)
         wrapper = run    -- a C function does not wait
     else
         wrapper = function(object)
-            if interrupts_scheduler() then
+            if is_dead() then
+                return
+            elseif interrupts_scheduler() then
                 finalize_later(run, object)
             else
                 finalize(run, object)
