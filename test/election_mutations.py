@@ -115,9 +115,9 @@ ELECTIONS: Final = (
     ),
     Mutation(
         "a leader that takes changes before it has taken over",
-        "box/instance/node.py",
-        "ReadOnlyReason.ELECTION, self.elections.is_read_only",
-        "ReadOnlyReason.ELECTION, self.elections.raft.is_read_only",
+        "box/replication/elections.py",
+        "return self.raft.is_read_only or (self.raft.is_enabled and not self._has_taken_over)",
+        "return self.raft.is_read_only",
         "register",
         "stumble",
         elections="candidate",
