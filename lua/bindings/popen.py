@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data import codec
 from box.errors import fiber_is_cancelled
 from lua.bindings.binding import Binding, Outcome, exported
-from lua.bindings.poll import READ, WRITE, Poll
+from lua.bindings.poll import Poll
+from lua.machine.sockets import READ, WRITE
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
