@@ -124,13 +124,13 @@ class SimulatedNetwork:
         """The operating system of a dead process closes its sockets."""
         for served in [served for served, listener in self._listeners.items() if listener.owner.name == name]:
             del self._listeners[served]
-        for stream in list(self._streams):
-            if stream.host == name:
-                stream.vanish()
         host = self._hosts.get(name)
         if host is not None:
             for close in host.on_end:
                 close()
+        for stream in list(self._streams):
+            if stream.host == name:
+                stream.vanish()
 
     # -- for streams
 

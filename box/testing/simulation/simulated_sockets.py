@@ -10,7 +10,7 @@ the end       of the process closes all, as the operating system does
 ```
 
 Other kinds are not supported: EAFNOSUPPORT, ESOCKTNOSUPPORT. A read right after a write of the other side finds nothing
-yet, also in one process: what is sent takes its time, or the next turn of the loop in a unix socket.
+yet, also in one process: what is sent takes its time, but for unix sockets.
 """
 
 from __future__ import annotations

@@ -232,7 +232,13 @@ class LocalWays:
 
 
 class LocalSocketStream(SocketStream):
-    """An end of a unix socket: who is gone is known at once."""
+    """An end of a unix socket: between two of them everything is there at once."""
+
+    def _at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:
+        if isinstance(self._peer, LocalSocketStream):
+            call(*arguments)
+        else:  # a node's protocol takes it in a turn of its own
+            super()._at(when, call, *arguments)
 
     def send(self, data: bytes) -> int:
         if self._peer is not None and self._peer._is_closing and not self._error:

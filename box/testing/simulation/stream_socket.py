@@ -3,7 +3,7 @@
 ```
 fresh         bound or not
 connecting    until somebody answers; ETIMEDOUT after the network's patience
-connected     see `socket_stream.py`
+connected     see `socket_stream.py`; a `connect` that asks for the outcome succeeds once
 failed        to connect: the next `connect` tells why, if nobody has asked, and the one after that tries again
 listening     connections wait to be accepted
 shut          a socket that does not listen any more
@@ -117,6 +117,8 @@ class StreamSocket(SimulatedSocket):
         self._queue: AcceptQueue | None = None
         self._local = LocalWays(table.loop)
         self._deadline = 0.0
+        self._is_to_ask = False
+        """Whether it was connected behind the program's back, which has not asked."""
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, {self._state.name.lower()}>"
@@ -197,7 +199,10 @@ class StreamSocket(SimulatedSocket):
             case StreamState.CONNECTING:
                 raise network_error(errno.EALREADY)
             case StreamState.CONNECTED:
-                raise network_error(errno.EISCONN)
+                if not self._is_to_ask:
+                    raise network_error(errno.EISCONN)
+                self._is_to_ask = False
+                return
             case StreamState.LISTENING:
                 raise network_error(errno.EINVAL if self.is_unix else errno.EISCONN)
             case StreamState.FAILED:
@@ -252,6 +257,7 @@ class StreamSocket(SimulatedSocket):
             stream = SocketStream(network, self._host, target, self._source(endpoint), endpoint)
             listener.accept(stream)
             self._adopt(stream)
+            self._is_to_ask = True
             self.changed()
         elif loop.time() > self._deadline:
             self._fail(errno.ETIMEDOUT)
@@ -318,6 +324,8 @@ class StreamSocket(SimulatedSocket):
             raise network_error(errno.EINVAL)
         if self._queue is not None:
             self._stop_listening(how)
+            return
+        if self.is_unix and self._stream is None:
             return
         stream = self._connected
         if stream.is_over and not self.is_unix:
