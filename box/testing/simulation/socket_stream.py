@@ -5,7 +5,8 @@ a socket reads        bytes wait in its buffer until the program takes them; the
 a sender              takes no more (EAGAIN; a node's protocol pauses) while `SEND_BOUND` bytes of it are not taken
 half closed           the end of what one side sends; the other one may go on
 closed                the end; or a reset, where something was not read. What comes then is answered by a reset
-reset                 ECONNRESET; EPIPE for who had seen the end of the stream
+reset                 ECONNRESET; EPIPE for who had seen the end of the stream. Also where both directions are shut, but
+                      the socket is not closed, and something comes
 ```
 
 As on Linux, what has arrived before a reset can be read, and an end that has arrived stays the end.
@@ -94,6 +95,8 @@ class SocketStream(CountedStream):
         self.is_read_shut = False
         self.is_write_shut = False
         self._error = 0
+        self._is_end_there = False
+        """Whether the other side has the end of what this one sent."""
         self._inbox = bytearray()
 
     # -- the program
@@ -104,9 +107,9 @@ class SocketStream(CountedStream):
         return error
 
     @property
-    def unread(self) -> int:
-        """Bytes that can be read."""
-        return len(self._inbox)
+    def is_finished(self) -> bool:
+        """Whether there is no connection any more: it was reset, or both sides have the end."""
+        return self.is_over or (self._is_end_there and self._end_is_here)
 
     @property
     def is_readable(self) -> bool:
@@ -178,8 +181,18 @@ class SocketStream(CountedStream):
     # -- the stream
 
     def _receive(self, data: bytes) -> None:
+        if self.is_read_shut and self.is_write_shut:
+            self.send_reset()
+            self._break()
+            return
         self._inbox += data
         self.on_change()
+
+    def _pass_cut(self, data: bytes | None) -> bool:
+        passes = super()._pass_cut(data)
+        if passes and data is None:
+            self._is_end_there = True
+        return passes
 
     def _read_on(self) -> None:
         self.on_change()
@@ -241,9 +254,16 @@ class LocalSocketStream(SocketStream):
             super()._at(when, call, *arguments)
 
     def send(self, data: bytes) -> int:
-        if self._peer is not None and self._peer._is_closing and not self._error:
+        if self.is_over or (self._peer is not None and self._peer._is_closing):
             raise network_error(errno.EPIPE)
         return super().send(data)
+
+    def shut_reading(self) -> None:
+        """The other side may not write any more."""
+        super().shut_reading()
+        if isinstance(self._peer, LocalSocketStream):
+            self._peer.is_write_shut = True
+            self._peer.on_change()
 
 
 SocketStream.partner = CountedStream

@@ -271,7 +271,7 @@ class StreamSocket(SimulatedSocket):
     def getpeername(self) -> Any:
         self.check_open()
         stream = self._connected
-        if stream.is_over and not self.is_unix:
+        if stream.is_finished and not self.is_unix:
             raise network_error(errno.ENOTCONN)
         return self._shown(stream.peer_address)
 
@@ -328,7 +328,7 @@ class StreamSocket(SimulatedSocket):
         if self.is_unix and self._stream is None:
             return
         stream = self._connected
-        if stream.is_over and not self.is_unix:
+        if stream.is_finished and not self.is_unix:
             raise network_error(errno.ENOTCONN)
         if how != socket.SHUT_RD:
             stream.shut_writing()
@@ -346,7 +346,7 @@ class StreamSocket(SimulatedSocket):
         if self._queue is not None:
             self._queue.close()
         if self._stream is not None:
-            self._stream.end(abruptly=self._lingers_not())
+            self._stream.end(abruptly=not self.is_unix and self._lingers_not())
 
     def _lingers_not(self) -> bool:
         """Whether what was not sent is to be thrown away: SO_LINGER with no time."""

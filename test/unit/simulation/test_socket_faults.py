@@ -171,6 +171,36 @@ def test_a_unix_socket_of_a_node_belongs_to_its_host() -> None:
     assert play(story) == [["Tarantool", True]] * 2
 
 
+def test_hosts_have_names_and_addresses() -> None:
+    """Also those whose process does not run; nobody else has."""
+
+    async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
+        simulation.add_node("node3")
+        return await lua(
+            one,
+            """
+            local socket, found = require('socket'), {}
+            for _, host in ipairs{'node1', 'node2', 'node3', 'localhost', 'no.such.host.invalid'} do
+                local addresses, why = socket.getaddrinfo(host, 'http', {type = 'SOCK_STREAM'})
+                found[#found + 1] = why or addresses[1].host .. ' ' .. addresses[1].port .. ' ' .. #addresses
+            end
+            found[#found + 1] = socket.getaddrinfo('node2', 1, {family = 'AF_INET6', type = 'SOCK_STREAM'})[1].host
+            found[#found + 1] = select(2, socket.tcp_connect('node3', 5000))
+            return found
+            """,
+        )
+
+    assert play(story) == [
+        "10.0.0.1 80 1",
+        "10.0.0.2 80 1",
+        "10.0.0.3 80 1",
+        "127.0.0.1 80 1",
+        "getaddrinfo: Name or service not known",
+        "fd00::2",
+        "Connection refused",
+    ]
+
+
 # ---- the network
 
 
