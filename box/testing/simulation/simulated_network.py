@@ -33,7 +33,7 @@ from box.testing.simulation.trace import Trace
 PATIENCE: Final = 120.0
 """Seconds of attempts to connect."""
 
-_OWN: Final = frozenset({None, "", "*", "localhost", "127.0.0.1", "0.0.0.0"})
+_OWN: Final = frozenset({"", "*", "localhost", "127.0.0.1", "0.0.0.0", "::1", "::"})
 """Hosts of addresses that mean the process's own."""
 
 
@@ -206,13 +206,13 @@ class SimulatedHost:
     def _served(self, uri: Uri) -> ServedAddress:
         if uri.unix is not None:
             return ServedAddress(self.name, f"{UNIX_HOST}:{uri.unix}")
-        own = uri.host in _OWN
-        host = self.name if own or uri.host is None else self.network.names.name_of(uri.host) or uri.host
-        return ServedAddress(host, str(uri.service))
+        if uri.host is None or uri.host in _OWN:
+            return ServedAddress(self.name, str(uri.service))
+        return ServedAddress(self.network.names.name_of(uri.host) or uri.host, str(uri.service))
 
-    async def listen(self, uri: Uri, factory: ProtocolFactory) -> SimulatedListener:
+    async def listen(self, uri: Uri, factory: ProtocolFactory) -> NodeListener:
         """Serve an address. OSError if it is taken."""
-        listener = SimulatedListener(self.network, self, self._served(uri), factory)
+        listener = NodeListener(self.network, self, self._served(uri), factory)
         self.network.listen(listener)
         return listener
 
@@ -222,19 +222,14 @@ class SimulatedHost:
 
 
 class SimulatedListener:
-    """An address that is served by a node's own protocol."""
+    """An address that is served. Subclasses say what becomes of connections."""
 
-    partner: ClassVar[type[Stream]] = Stream
+    partner: ClassVar[type[Stream]]
     """The kind of end that a node has of a connection to here."""
-    is_full = False
-    """Whether too many wait to be accepted."""
 
-    def __init__(
-        self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress, factory: ProtocolFactory
-    ) -> None:
+    def __init__(self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress) -> None:
         self.owner = owner
         self.served = served
-        self.factory = factory
         self._network = network
 
     @property
@@ -242,14 +237,34 @@ class SimulatedListener:
         """As logs show it."""
         return str(self.served)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether too many wait to be accepted."""
+        return False
+
     def admits(self, caller: SimulatedHost, address: str) -> bool:
         """Whether a connection to this address of the host, empty for any, is meant for it."""
         return True
 
     def accept(self, caller: Stream) -> None:
         """Make the other end of a connection."""
-        caller.make_partner(self.owner, (self.owner.name, 0)).start_later(self.factory)
+        raise NotImplementedError
 
     def close(self) -> None:
         """Accept no more connections."""
         self._network.stop_listening(self)
+
+
+class NodeListener(SimulatedListener):
+    """An address that is served by a node's own protocol."""
+
+    partner: ClassVar[type[Stream]] = Stream
+
+    def __init__(
+        self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress, factory: ProtocolFactory
+    ) -> None:
+        super().__init__(network, owner, served)
+        self._factory = factory
+
+    def accept(self, caller: Stream) -> None:
+        caller.make_partner(self.owner, (self.owner.name, 0)).start_later(self._factory)

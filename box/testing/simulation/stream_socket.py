@@ -54,18 +54,14 @@ class AcceptQueue(SimulatedListener):
     def __init__(
         self, owner: SimulatedHost, served: ServedAddress, own: Endpoint, backlog: int, on_change: Callable[[], None]
     ) -> None:
-        super().__init__(owner.network, owner, served, self._refuse)
+        super().__init__(owner.network, owner, served)
         self.backlog = backlog
         self.waiting: deque[SocketStream] = deque()
         self._own = own
         self._on_change = on_change
 
-    @staticmethod
-    def _refuse() -> Any:
-        raise AssertionError("a socket makes its own ends")
-
     @property
-    def is_full(self) -> bool:  # type: ignore[override]
+    def is_full(self) -> bool:
         """One more than the backlog may wait, as on Linux."""
         return len(self.waiting) > self.backlog
 
