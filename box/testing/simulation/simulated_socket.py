@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 from abc import ABC, abstractmethod
@@ -19,6 +20,8 @@ from lua.machine.sockets import READ, WRITE
 Endpoint = tuple[str, int]
 """An address and a port; the path of a unix socket and 0."""
 
+_LONGEST_PATH: Final = 107
+"""Bytes."""
 _BUFFER: Final = 212992
 _DEFAULTS: Final[dict[tuple[int, int], int | bytes]] = {
     (socket.SOL_SOCKET, socket.SO_SNDBUF): _BUFFER,
@@ -150,9 +153,11 @@ class SimulatedSocket(ABC):
     def _port_kind(self) -> str: ...
 
     def _endpoint(self, address: Any) -> Endpoint:
-        """An address with its name resolved. `socket.gaierror`."""
+        """An address with its name resolved. `socket.gaierror`; OSError (EINVAL) for a path that is too long."""
         if self.is_unix:
-            return str(address), 0
+            if len(os.fsencode(address)) > _LONGEST_PATH:
+                raise network_error(errno.EINVAL)
+            return address, 0
         return self._network.names.resolve(address[0], self.family), int(address[1])
 
     @property

@@ -66,6 +66,12 @@ class CountedStream(Stream):
         if not protocol.eof_received():
             self.close()
 
+    def _send_end_later(self) -> None:
+        if self._unread:
+            self.send_reset()
+        else:
+            super()._send_end_later()
+
     def send_reset(self) -> None:
         """This end is closed: the other one learns that nothing is taken here any more."""
         now = self._loop.time()

@@ -138,6 +138,7 @@ PROGRAMS = {
         results[#results + 1] = {socket('AF_INET', 'SOCK_STREAM', 'udp') == nil, errno() == errno.EPROTONOSUPPORT}
         s = socket('AF_UNIX', 'SOCK_STREAM', 0)
         note(s:listen()) note(s:recv(1)) note(s:send('x')) note(s:peer()) note(s:shutdown('W'))
+        note(s:bind('unix/', ('/x'):rep(60)))
         return results
     """,
     "a peer that closes": """
@@ -386,6 +387,27 @@ PROGRAMS = {
         results[5] = {socket.connect('127.0.0.1', select(2, client.getsockname(accepted)))} ~= nil
         server:close()
         results[6] = {socket.connect('127.0.0.1', 1)}
+        return results
+    """,
+    "a full backlog": """
+        local results = {}
+        for _, place in ipairs{{'127.0.0.1', 0, 'AF_INET'}, {'unix/', path, 'AF_UNIX'}} do
+            local server = socket(place[3], 'SOCK_STREAM', 0)
+            server:bind(place[1], place[2])
+            server:listen(1)
+            local clients = {}
+            for i = 1, 5 do
+                local s = socket(place[3], 'SOCK_STREAM', 0)
+                local ok = s:sysconnect(place[1], server:name().port)
+                clients[i] = {s, ok, s:error()}
+            end
+            pause()
+            for i = 1, 5 do
+                local s = clients[i][1]
+                results[#results + 1] = {clients[i][2], clients[i][3], place[2] == 0 and s:writable(0)}
+            end
+            results[#results + 1] = {server:accept() ~= nil, server:accept() ~= nil, server:accept()}
+        end
         return results
     """,
     "IPv6": """

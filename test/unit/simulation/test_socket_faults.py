@@ -349,6 +349,18 @@ def test_the_end_of_a_process_ends_its_connections() -> None:
     )
 
 
+def test_a_node_that_dies_before_it_has_read_resets() -> None:
+    async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
+        await lua(one, "s = require('socket').tcp_connect('node2', 3301) s:read(128)")
+        two.halt()
+        await lua(one, "s:write('x')")
+        await simulation.sleep(0.1)
+        two.kill()
+        return await lua(one, "return {s:read(1), s:error()}")
+
+    assert play(story) == [None, "Connection reset by peer"]
+
+
 def test_a_process_that_stands_still_is_served_by_its_operating_system() -> None:
     async def story(simulation: Simulation, one: SimulatedNode, two: SimulatedNode) -> Any:
         two.halt()
