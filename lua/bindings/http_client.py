@@ -45,7 +45,9 @@ class HttpClientBinding(Binding):
 
     @waiting("http_request")
     async def request(self, packed: bytes, body: bytes | None) -> tuple[bytes, bytes]:
-        """(packed {status, reason, headers, proto}, body). `packed`: {method, url, options}. SystemError."""
+        """(packed {status, reason, headers, proto}, body). `packed`: {method, url, options}. SystemError;
+        UNSUPPORTED on a machine without web servers."""
+        self.runtime.machine.require_outside("http.client")
         from concurrent.futures import ThreadPoolExecutor  # these take 30 ms, and few scripts need them
 
         from lua.bindings.http_request import TIMEOUT, WebRequest, failed

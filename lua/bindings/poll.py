@@ -3,32 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import select
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from box.errors import fiber_is_cancelled
 from lua.runtime import Runtime
-
-READ, WRITE = 1, 2
-_STANDARD = 2
-"""The last descriptor that is shared with whoever started the process."""
-
-
-@contextmanager
-def _flags_kept(descriptor: int) -> Iterator[None]:
-    """The event loop makes non-blocking what it watches. A standard descriptor stays as it is: what does not fit a
-    terminal's buffer would be lost to the C library."""
-    if descriptor > _STANDARD:
-        yield
-        return
-    is_blocking = os.get_blocking(descriptor)
-    try:
-        yield
-    finally:
-        os.set_blocking(descriptor, is_blocking)
 
 
 @dataclass(eq=False, slots=True)
@@ -45,26 +23,12 @@ class Poll:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
+        self._sockets = runtime.machine.sockets
         self._waiters: dict[int, list[_PollWaiter]] = {}
-
-    def ready(self, fd: int, mask: int) -> int:
-        """The part of `mask` for which the descriptor is ready now. Errors and the end count as both."""
-        poll = select.poll()
-        events = (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
-        poll.register(fd, events)
-        found = 0
-        for _, event in poll.poll(0):
-            if event & select.POLLIN:
-                found |= READ
-            if event & select.POLLOUT:
-                found |= WRITE
-            if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-                found |= mask
-        return found & mask
 
     def wait(self, fd: int, mask: int, timeout: float | None) -> int:
         """The ready part of `mask`, or a token that wakes with it; 0 after `timeout` seconds."""
-        found = self.ready(fd, mask)
+        found = self._sockets.ready(fd, mask)
         if found or (timeout is not None and timeout <= 0):
             return found
         waiter = _PollWaiter(0, mask)
@@ -89,24 +53,12 @@ class Poll:
         wanted = 0
         for waiter in self._waiters.get(fd, ()):
             wanted |= waiter.mask
-        with _flags_kept(fd):
-            self._tell_loop(fd, wanted)
-
-    def _tell_loop(self, fd: int, wanted: int) -> None:
-        loop = self._runtime.loop
-        if wanted & READ:
-            loop.add_reader(fd, self._fire, fd, READ)
-        else:
-            loop.remove_reader(fd)
-        if wanted & WRITE:
-            loop.add_writer(fd, self._fire, fd, WRITE)
-        else:
-            loop.remove_writer(fd)
+        self._sockets.watch(self._runtime.loop, fd, wanted, self._fire)
 
     def _fire(self, fd: int, event: int) -> None:
         for waiter in list(self._waiters.get(fd, ())):
             if waiter.mask & event:
-                self._end(fd, waiter, self.ready(fd, waiter.mask) or event)
+                self._end(fd, waiter, self._sockets.ready(fd, waiter.mask) or event)
 
     def _end(self, fd: int, waiter: _PollWaiter, found: int) -> None:
         if self._remove(fd, waiter):

@@ -17,9 +17,10 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data import codec
-from box.errors import fiber_is_cancelled
-from lua.bindings.binding import Binding, Outcome, exported
-from lua.bindings.poll import READ, WRITE, Poll
+from box.errors import BoxError, fiber_is_cancelled
+from lua.bindings.binding import Binding, Outcome, exported, guarded, text
+from lua.bindings.poll import Poll
+from lua.machine.sockets import READ, WRITE
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -67,6 +68,8 @@ class PopenBinding(Binding):
         self._poll = Poll(runtime)
         self._children: dict[int, _Child] = {}
         self._last_id = 0
+        if not runtime.machine.has_outside:
+            runtime.bind("refuse_program", self.refuse_program)
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
@@ -82,10 +85,20 @@ class PopenBinding(Binding):
                 child.process.wait()
                 self._reap(number, child)
 
-    @exported("popen_new")
+    def refuse_program(self, feature: bytes) -> Outcome:
+        """The error of a call that would start a program."""
+        try:
+            self.runtime.machine.require_outside(text(feature))
+        except BoxError as error:
+            return self.failure(error)
+        return None
+
+    @guarded("popen_new")
     @_failing
     def new(self, packed: bytes) -> Outcome:
-        """(number of the handle, process id). `packed`: {argv, options, env}, with all options set; no env: ours."""
+        """(number of the handle, process id). `packed`: {argv, options, env}, with all options set; no env: ours.
+        UNSUPPORTED on a machine without other programs."""
+        self.runtime.machine.require_outside("popen")
         request = codec.unpack(packed)
         argv, options, environment = list(request["argv"]), request["options"], request.get("env")
         if not argv:

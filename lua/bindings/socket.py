@@ -1,4 +1,4 @@
-"""`socket`: sockets of the operating system as Lua sees them, by descriptor.
+"""`socket`: the sockets of the machine as Lua sees them, by descriptor.
 
 A method that fails returns `(None, errno)`; nothing here blocks.
 """
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from box.data import codec
 from box.net.uri import UNIX_HOST
 from lua.bindings.binding import Binding, exported, text, waiting
-from lua.bindings.poll import READ, WRITE, Poll
+from lua.bindings.poll import Poll
+from lua.machine.sockets import READ, WRITE, Socket
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -75,7 +76,7 @@ def _failing(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _address_map(sock: socket.socket, address: Any) -> dict[str, Any]:
+def _address_map(sock: Socket, address: Any) -> dict[str, Any]:
     if sock.family == socket.AF_UNIX:
         path = address if isinstance(address, str) else os.fsdecode(address or b"")
         return {"host": UNIX_HOST, "family": "AF_UNIX", "port": path}
@@ -86,7 +87,7 @@ _PROTOCOLS: Final = {int(socket.IPPROTO_TCP): "tcp", int(socket.IPPROTO_UDP): "u
 _USUAL_PROTOCOLS: Final = {int(socket.SOCK_STREAM): "tcp", int(socket.SOCK_DGRAM): "udp"}
 
 
-def _protocol_name(sock: socket.socket) -> str | int:
+def _protocol_name(sock: Socket) -> str | int:
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return sock.proto
     name = _PROTOCOLS.get(sock.proto) or _USUAL_PROTOCOLS.get(int(sock.type))
@@ -98,7 +99,7 @@ class SocketBinding(Binding):
 
     def __init__(self, runtime: Runtime, node: Instance) -> None:
         super().__init__(runtime, node)
-        self._sockets: dict[int, socket.socket] = {}
+        self._sockets: dict[int, Socket] = {}
         self.poll = Poll(runtime)
         node.on_close.append(self.close_all)
 
@@ -109,13 +110,13 @@ class SocketBinding(Binding):
             sock.close()
         self._sockets.clear()
 
-    def _adopt(self, sock: socket.socket) -> int:
+    def _adopt(self, sock: Socket) -> int:
         sock.setblocking(False)
         fd = sock.fileno()
         self._sockets[fd] = sock
         return fd
 
-    def _socket(self, fd: float) -> socket.socket:
+    def _socket(self, fd: float) -> Socket:
         try:
             return self._sockets[int(fd)]
         except KeyError:
@@ -144,13 +145,13 @@ class SocketBinding(Binding):
     @_failing
     def open(self, domain: float, kind: float, protocol: float) -> Any:
         """The descriptor of a new socket."""
-        return self._adopt(socket.socket(int(domain), int(kind), int(protocol)))
+        return self._adopt(self.runtime.machine.sockets.open(int(domain), int(kind), int(protocol)))
 
     @exported("socket_protocol")
     @_failing
     def protocol(self, name: bytes) -> Any:
         """The number of a protocol."""
-        return socket.getprotobyname(text(name))
+        return self.runtime.machine.sockets.protocol_number(text(name))
 
     @exported("socket_close")
     @_failing
@@ -174,7 +175,7 @@ class SocketBinding(Binding):
     # Addresses
 
     @staticmethod
-    def _address(sock: socket.socket, host: bytes, port: Any) -> Any:
+    def _address(sock: Socket, host: bytes, port: Any) -> Any:
         if sock.family == socket.AF_UNIX:
             return os.fsdecode(port if isinstance(port, bytes) else str(int(port)).encode())
         try:
@@ -213,7 +214,7 @@ class SocketBinding(Binding):
         sock, address = self._socket(fd).accept()
         return self._adopt(sock), codec.pack(_address_map(sock, address))
 
-    def _named(self, sock: socket.socket, address: Any) -> bytes:
+    def _named(self, sock: Socket, address: Any) -> bytes:
         described = _address_map(sock, address)
         return codec.pack(described | {"type": sock.type.name, "protocol": _protocol_name(sock)})
 
@@ -238,8 +239,11 @@ class SocketBinding(Binding):
         hints = codec.unpack(packed)
         try:
             async with asyncio.timeout(timeout):
-                found = await self.runtime.loop.getaddrinfo(
-                    text(host) if host else None, text(port) if isinstance(port, bytes) else int(port or 0), **hints
+                found = await self.runtime.machine.sockets.getaddrinfo(
+                    self.runtime.loop,
+                    text(host) if host else None,
+                    text(port) if isinstance(port, bytes) else int(port or 0),
+                    **hints,
                 )
         except TimeoutError:
             return None, errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT).encode()

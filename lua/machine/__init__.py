@@ -7,6 +7,9 @@ clocks     clock, os            lua/machine/clocks.py
 identity   digest, box.info     random bytes and the process's number: lua/machine/identity.py
 ```
 
+Other programs (`popen`, `os.execute`, `io.popen`) and web servers (`http.client`) are there or not: see
+`Machine.require_outside`.
+
 Lua's own `io` library and `ffi.C` are those of the process, whatever the machine.
 """
 
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from box.errors import BoxError, ErrorCode
 from lua.machine.clocks import Clocks, SystemClocks
 from lua.machine.files import Files, SystemFiles
 from lua.machine.identity import Identity, SystemIdentity
@@ -40,3 +44,10 @@ class Machine:
     sockets: Sockets = field(default_factory=SystemSockets)
     clocks: Clocks = field(default_factory=SystemClocks)
     identity: Identity = field(default_factory=SystemIdentity)
+    has_outside: bool = True
+    """Whether it has other programs, and a network with web servers."""
+
+    def require_outside(self, feature: str) -> None:
+        """UNSUPPORTED for a call that needs them, where they are not."""
+        if not self.has_outside:
+            raise BoxError(ErrorCode.UNSUPPORTED, f"{feature} is not supported in a simulation")

@@ -1,13 +1,179 @@
-"""Sockets as `socket` uses them, by descriptor."""
+"""Sockets as `socket` uses them: non-blocking, by descriptor; and the readiness of descriptors.
+
+A `Socket` has the methods of Python's, of which the operating system's are. Failures are OSErrors with the errno of the
+system call; names that nobody knows are `socket.gaierror`.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import os
+import select
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, overload
+
+READ: Final = 1
+WRITE: Final = 2
+
+_STANDARD: Final = 2
+"""The last descriptor that is shared with whoever started the process."""
+
+AddressInfo = tuple[int, int, int, str, Any]
+"""Family, type, protocol, canonical name, address."""
+
+Watcher = Callable[[int, int], None]
+"""Is told of a descriptor and of `READ` or `WRITE`."""
+
+
+class Socket(Protocol):
+    """One socket. Addresses are pairs of host and port, and more behind them, or the path of a unix socket."""
+
+    @property
+    def family(self) -> socket.AddressFamily: ...
+
+    @property
+    def type(self) -> socket.SocketKind: ...
+
+    @property
+    def proto(self) -> int: ...
+
+    def fileno(self) -> int: ...
+
+    def setblocking(self, flag: bool, /) -> None: ...
+
+    def getblocking(self) -> bool: ...
+
+    def bind(self, address: Any, /) -> None: ...
+
+    def listen(self, backlog: int, /) -> None: ...
+
+    def accept(self) -> tuple[Socket, Any]:
+        """A connection that has come, and the peer's address."""
+
+    def connect(self, address: Any, /) -> None:
+        """EINPROGRESS is the usual outcome: it is writable when it is connected or has failed (SO_ERROR)."""
+
+    def getsockname(self) -> Any: ...
+
+    def getpeername(self) -> Any: ...
+
+    def recv(self, size: int, flags: int, /) -> bytes:
+        """Up to `size` bytes that are there; none at the end."""
+
+    def send(self, data: bytes, flags: int, /) -> int:
+        """The number of bytes that were taken."""
+
+    def recvfrom(self, size: int, flags: int, /) -> tuple[bytes, Any]:
+        """A message and its sender's address."""
+
+    def sendto(self, data: bytes, flags: int, address: Any, /) -> int: ...
+
+    def shutdown(self, how: int, /) -> None: ...
+
+    def close(self) -> None: ...
+
+    def detach(self) -> int:
+        """The descriptor, which stays open."""
+
+    @overload
+    def getsockopt(self, level: int, option: int, /) -> int: ...
+
+    @overload
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
+
+    def setsockopt(self, level: int, option: int, value: int | bytes, /) -> None: ...
 
 
 class Sockets(Protocol):
     """The sockets of one process."""
 
+    def open(self, family: int, kind: int, protocol: int) -> Socket:
+        """A new socket."""
+
+    async def getaddrinfo(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: str | None,
+        port: str | int,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[AddressInfo]:
+        """The addresses of a host and a service. `socket.gaierror`."""
+
+    def protocol_number(self, name: str) -> int:
+        """The number of `tcp` or another protocol. OSError."""
+
+    def ready(self, descriptor: int, mask: int) -> int:
+        """The part of `mask` for which a descriptor, of a socket or not, is ready now. Errors and the end count as
+        both."""
+
+    def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
+        """Tell the watcher when the descriptor becomes ready, from now on only for `mask`; 0: not any more."""
+
+
+@contextmanager
+def _flags_kept(descriptor: int) -> Iterator[None]:
+    """The event loop makes non-blocking what it watches. A standard descriptor stays as it is: what does not fit a
+    terminal's buffer would be lost to the C library."""
+    if descriptor > _STANDARD:
+        yield
+        return
+    is_blocking = os.get_blocking(descriptor)
+    try:
+        yield
+    finally:
+        os.set_blocking(descriptor, is_blocking)
+
 
 class SystemSockets:
     """The operating system's."""
+
+    def open(self, family: int, kind: int, protocol: int) -> socket.socket:
+        return socket.socket(family, kind, protocol)
+
+    async def getaddrinfo(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: str | None,
+        port: str | int,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[AddressInfo]:
+        found = await loop.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
+        return list(found)
+
+    def protocol_number(self, name: str) -> int:
+        return socket.getprotobyname(name)
+
+    def ready(self, descriptor: int, mask: int) -> int:
+        poll = select.poll()
+        events = (select.POLLIN if mask & READ else 0) | (select.POLLOUT if mask & WRITE else 0)
+        poll.register(descriptor, events)
+        found = 0
+        for _, event in poll.poll(0):
+            if event & select.POLLIN:
+                found |= READ
+            if event & select.POLLOUT:
+                found |= WRITE
+            if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                found |= mask
+        return found & mask
+
+    def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
+        with _flags_kept(descriptor):
+            if mask & READ:
+                loop.add_reader(descriptor, watcher, descriptor, READ)
+            else:
+                loop.remove_reader(descriptor)
+            if mask & WRITE:
+                loop.add_writer(descriptor, watcher, descriptor, WRITE)
+            else:
+                loop.remove_writer(descriptor)

@@ -417,7 +417,7 @@ function popen.new(argv, given)
     end
     local options, env = complete(given or {})
     local list = arguments_of(argv, options)
-    local number, pid = python.popen_new(msgpack.encode({argv = list, options = options, env = env}))
+    local number, pid = wait(python.popen_new(msgpack.encode({argv = list, options = options, env = env})))
     if number == nil then
         return failure('SystemError', errno.strerror(pid), pid)
     end

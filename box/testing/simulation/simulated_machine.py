@@ -9,6 +9,7 @@ from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.loop import SimulatedLoop
 from box.testing.simulation.simulated_files import SimulatedFiles
 from box.testing.simulation.simulated_network import SimulatedHost
+from box.testing.simulation.simulated_sockets import SimulatedSockets
 from lua.machine import Machine
 from lua.machine.clocks import MONOTONIC, REALTIME
 
@@ -56,6 +57,8 @@ def simulated_machine(
     """The machine of one process: the one that its node starts for the `start`-th time."""
     return Machine(
         files=SimulatedFiles(disk, random),
+        sockets=SimulatedSockets(host, loop),
         clocks=SimulatedClocks(loop, now),
         identity=SimulatedIdentity(start, random),
+        has_outside=False,
     )

@@ -70,6 +70,7 @@ class Simulation:
     def add_node(self, name: str | None = None, *, lua: bool = False, **options: Any) -> SimulatedNode:
         """A node that has not been started. `options` are those of `box.cfg`; with `lua` it has a Lua runtime."""
         name = name or f"node{len(self.nodes) + 1}"
+        self.network.names.add(name)
         node = self.nodes[name] = SimulatedNode(self, name, has_lua=lua, **options)
         return node
 

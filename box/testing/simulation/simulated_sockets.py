@@ -1,0 +1,134 @@
+"""The sockets of a simulated process, as its Lua modules reach them: `lua.machine.Sockets` over the simulated network.
+
+```
+addresses     names of hosts and their addresses (see `host_names.py`); `localhost` and 127.0.0.1 are the process's own
+streams       see `stream_socket.py`; they meet those of nodes: `box.cfg.listen`, `net.box`
+datagrams     see `datagram_socket.py`
+descriptors   numbers that no other socket of the process has had, and that the operating system does not know
+readiness     is told in a turn of its own, once for all that has happened before
+the end       of the process closes all, as the operating system does
+```
+
+Other kinds are not supported: EAFNOSUPPORT, ESOCKTNOSUPPORT. A read right after a write of the other side finds nothing
+yet, also in one process: what is sent takes its time, but for unix sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from itertools import count
+from typing import Final
+
+from box.testing.simulation.datagram_socket import DatagramSocket
+from box.testing.simulation.host_names import protocol_number
+from box.testing.simulation.loop import SimulatedLoop
+from box.testing.simulation.simulated_network import SimulatedHost
+from box.testing.simulation.simulated_socket import SimulatedSocket
+from box.testing.simulation.simulated_stream import network_error
+from box.testing.simulation.stream_socket import StreamSocket
+from lua.machine.sockets import READ, WRITE, AddressInfo, Watcher
+
+_FIRST_DESCRIPTOR: Final = 1 << 21
+"""More than an operating system gives: who closes one by a call of C closes nothing of somebody else."""
+_FAMILIES: Final = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6)
+_FLAGS: Final = socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+_PROTOCOLS: Final = {
+    int(socket.SOCK_STREAM): (0, int(socket.IPPROTO_TCP)),
+    int(socket.SOCK_DGRAM): (0, int(socket.IPPROTO_UDP)),
+}
+_KINDS: Final = {int(socket.SOCK_STREAM): StreamSocket, int(socket.SOCK_DGRAM): DatagramSocket}
+
+
+class SimulatedSockets:
+    """See the module's text."""
+
+    def __init__(self, host: SimulatedHost, loop: SimulatedLoop) -> None:
+        self.host = host
+        self.loop = loop
+        self._sockets: dict[int, SimulatedSocket] = {}
+        self._numbers = count(_FIRST_DESCRIPTOR)
+        self._watchers: dict[int, tuple[int, Watcher]] = {}
+        self._to_tell: dict[int, None] = {}
+        host.on_end.append(self._process_died)
+
+    # -- the bindings
+
+    def open(self, family: int, kind: int, protocol: int) -> SimulatedSocket:
+        """A new socket. OSError for kinds that are not supported."""
+        self._check_process()
+        kind &= ~_FLAGS
+        if family not in _FAMILIES:
+            raise network_error(errno.EAFNOSUPPORT)
+        if kind not in _KINDS:
+            raise network_error(errno.ESOCKTNOSUPPORT)
+        if protocol not in ((0, 1) if family == socket.AF_UNIX else _PROTOCOLS[kind]):
+            raise network_error(errno.EPROTONOSUPPORT)
+        return _KINDS[kind](self, family, protocol)
+
+    async def getaddrinfo(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        host: str | None,
+        port: str | int,
+        *,
+        family: int = 0,
+        type: int = 0,
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[AddressInfo]:
+        """In a thread, as on a real machine."""
+        return await loop.run_in_executor(None, self.host.network.names.look_up, host, port, family, type, proto, flags)
+
+    def protocol_number(self, name: str) -> int:
+        return protocol_number(name)
+
+    def ready(self, descriptor: int, mask: int) -> int:
+        """Descriptors that are no sockets always are."""
+        sock = self._sockets.get(descriptor)
+        return mask if sock is None else sock.ready(mask)
+
+    def watch(self, loop: asyncio.AbstractEventLoop, descriptor: int, mask: int, watcher: Watcher) -> None:
+        if mask:
+            self._watchers[descriptor] = mask, watcher
+            self.changed(descriptor)
+        else:
+            self._watchers.pop(descriptor, None)
+
+    # -- the sockets
+
+    def adopt(self, sock: SimulatedSocket) -> int:
+        """Give a socket a descriptor."""
+        descriptor = next(self._numbers)
+        self._sockets[descriptor] = sock
+        return descriptor
+
+    def forget(self, descriptor: int) -> None:
+        """It is closed."""
+        self._sockets.pop(descriptor, None)
+
+    def changed(self, descriptor: int) -> None:
+        """It may have become ready: whoever waits is told in the next turn, in the name of the process."""
+        watched = self._watchers.get(descriptor)
+        if watched is None or descriptor in self._to_tell or not self.ready(descriptor, watched[0]):
+            return
+        self._to_tell[descriptor] = None
+        self.loop.call_soon(self._tell, descriptor, context=self.host.process.context())
+
+    def _tell(self, descriptor: int) -> None:
+        self._to_tell.pop(descriptor, None)
+        for event in (READ, WRITE):
+            mask, watcher = self._watchers.get(descriptor, (0, None))
+            if watcher is not None and mask & event and self.ready(descriptor, event):
+                watcher(descriptor, event)
+
+    def _check_process(self) -> None:
+        """OSError (EBADF) after the process's end."""
+        if self.host.process.is_dead:
+            raise network_error(errno.EBADF)
+
+    def _process_died(self) -> None:
+        self._watchers.clear()
+        for sock in list(self._sockets.values()):
+            sock.close()

@@ -1,0 +1,276 @@
+"""Ends of connections of which at least one is a socket of a Lua program.
+
+```
+a socket reads        bytes wait in its buffer until the program takes them; then they leave the sender's bound
+a sender              takes no more (EAGAIN; a node's protocol pauses) while `SEND_BOUND` bytes of it are not taken
+half closed           the end of what one side sends; the other one may go on
+closed                the end; or a reset, where something was not read. What comes then is answered by a reset
+reset                 ECONNRESET; EPIPE for who had seen the end of the stream. Also where both directions are shut, but
+                      the socket is not closed, and something comes
+```
+
+As on Linux, what has arrived before a reset can be read, and an end that has arrived stays the end.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from typing import Any, Final
+
+from box.testing.simulation.loop import SimulatedLoop
+from box.testing.simulation.simulated_stream import Host, Stream, Ways, network_error
+
+SEND_BOUND: Final = 256 * 1024
+"""Bytes of one direction that are on their way or not taken."""
+
+
+class CountedStream(Stream):
+    """An end whose bytes count until the other end takes them: a node's own, of a connection to a socket."""
+
+    _peer: CountedStream | None
+
+    def _arrive(self, data: bytes, sent: float) -> None:
+        is_there = self._pass_cut(data)
+        trace = self._network.trace
+        if trace is not None and trace.keeps_messages:
+            self._tell(trace, data, sent, is_there)
+        if is_there:
+            self._hand_over(data)
+
+    def _hand_over(self, data: bytes) -> None:
+        peer = self._peer
+        if peer is None:
+            return
+        if peer._is_closing:
+            peer.send_reset()
+        else:
+            peer._receive(data)
+
+    def taken(self, size: int) -> None:
+        """The other end has taken so many bytes."""
+        self._in_flight -= size
+        if self._is_full:
+            self._soon(self._update_fullness)
+
+    def _feed(self, data: bytes) -> int:
+        size = super()._feed(data)
+        if self._peer is not None:
+            self._peer.taken(size)
+        return size
+
+    def _take_end(self) -> None:
+        """As the transports of asyncio: a protocol may keep its own direction open."""
+        self._end_is_here = False
+        protocol: Any = self._protocol
+        if not protocol.eof_received():
+            self.close()
+
+    def _send_end_later(self) -> None:
+        if self._unread:
+            self.send_reset()
+        else:
+            super()._send_end_later()
+
+    def send_reset(self) -> None:
+        """This end is closed: the other one learns that nothing is taken here any more."""
+        now = self._loop.time()
+        self._last_arrival = max(self._last_arrival + 1e-9, now + self._network.delay(self.host, self.peer_host))
+        self._at(self._last_arrival, self._reset_arrives)
+
+    def _reset_arrives(self) -> None:
+        if not self._network.is_cut(self.host, self.peer_host):
+            self._network.forget(self)
+            if self._peer is not None:
+                self._peer._break()
+
+
+def _ignore() -> None:
+    """Nobody waits."""
+
+
+class SocketStream(CountedStream):
+    """An end that is a socket."""
+
+    def __init__(self, network: Ways, owner: Host, peer_host: str, own: tuple[str, int], peer: tuple[str, int]) -> None:
+        super().__init__(network, owner, peer_host, own, peer)
+        self.on_change: Callable[[], None] = _ignore
+        """Called when it may have become ready."""
+        self.is_over = False
+        """Both directions have ended by a reset."""
+        self.is_read_shut = False
+        self.is_write_shut = False
+        self._error = 0
+        self._is_end_there = False
+        """Whether the other side has the end of what this one sent."""
+        self._inbox = bytearray()
+
+    # -- the program
+
+    def take_error(self) -> int:
+        """The errno of what has happened; 0 afterwards."""
+        error, self._error = self._error, 0
+        return error
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether there is no connection any more: it was reset, or both sides have the end."""
+        return self.is_over or (self._is_end_there and self._end_is_here)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a read returns at once."""
+        return bool(self._inbox) or self._end_is_here or self.is_read_shut or self.is_over or bool(self._error)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a write takes a good deal at once, or fails."""
+        return self._in_flight <= SEND_BOUND // 2 or self.is_write_shut or self.is_over or bool(self._error)
+
+    def send(self, data: bytes) -> int:
+        """The number of bytes that were taken. OSError."""
+        if error := self.take_error():
+            raise network_error(error)
+        if self.is_write_shut or self.is_over:
+            raise network_error(errno.EPIPE)
+        room = SEND_BOUND - self._in_flight
+        if room <= 0 and data:
+            raise network_error(errno.EAGAIN)
+        block = data[:room]
+        self.write(block)
+        return len(block)
+
+    def receive(self, size: int, *, peeks: bool = False) -> bytes:
+        """Up to `size` bytes, none at the end. OSError."""
+        inbox = self._inbox
+        if not inbox:
+            return self._receive_nothing()
+        data = bytes(inbox[:size])
+        if not peeks:
+            del inbox[:size]
+            if self._peer is not None:
+                self._peer.taken(len(data))
+        return data
+
+    def _receive_nothing(self) -> bytes:
+        if not self._end_is_here:
+            if error := self.take_error():
+                raise network_error(error)
+            if not self.is_over and not self.is_read_shut:
+                raise network_error(errno.EAGAIN)
+        return b""
+
+    def shut_writing(self) -> None:
+        """Send the end."""
+        if not self.is_write_shut:
+            self.is_write_shut = True
+            self._send_end_later()
+            self.on_change()
+
+    def shut_reading(self) -> None:
+        """Wait for nothing any more."""
+        self.is_read_shut = True
+        self.on_change()
+
+    def end(self, *, abruptly: bool = False) -> None:
+        """Close it."""
+        self.on_change = _ignore
+        if self._is_closing:
+            return
+        self._is_closing = True
+        if self._inbox or abruptly:
+            self.send_reset()
+        elif not self.is_write_shut:
+            self.is_write_shut = True
+            self._send_end_later()
+
+    # -- the stream
+
+    def _receive(self, data: bytes) -> None:
+        if self.is_read_shut and self.is_write_shut:
+            self.send_reset()
+            self._break()
+            return
+        self._inbox += data
+        self.on_change()
+
+    def _pass_cut(self, data: bytes | None) -> bool:
+        passes = super()._pass_cut(data)
+        if passes and data is None:
+            self._is_end_there = True
+        return passes
+
+    def _read_on(self) -> None:
+        self.on_change()
+
+    def taken(self, size: int) -> None:
+        was_writable = self.is_writable
+        self._in_flight -= size
+        if not was_writable and self.is_writable:
+            self.on_change()
+
+    def close(self) -> None:
+        self.end()
+
+    def vanish(self) -> None:
+        self.end()
+
+    def _break(self) -> None:
+        self._network.forget(self)
+        if not self._is_closing:
+            self._is_closing = self.is_over = True
+            self._error = errno.EPIPE if self._end_is_here else errno.ECONNRESET
+            self.on_change()
+
+
+class LocalWays:
+    """The way of unix sockets: inside of one host nothing happens to what is sent."""
+
+    trace = None
+    bandwidth = None
+    corruption = 0.0
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.loop = loop
+
+    def delay(self, source: str, target: str) -> float:
+        """Seconds that one write needs."""
+        return 0.0
+
+    def chance(self, share: float) -> bool:
+        return False
+
+    def is_cut(self, source: str, target: str) -> bool:
+        return False
+
+    def register(self, stream: Stream) -> None:
+        """Only those of the network can be reset."""
+
+    def forget(self, stream: Stream) -> None:
+        """The same."""
+
+
+class LocalSocketStream(SocketStream):
+    """An end of a unix socket: between two of them everything is there at once."""
+
+    def _at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:
+        if isinstance(self._peer, LocalSocketStream):
+            call(*arguments)
+        else:  # a node's protocol takes it in a turn of its own
+            super()._at(when, call, *arguments)
+
+    def send(self, data: bytes) -> int:
+        if self.is_over or (self._peer is not None and self._peer._is_closing):
+            raise network_error(errno.EPIPE)
+        return super().send(data)
+
+    def shut_reading(self) -> None:
+        """The other side may not write any more."""
+        super().shut_reading()
+        if isinstance(self._peer, LocalSocketStream):
+            self._peer.is_write_shut = True
+            self._peer.on_change()
+
+
+SocketStream.partner = CountedStream
+CountedStream.partner = CountedStream
