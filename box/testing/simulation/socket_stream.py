@@ -9,7 +9,8 @@ reset                 ECONNRESET; EPIPE for who had seen the end of the stream. 
                       the socket is not closed, and something comes
 ```
 
-As on Linux, what has arrived before a reset can be read, and an end that has arrived stays the end.
+As on Linux, what has arrived before a reset can be read, and an end that has arrived stays the end. Unix sockets tell
+of the reset first.
 """
 
 from __future__ import annotations
@@ -263,6 +264,17 @@ class LocalSocketStream(SocketStream):
         if self.is_over or (self._peer is not None and self._peer._is_closing):
             raise network_error(errno.EPIPE)
         return super().send(data)
+
+    def _receive_nothing(self) -> bytes:
+        """A reset counts more than the end."""
+        if error := self.take_error():
+            raise network_error(error)
+        return super()._receive_nothing()
+
+    def _break(self) -> None:
+        super()._break()
+        if self._error:
+            self._error = errno.ECONNRESET
 
     def shut_reading(self) -> None:
         """The other side may not write any more."""
