@@ -39,6 +39,7 @@ class RealNode:
         self.directory = directory / name
         self.options = {"listen": self.uri, "log": f"{directory}/{name}.log"} | options
         self.standing = Standing()
+        self.lives = 0
         self.failing = 0
         """Faults that keep its disk from writing."""
         self.failures = 0
@@ -47,12 +48,11 @@ class RealNode:
         self.is_ending = False
         """It was told to end in order, and is there."""
         self.violations: dict[str, None] = {}
-        self._may_end = False
-        """Something was done to the process that ends it."""
         self._reached: dict[int, int] = {}
         """The vclock that it has told of, over all lives."""
         self._rows: dict[int, list[Any]] = {}
-        self._process: NodeProcess | None = None
+        self.process: NodeProcess | None = None
+        """That of this life."""
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
         self._calls: dict[int, asyncio.Future[Any]] = {}
@@ -63,7 +63,7 @@ class RealNode:
     @property
     def is_up(self) -> bool:
         """Whether there is a process."""
-        return self._process is not None
+        return self.process is not None
 
     @property
     def is_running(self) -> bool:
@@ -103,26 +103,31 @@ class RealNode:
         if self.is_up:
             raise RuntimeError(f"{self.name} runs already")
         self.options |= options
-        self.standing, self.is_halted, self._may_end = Standing(), False, False
-        self._process = process = NodeProcess(self.directory)
-        self._channel = channel = await Channel.open(process.control)
+        self.standing, self.is_halted = Standing(), False
+        self.process = process = NodeProcess(self.directory)
+        try:
+            self._channel = channel = await Channel.open(process.control)
+        except BaseException:
+            await self.kill()
+            raise
+        self.lives += 1
         self._reader = asyncio.ensure_future(self._read(process, channel))
         try:
             await self.ask("start", self.options, self._injections())
         except BoxError:
-            if self._process is process:
+            if self.process is process:
                 await self.kill()
             raise
 
     async def _read(self, process: NodeProcess, channel: Channel) -> None:
         async for answer in channel.messages():
-            if self._process is process:
+            if self.process is process:
                 self._take(answer)
-        if self._process is process:
+        status = await process.gone()
+        if not process.may_end:
+            self.violations[f"{self.name} has ended by itself: {status}"] = None
+        if self.process is process:
             self._forget()
-            status = await process.gone()
-            if not self._may_end:
-                self.violations[f"{self.name} has ended by itself: {status}"] = None
 
     def _take(self, answer: Answer) -> None:
         self.standing = answer.standing
@@ -141,10 +146,11 @@ class RealNode:
 
     def _forget(self) -> None:
         """The process counts no more, and nobody learns anything of the calls under way."""
-        self._process = None
+        self.process = None
         self.is_ending = False
         if self._channel is not None:
             self._channel.close()
+            self._channel = None
         calls, self._calls = self._calls, {}
         for call in calls.values():
             if not call.done():
@@ -152,7 +158,7 @@ class RealNode:
 
     async def ask(self, name: str, *arguments: Any) -> Any:
         """Have a method of the servant called: its result. Raises what it does; NodeDied if the process ends first."""
-        if self._process is None or self._channel is None:
+        if self.process is None or self._channel is None:
             raise NodeDied(self.name)
         number = next(self._numbers)
         self._calls[number] = call = asyncio.get_running_loop().create_future()
@@ -164,10 +170,10 @@ class RealNode:
 
     async def stop(self) -> None:
         """End in order. TimeoutError."""
-        process, reader = self._process, self._reader
+        process, reader = self.process, self._reader
         if process is None or reader is None:
             return
-        self.is_ending = self._may_end = True
+        self.is_ending = process.may_end = True
         self.go_on()
         process.signal(signal.SIGTERM)
         async with asyncio.timeout(_ORDERLY):
@@ -176,10 +182,10 @@ class RealNode:
 
     async def kill(self) -> None:
         """SIGKILL, whatever it does."""
-        process = self._process
+        process = self.process
         if process is None:
             return
-        self._may_end = True
+        process.may_end = True
         process.signal(signal.SIGKILL)
         self._forget()
         async with asyncio.timeout(_AT_ONCE):
@@ -187,20 +193,21 @@ class RealNode:
 
     async def crash_after(self, seconds: float) -> None:
         """End after so many seconds more of the processor's time; 0: not any more."""
-        self._may_end = True
+        if self.process is not None:
+            self.process.may_end = True
         await self.ask("crash_after", seconds)
 
     def halt(self) -> None:
         """SIGSTOP."""
-        if self._process is not None and not self.is_halted:
+        if self.process is not None and not self.is_halted:
             self.is_halted = True
-            self._process.signal(signal.SIGSTOP)
+            self.process.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
         """SIGCONT."""
-        if self._process is not None and self.is_halted:
+        if self.process is not None and self.is_halted:
             self.is_halted = False
-            self._process.signal(signal.SIGCONT)
+            self.process.signal(signal.SIGCONT)
 
     # -- as an administrator does
 

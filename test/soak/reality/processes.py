@@ -29,6 +29,10 @@ class NodeProcess:
         there.close()
         self.control = socket.socket(fileno=os.dup(here.fileno()))
         here.close()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self.may_end = False
+        """Something was done to it that ends it."""
         self._gone = asyncio.Event()
         asyncio.get_running_loop().add_reader(self._process.sentinel, self._see_end)
 
@@ -39,8 +43,8 @@ class NodeProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended."""
-        if not self._gone.is_set() and self._process.pid is not None:
-            os.kill(self._process.pid, number)
+        if not self._gone.is_set():
+            os.kill(self.pid, number)
 
     async def gone(self) -> int:
         """Wait for the end; the exit status, negative for a signal."""
