@@ -43,6 +43,8 @@ class RealInjector:
     """Lets faults happen."""
 
     def __init__(self, nodes: Sequence[RealNode], roads: Roads) -> None:
+        self.violations: list[str] = []
+        """Faults that did not happen as they should."""
         self._nodes = {node.name: node for node in nodes}
         self._roads = roads
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,6 +91,8 @@ class RealInjector:
             await getattr(self, f"_{fault.kind}")(fault, self._nodes[fault.node])
         except (NodeDied, BoxError, TimeoutError):
             return  # another fault was first
+        except Exception as error:
+            self.violations.append(f"{fault}: {error!r}")
 
     async def _limited(self, work: Awaitable[Any]) -> None:
         async with asyncio.timeout(_PATIENCE):

@@ -11,10 +11,13 @@ after the end        rows are the same in all logs that have them; nothing unexp
 from __future__ import annotations
 
 import asyncio
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from box.errors import BoxError
@@ -27,7 +30,7 @@ from box.testing.simulation.simulated_node import NodeDied
 from box.testing.simulation.workload import Workload
 from box.testing.simulation.workloads import WORKLOADS
 from test.soak.reality.administrator import RealAdministrator
-from test.soak.reality.injector import RealInjector
+from test.soak.reality.injector import KINDS, RealInjector
 from test.soak.reality.node import RealNode
 from test.soak.reality.world import RealCluster, is_at_rest, real_cluster
 
@@ -45,28 +48,26 @@ class RealOutcome:
     """The end of a run. `violations` is empty if all went well; then nothing is left of `directory`."""
 
     scenario: Scenario
-    directory: str = ""
+    directory: str
     calls: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-
-
-class _Failed(Exception):
-    """Ends a run whose files are to be kept."""
 
 
 async def play_really(scenario: Scenario) -> RealOutcome:
     """Run a scenario, in as many seconds as it says and some more."""
     scenario = scenario.planned()
-    outcome = RealOutcome(scenario)
-    with suppress(_Failed):
-        async with real_cluster(scenario) as cluster:
-            outcome.directory = str(cluster.directory)
-            try:
-                await _Run(cluster, outcome).play()
-            except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
-                outcome.violations.append(f"the run ended early: {error!r}")
-            if outcome.violations:
-                raise _Failed
+    strangers = {fault.kind for fault in scenario.faults or ()}.difference(KINDS)
+    if strangers:
+        raise ValueError(f"not for real processes: {', '.join(sorted(strangers))}")
+    directory = Path(tempfile.mkdtemp(prefix="reality-", dir="/tmp"))
+    outcome = RealOutcome(scenario, str(directory))
+    try:
+        async with real_cluster(scenario, directory) as cluster:
+            await _Run(cluster, outcome).play()
+    except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
+        outcome.violations.append(f"the run ended early: {error!r}")
+    if not outcome.violations:
+        shutil.rmtree(directory)
     return outcome
 
 
@@ -103,9 +104,10 @@ class _Run:
         finally:
             for task in (*tasks, *clients):
                 task.cancel()
-            await asyncio.gather(*tasks, *clients, return_exceptions=True)
+            endings = await asyncio.gather(*tasks, *clients, return_exceptions=True)
             self._outcome.calls = Counter(call.ending.value for call in workload.history.operations)
-            self._outcome.violations += self._violations()
+            self._outcome.violations += [repr(ending) for ending in endings if isinstance(ending, Exception)]
+            self._outcome.violations += [*injector.violations, *self._violations()]
         await self._judge(workload)
 
     def _violations(self) -> Iterable[str]:

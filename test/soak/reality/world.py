@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -88,16 +86,14 @@ class RealCluster:
 
 
 @asynccontextmanager
-async def real_cluster(scenario: Scenario) -> AsyncIterator[RealCluster]:
-    """A cluster that has started. Nothing is left of it at the end; its files stay after an exception."""
-    directory = Path(tempfile.mkdtemp(prefix="reality-", dir="/tmp"))
+async def real_cluster(scenario: Scenario, directory: Path) -> AsyncIterator[RealCluster]:
+    """A cluster that has started. Nothing is left of it at the end but its files."""
     cluster = RealCluster(scenario, RealWorld(scenario.seed), directory)
     try:
         await cluster.start()
         yield cluster
     finally:
         await cluster.close()
-    shutil.rmtree(directory)
 
 
 def is_at_rest(nodes: Sequence[RealNode], *, has_elections: bool) -> bool:

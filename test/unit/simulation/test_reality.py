@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from box.errors import BoxError, ErrorCode
+from box.journal.directory import LogDirectory, LogKind
+from box.journal.storage import FileStorage
 from box.testing.simulation.faults import Fault
+from box.testing.simulation.log_contents import LogContents
 from box.testing.simulation.run import Scenario
 from box.testing.simulation.simulated_node import Changes, NodeDied
 from box.testing.simulation.workload import SYNC, Refused, insert_rows
@@ -228,3 +231,30 @@ def test_no_process_outlives_a_test_that_was_killed(tmp_path: Path) -> None:
     assert test.wait(PATIENCE) == -signal.SIGKILL
     pid = int((tmp_path / "pid").read_text())
     wait_until(lambda: not is_there(pid), "the end of the node")
+
+
+def test_logs_that_differ_are_told_of(tmp_path: Path) -> None:
+    """The files of two nodes that take each other's place: the same row has two contents."""
+    names = ("one", "other")
+
+    async def write() -> None:
+        for number, name in enumerate(names):
+            (tmp_path / name).mkdir()
+            node = RealNode(tmp_path / name, "n")
+            try:
+                await node.start()
+                await node.transaction(create)
+                await node.transaction(partial(insert_rows, SYNC, [[number]]))
+                await node.stop()
+            finally:
+                await node.kill()
+
+    def differences(*names: str) -> list[str]:
+        contents = LogContents(has_elections=False)
+        for name in names:
+            contents.read(name, LogDirectory(FileStorage(str(tmp_path / name / "n")), ".", LogKind.XLOG))
+        return list(contents.violations)
+
+    asyncio.run(write())
+    assert not differences("one", "one")
+    assert any("differs between one and other" in text for text in differences(*names))
