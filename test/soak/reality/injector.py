@@ -59,12 +59,16 @@ class RealInjector:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def finish(self) -> None:
-        """End every fault: all nodes run again, all roads and disks work."""
+    async def cancel(self) -> None:
+        """Nothing happens any more."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def finish(self) -> None:
+        """End every fault: all nodes run again, all roads and disks work."""
+        await self.cancel()
         self._roads.heal()
         for node in self._nodes.values():
             node.go_on()

@@ -53,6 +53,9 @@ class RealNode:
         self._rows: dict[int, list[Any]] = {}
         self.process: NodeProcess | None = None
         """That of this life."""
+        self._last_process: NodeProcess | None = None
+        """The same, or that of the life before."""
+        self._is_beginning = False
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
         self._calls: dict[int, asyncio.Future[Any]] = {}
@@ -62,8 +65,8 @@ class RealNode:
 
     @property
     def is_up(self) -> bool:
-        """Whether there is a process."""
-        return self.process is not None
+        """Whether there is a process, or will be at once."""
+        return self.process is not None or self._is_beginning
 
     @property
     def is_running(self) -> bool:
@@ -104,7 +107,23 @@ class RealNode:
             raise RuntimeError(f"{self.name} runs already")
         self.options |= options
         self.standing, self.is_halted = Standing(), False
-        self.process = process = NodeProcess(self.directory)
+        process = await self._begin()
+        try:
+            await self.ask("start", self.options, self._injections())
+        except BoxError:
+            if self.process is process:
+                await self.kill()
+            raise
+
+    async def _begin(self) -> NodeProcess:
+        """A new process, once the one before has let go of the directory."""
+        self._is_beginning = True
+        try:
+            if self._last_process is not None:
+                await self._last_process.gone()
+            self.process = self._last_process = process = NodeProcess(self.directory)
+        finally:
+            self._is_beginning = False
         try:
             self._channel = channel = await Channel.open(process.control)
         except BaseException:
@@ -112,12 +131,7 @@ class RealNode:
             raise
         self.lives += 1
         self._reader = asyncio.ensure_future(self._read(process, channel))
-        try:
-            await self.ask("start", self.options, self._injections())
-        except BoxError:
-            if self.process is process:
-                await self.kill()
-            raise
+        return process
 
     async def _read(self, process: NodeProcess, channel: Channel) -> None:
         async for answer in channel.messages():

@@ -104,6 +104,7 @@ class _Run:
         finally:
             for task in (*tasks, *clients):
                 task.cancel()
+            await injector.cancel()
             endings = await asyncio.gather(*tasks, *clients, return_exceptions=True)
             self._outcome.calls = Counter(call.ending.value for call in workload.history.operations)
             self._outcome.violations += [repr(ending) for ending in endings if isinstance(ending, Exception)]

@@ -139,6 +139,21 @@ def test_nobody_knows_of_a_call_whose_process_dies(tmp_path: Path) -> None:
     with_a_node(story, tmp_path, memtx_use_mvcc_engine=True)
 
 
+def test_a_start_waits_for_the_end_of_who_was_killed(tmp_path: Path) -> None:
+    """Two processes have no directory in common."""
+
+    async def story(node: RealNode) -> None:
+        for _ in range(3):
+            end = asyncio.ensure_future(node.kill())
+            await asyncio.sleep(0)
+            await node.start()
+            await end
+        assert node.is_running
+        assert not node.violations
+
+    with_a_node(story, tmp_path)
+
+
 def test_who_ends_by_itself_is_told_of(tmp_path: Path) -> None:
     async def story(node: RealNode) -> None:
         call = asyncio.ensure_future(node.transaction(wait_for_long))
