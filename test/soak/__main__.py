@@ -22,12 +22,12 @@ from test.soak import (
     disk_faults,
     kills,
     mixed,
-    reality,
     repeats,
     rounds,
     simulated,
     streams,
 )
+from test.soak.reality import campaign as reality
 from test.soak.shares import PROCESSES, WHOLE, Sweep
 
 
@@ -76,7 +76,7 @@ CAMPAIGNS = {
         _by_size(streams.run_campaign), "kills of a node, and of a Spark query that follows it", 50, 500
     ),
     "reality": Campaign(
-        _by_size(reality.run_campaign), "seeds of each workload, simulated and with real sockets", 3, 30
+        _by_size(reality.run_campaign), "seeds of each workload, simulated and with real processes", 3, 30
     ),
     "simulated": Campaign(
         simulated.run_campaign, "runs of ten simulated minutes, behind those that failed once", 4, 2000

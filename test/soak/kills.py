@@ -14,7 +14,6 @@ import os
 import random
 import tempfile
 import time
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -25,11 +24,10 @@ from box.errors import BoxError
 from box.instance.node import Instance
 from test.crash.instance import SPACE
 from test.soak import kill_child
+from test.soak.forking import PROCESSES
 
 MODES = ("write", "fsync", "qsync")
 PATIENCE = 120.0
-PROCESSES = get_context("forkserver")
-PROCESSES.set_forkserver_preload(["test.soak.kill_child"])
 LONGEST = 0.4
 """Seconds of work before a kill."""
 

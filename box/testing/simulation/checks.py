@@ -22,6 +22,7 @@ from box.testing.simulation.invariants import Invariants
 from box.testing.simulation.log_contents import LogContents
 from box.testing.simulation.simulated_node import SimulatedNode
 from box.testing.simulation.simulation import Simulation
+from box.testing.simulation.workload import ClusterNode
 
 _EVERY: Final = 0.1
 """Simulated seconds between two looks at the workload."""
@@ -148,7 +149,7 @@ def _standing(node: SimulatedNode) -> str:
     )
 
 
-def compare(nodes: Sequence[SimulatedNode]) -> Iterable[str]:
+def compare(nodes: Sequence[ClusterNode]) -> Iterable[str]:
     """Differences between nodes at rest."""
     first = nodes[0]
     for node in nodes[1:]:

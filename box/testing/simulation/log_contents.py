@@ -64,6 +64,18 @@ class LogContents:
                 log.checked.reset(0)
                 node.log.lines.append(f"the log could not be compared: {error.message}")
 
+    def read(self, name: str, directory: LogDirectory) -> None:
+        """Read the log of a node that has ended in order, as far as its files are there. Raises what the files do."""
+        directory.scan()
+        if not directory.files:
+            return
+        log = _OneLog()
+        reader = LogReader(directory, directory.files[0].vclock.copy())
+        while (rows := reader.next_rows()) is not None:
+            for row in rows:
+                self._compare(name, log, row)
+        reader.close()
+
     def _read_on(self, node: SimulatedNode, log: _OneLog) -> None:
         vclock = node.instance.state.vclock
         if log.reader is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 from typing import Any, ClassVar
 
 from box.testing.simulation.history import ClientCall, Ending
 from box.testing.simulation.linearizability import AppendList, Model, Register, Unique, check
 from box.testing.simulation.simulated_node import Changes
-from box.testing.simulation.workload import LEDGER, SYNC, Refused, Workload
+from box.testing.simulation.workload import LEDGER, SYNC, Body, Refused, Workload
 
 
 class ObjectWorkload(Workload):
@@ -31,6 +32,21 @@ class ObjectWorkload(Workload):
                 yield f"key {key} is not linearisable: {violation}"
 
 
+def _write(key: int, value: int, changes: Changes) -> None:
+    changes.update(SYNC, key, [["=", 2, value]])
+
+
+def _read(key: int, changes: Changes) -> Any:
+    return changes.update(SYNC, key, [["+", 3, 1]])[1]
+
+
+def _compare_and_set(key: int, old: int, value: int, changes: Changes) -> bool:
+    if _read(key, changes) != old:
+        return False
+    _write(key, value, changes)
+    return True
+
+
 class RegisterWorkload(ObjectWorkload):
     """A row: key, value, number of reads."""
 
@@ -47,20 +63,21 @@ class RegisterWorkload(ObjectWorkload):
         old = random.randint(max(0, value - 8), value)
         argument = {"write": value, "read": None, "cas": (old, value)}[name]
         call = self.begin(client, name, key, argument)
+        bodies: dict[str, Body] = {
+            "write": partial(_write, key, value),
+            "read": partial(_read, key),
+            "cas": partial(_compare_and_set, key, old, value),
+        }
+        await self.call(self.target(client), call, bodies[name])
 
-        def write(changes: Changes) -> None:
-            changes.update(SYNC, key, [["=", 2, value]])
 
-        def read(changes: Changes) -> Any:
-            return changes.update(SYNC, key, [["+", 3, 1]])[1]
+def _append(key: int, value: int, changes: Changes) -> None:
+    values = changes.get(SYNC, key)[1]
+    changes.update(SYNC, key, [["=", 2, [*values, value]]])
 
-        def cas(changes: Changes) -> bool:
-            if read(changes) != old:
-                return False
-            write(changes)
-            return True
 
-        await self.call(self.target(client), call, {"write": write, "read": read, "cas": cas}[name])
+def _read_list(key: int, changes: Changes) -> Any:
+    return tuple(_read(key, changes))
 
 
 class ListWorkload(ObjectWorkload):
@@ -78,15 +95,24 @@ class ListWorkload(ObjectWorkload):
     async def step(self, client: str, random: Random) -> None:
         key, value, name = random.randrange(self.keys), self.next_value(), random.choice(("append", "read"))
         call = self.begin(client, name, key, value if name == "append" else None)
+        body = partial(_append, key, value) if name == "append" else partial(_read_list, key)
+        await self.call(self.target(client), call, body)
 
-        def append(changes: Changes) -> None:
-            values = changes.get(SYNC, key)[1]
-            changes.update(SYNC, key, [["=", 2, [*values, value]]])
 
-        def read(changes: Changes) -> Any:
-            return tuple(changes.update(SYNC, key, [["+", 3, 1]])[1])
+def _insert_unique(key: int, value: int, changes: Changes) -> bool:
+    changes.insert(SYNC, [key, value])
+    return True
 
-        await self.call(self.target(client), call, append if name == "append" else read)
+
+def _delete(key: int, changes: Changes) -> None:
+    if changes.delete(SYNC, key) is None:
+        raise Refused
+
+
+def _read_unique(key: int, value: int, changes: Changes) -> Any:
+    changes.replace(LEDGER, [key, value])
+    row = changes.get(SYNC, key)
+    return None if row is None else row[1]
 
 
 class UniqueWorkload(ObjectWorkload):
@@ -100,18 +126,9 @@ class UniqueWorkload(ObjectWorkload):
     async def step(self, client: str, random: Random) -> None:
         key, value, name = random.randrange(self.keys), self.next_value(), random.choice(("insert", "delete", "read"))
         call = self.begin(client, name, key, value if name == "insert" else None)
-
-        def insert(changes: Changes) -> bool:
-            changes.insert(SYNC, [key, value])
-            return True
-
-        def delete(changes: Changes) -> None:
-            if changes.delete(SYNC, key) is None:
-                raise Refused
-
-        def read(changes: Changes) -> Any:
-            changes.replace(LEDGER, [key, value])
-            row = changes.get(SYNC, key)
-            return None if row is None else row[1]
-
-        await self.call(self.target(client), call, {"insert": insert, "delete": delete, "read": read}[name])
+        bodies: dict[str, Body] = {
+            "insert": partial(_insert_unique, key, value),
+            "delete": partial(_delete, key),
+            "read": partial(_read_unique, key, value),
+        }
+        await self.call(self.target(client), call, bodies[name])

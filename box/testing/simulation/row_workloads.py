@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from functools import partial
 from random import Random
 from typing import ClassVar
 
 from box.testing.simulation.history import Ending
 from box.testing.simulation.simulated_node import Changes
-from box.testing.simulation.workload import ASYNC, LEDGER, LOCAL, SYNC, ClusterNode, Refused, Workload
+from box.testing.simulation.workload import ASYNC, LEDGER, LOCAL, SYNC, ClusterNode, Refused, Workload, insert_rows
+
+
+def _transfer(number: int, source: int, target: int, amount: int, changes: Changes) -> None:
+    if changes.get(SYNC, source)[1] < amount:
+        raise Refused
+    # In two steps: a transaction that changes a row twice has an order in which it is undone.
+    changes.update(SYNC, source, [["-", 2, amount - 1]])
+    changes.update(SYNC, source, [["-", 2, 1]])
+    changes.update(SYNC, target, [["+", 2, amount]])
+    changes.insert(LEDGER, [number, source, target, amount])
 
 
 class BankWorkload(Workload):
@@ -26,17 +37,7 @@ class BankWorkload(Workload):
         source, target = random.sample(range(self.accounts), 2)
         amount = random.randint(1, 20)
         call = self.begin(client, "transfer", number, (source, target, amount))
-
-        def transfer(changes: Changes) -> None:
-            if changes.get(SYNC, source)[1] < amount:
-                raise Refused
-            # In two steps: a transaction that changes a row twice has an order in which it is undone.
-            changes.update(SYNC, source, [["-", 2, amount - 1]])
-            changes.update(SYNC, source, [["-", 2, 1]])
-            changes.update(SYNC, target, [["+", 2, amount]])
-            changes.insert(LEDGER, [number, source, target, amount])
-
-        await self.call(self.target(client), call, transfer)
+        await self.call(self.target(client), call, partial(_transfer, number, source, target, amount))
 
     def watch(self) -> Iterable[str]:
         for node in self.nodes:
@@ -66,7 +67,7 @@ class SetWorkload(Workload):
     async def step(self, client: str, random: Random) -> None:
         key = self.next_value()
         call = self.begin(client, "insert", key, None)
-        await self.call(self.target(client), call, lambda changes: changes.insert(SYNC, [key]) and None)
+        await self.call(self.target(client), call, partial(insert_rows, SYNC, [[key]]))
 
     def verdict(self) -> Iterable[str]:
         yield from self.kept(SYNC, self.history.operations)
@@ -83,12 +84,7 @@ class AsyncWorkload(Workload):
         node = self.nodes[int(client.removeprefix("client")) % len(self.nodes)]
         keys = [self.next_value() for _ in range(random.choice((1, 1, 3)))]
         call = self.begin(client, "insert", keys[0], keys)
-
-        def insert(changes: Changes) -> None:
-            for key in keys:
-                changes.insert(ASYNC, [key, node.name])
-
-        await self.call(node, call, insert)
+        await self.call(node, call, partial(insert_rows, ASYNC, [[key, node.name] for key in keys]))
 
     def verdict(self) -> Iterable[str]:
         for node, rows in self.rows_everywhere(ASYNC):
@@ -100,6 +96,15 @@ class AsyncWorkload(Workload):
                     yield f"{node.name}: refused, and there all the same: {call}"
                 elif 0 < present < len(call.argument):
                     yield f"{node.name}: half of it is there: {call}"
+
+
+def _pass_token(key: int, holder: str, heir: str, first: str, changes: Changes) -> int:
+    row = changes.get(ASYNC, key)
+    number, found = (0, first) if row is None else (row[1], row[2])
+    if found != holder:
+        raise Refused
+    changes.replace(ASYNC, [key, number + 1, heir])
+    return int(number) + 1
 
 
 class TokenWorkload(Workload):
@@ -119,16 +124,7 @@ class TokenWorkload(Workload):
         key = random.randrange(self.tokens)
         heir = random.choice(self.nodes).name
         call = self.begin(client, "pass", key, heir)
-
-        def give(changes: Changes) -> int:
-            row = changes.get(ASYNC, key)
-            number, holder = (0, self.owner.name) if row is None else (row[1], row[2])
-            if holder != node.name:
-                raise Refused
-            changes.replace(ASYNC, [key, number + 1, heir])
-            return int(number) + 1
-
-        await self.call(node, call, give)
+        await self.call(node, call, partial(_pass_token, key, node.name, heir, self.owner.name))
 
     def verdict(self) -> Iterable[str]:
         """A change that is acknowledged is there, or a later one."""
@@ -163,7 +159,7 @@ class LocalWorkload(Workload):
         if not is_local:
             node = self.owner
         call = self.begin(client, "local" if is_local else "insert", key, node.name)
-        await self.call(node, call, lambda changes: changes.insert(LOCAL if is_local else ASYNC, [key]) and None)
+        await self.call(node, call, partial(insert_rows, LOCAL if is_local else ASYNC, [[key]]))
 
     def verdict(self) -> Iterable[str]:
         for node in self.nodes:

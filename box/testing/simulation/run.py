@@ -86,6 +86,19 @@ class Scenario:
         """The majority."""
         return self.nodes // 2 + 1
 
+    @property
+    def node_options(self) -> dict[str, Any]:
+        """Options of `box.cfg` for every node, of a scenario whose options are written out."""
+        options: dict[str, Any] = {
+            "replication_synchro_quorum": self.quorum,
+            "replication_synchro_timeout": 2,
+            "election_timeout": 1,
+            "log_level": 4,
+        }
+        if self.elections != "off":
+            options |= _ELECTION_OPTIONS
+        return options | self.options | WORKLOADS[self.workload].options
+
     def to_json(self) -> str:
         """The text of a file for `from_json`."""
         return json.dumps({"version": _VERSION} | asdict(self.planned()), indent=1)
@@ -221,18 +234,8 @@ def _alarm(deadline: float | None) -> Iterator[None]:
 
 async def _start(simulation: Simulation, scenario: Scenario, workload_class: type[Workload]) -> Workload:
     """A cluster that is ready for its clients."""
-    has_elections = scenario.elections != "off"
-    options: dict[str, Any] = {
-        "replication_synchro_quorum": scenario.quorum,
-        "replication_synchro_timeout": 2,
-        "election_timeout": 1,
-        "log_level": 4,
-    }
-    if has_elections:
-        options |= _ELECTION_OPTIONS
-    options |= scenario.options | workload_class.options
-    nodes = await simulation.start_cluster(scenario.nodes, **options)
-    workload = workload_class(simulation, nodes, has_elections=has_elections)
+    nodes = await simulation.start_cluster(scenario.nodes, **scenario.node_options)
+    workload = workload_class(simulation, nodes, has_elections=scenario.elections != "off")
     if scenario.rate is not None:
         workload.slow_down(scenario.rate)
     await workload.prepare()

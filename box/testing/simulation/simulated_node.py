@@ -144,6 +144,11 @@ class SimulatedNode:
         return self._instance
 
     @property
+    def is_remote(self) -> bool:
+        """Never: everything is called in this process."""
+        return False
+
+    @property
     def instance_id(self) -> int:
         """The id in the replica set. NodeDied if there is no process."""
         return self.instance.state.instance_id

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeVar
 
 from box.testing.simulation.loop import SimulatedLoop, current_process
 from box.testing.simulation.simulated_network import SimulatedNetwork
-from box.testing.simulation.simulated_node import SimulatedNode
+from box.testing.simulation.simulated_node import Changes, SimulatedNode
 from box.testing.simulation.trace import Trace
 
 _T = TypeVar("_T")
@@ -27,8 +27,19 @@ _CALL: Final = (0.00005, 0.002)
 """Seconds that a call in another thread takes to begin, and to be known here."""
 _GARBAGE: Final = (50_000, 20, 100)
 """Objects that are made before the collector looks for garbage: little of what a node makes is in cycles."""
+USUAL_OPTIONS: Final = {
+    "replication_timeout": 0.25,
+    "replication_connect_timeout": 5,
+    "replication_sync_timeout": 5,
+}
+"""Options of `box.cfg` of the nodes of a cluster, where there are no others."""
 _GUEST: Final = [1, 0, "universe", 0, 0xFFFFFFFF]
 _PRIV: Final = 312
+
+
+def let_guests_in(changes: Changes) -> None:
+    """A body: everybody may replicate from here."""
+    changes.replace(_PRIV, _GUEST)
 
 
 class Simulation:
@@ -76,11 +87,10 @@ class Simulation:
 
     async def start_cluster(self, size: int = 3, *, lua: bool = False, **options: Any) -> list[SimulatedNode]:
         """Nodes that all replicate from all others. The first founds the replica set."""
-        usual = {"replication_timeout": 0.25, "replication_connect_timeout": 5, "replication_sync_timeout": 5}
-        nodes = [self.add_node(lua=lua, **usual | options) for _ in range(size)]
+        nodes = [self.add_node(lua=lua, **USUAL_OPTIONS | options) for _ in range(size)]
         founder, everybody = nodes[0], [node.uri for node in nodes]
         await founder.start()
-        await founder.transaction(lambda changes: changes.replace(_PRIV, _GUEST))
+        await founder.transaction(let_guests_in)
         for node in nodes[1:]:
             await node.start(replication=everybody, replication_connect_quorum=1)
         await founder.configure(replication=everybody)

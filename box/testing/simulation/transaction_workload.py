@@ -3,18 +3,22 @@
 Some only read, a few objects and some of them twice: whoever writes meanwhile sends them into a read view. Nobody tells
 them that all they have read is confirmed, so that they are not compared with the others; but what they have read is one
 state, with every transaction whole or not at all.
+
+A transaction is a script. Its steps are drawn as it goes, so that numbers follow each other as values do; where it
+goes to another process, they are all drawn before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Iterator
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from box.testing.simulation.history import ClientCall, Ending
 from box.testing.simulation.serializability import ListAppend, ListRead, Operation, check_serializability
 from box.testing.simulation.simulated_node import Changes
-from box.testing.simulation.workload import LEDGER, SYNC, Workload
+from box.testing.simulation.workload import LEDGER, SYNC, ClusterNode, Workload
 
 _KEYS: Final = 5
 """Objects in use at a time."""
@@ -26,6 +30,78 @@ _REPORTS: Final = 0.25
 """The share of calls that only read."""
 _LOOKS: Final = (3, 8)
 """Reads of one that only reads."""
+
+
+class _Note(NamedTuple):
+    """Insert the number of the transaction."""
+
+    number: int
+
+
+class _ReadOne(NamedTuple):
+    """Read an object."""
+
+    key: int
+
+
+class _ReadAll(NamedTuple):
+    """Read all objects."""
+
+    keys: range
+
+
+class _Append(NamedTuple):
+    """Append to the object that was read last."""
+
+    key: int
+    value: int
+
+
+class _Wait(NamedTuple):
+    """Let others have their turn."""
+
+    seconds: float
+
+
+_Step = _Note | _ReadOne | _ReadAll | _Append | _Wait
+
+
+class Script:
+    """The body of a transaction. `done` are the operations so far, those that are tried included; its result."""
+
+    def __init__(self, steps: Iterator[_Step], done: list[Operation]) -> None:
+        self.done = done
+        self._steps: Iterable[_Step] = steps
+
+    def draw(self) -> None:
+        """Draw all steps now. Nobody here learns how far the transaction comes: all that it would append counts as
+        tried."""
+        self._steps = list(self._steps)
+        self.done += [ListAppend(*step) for step in self._steps if isinstance(step, _Append)]
+
+    async def __call__(self, changes: Changes) -> list[Operation]:
+        done = self.done
+        done.clear()
+        values: tuple[int, ...] = ()
+        for step in self._steps:
+            match step:
+                case _Wait(seconds):
+                    await asyncio.sleep(seconds)
+                case _Note(number):
+                    changes.insert(LEDGER, [number])
+                case _ReadOne(key):
+                    values = _values(changes.get(SYNC, key))
+                    done.append(ListRead(key, values))
+                case _ReadAll(keys):
+                    rows = {row[0]: row for row in changes.select(SYNC)}
+                    done += [ListRead(key, _values(rows.get(key))) for key in keys]
+                case _Append(key, value):
+                    done.append(ListAppend(key, value))
+                    if values:
+                        changes.update(SYNC, key, [["=", 2, [*values, value]]])
+                    else:
+                        changes.insert(SYNC, [key, [value]])
+        return done
 
 
 class TransactionWorkload(Workload):
@@ -47,50 +123,40 @@ class TransactionWorkload(Workload):
         if random.random() < _REPORTS:
             await self._report(client, random, self._objects(number))
             return
-        operations: list[Operation] = []
-        call = self.begin(client, "transaction", number, operations)
-        objects = self._objects(number)
-
-        async def body(changes: Changes) -> None:
-            begins_with_a_write = random.random() < 0.5
-            if begins_with_a_write:
-                changes.insert(LEDGER, [number])
-            for _ in range(random.randint(1, 4)):
-                self._operate(changes, random, objects, operations)
-                await self.surroundings.sleep(random.uniform(0.0, _WAIT))
-            if not begins_with_a_write:
-                changes.insert(LEDGER, [number])
-
-        await self.call(self.target(client), call, body)
+        call = self.begin(client, "transaction", number, [])
+        await self._play(self.target(client), call, self._steps(number, random))
 
     async def _report(self, client: str, random: Random, objects: range) -> None:
-        reads: list[ListRead] = []
-        call = self.begin(client, "report", objects.start, reads)
+        call = self.begin(client, "report", objects.start, [])
+        await self._play(self.target(client), call, _looks(random, objects))
 
-        async def body(changes: Changes) -> None:
-            for _ in range(random.randint(*_LOOKS)):
-                key = random.choice(objects)
-                reads.append(ListRead(key, _values(changes.get(SYNC, key))))
-                await self.surroundings.sleep(random.uniform(0.0, _WAIT))
+    async def _play(self, node: ClusterNode, call: ClientCall, steps: Iterator[_Step]) -> None:
+        script = Script(steps, call.argument)
+        if node.is_remote:
+            script.draw()
+        await self.call(node, call, script)
+        if call.ending is Ending.OK:
+            call.argument, call.result = call.result, None
 
-        await self.call(self.target(client), call, body)
+    def _steps(self, number: int, random: Random) -> Iterator[_Step]:
+        begins_with_a_write = random.random() < 0.5
+        if begins_with_a_write:
+            yield _Note(number)
+        for _ in range(random.randint(1, 4)):
+            yield from self._operation(random, self._objects(number))
+            yield _Wait(random.uniform(0.0, _WAIT))
+        if not begins_with_a_write:
+            yield _Note(number)
 
-    def _operate(self, changes: Changes, random: Random, objects: range, operations: list[Operation]) -> None:
+    def _operation(self, random: Random, objects: range) -> Iterator[_Step]:
         choice = random.random()
         if choice < 0.2:
-            rows = {row[0]: row for row in changes.select(SYNC)}
-            operations += [ListRead(key, _values(rows.get(key))) for key in objects]
+            yield _ReadAll(objects)
             return
         key = random.choice(objects)
-        values = _values(changes.get(SYNC, key))
-        operations.append(ListRead(key, values))
+        yield _ReadOne(key)
         if choice < 0.6:
-            value = self.next_value()
-            operations.append(ListAppend(key, value))
-            if values:
-                changes.update(SYNC, key, [["=", 2, [*values, value]]])
-            else:
-                changes.insert(SYNC, [key, [value]])
+            yield _Append(key, self.next_value())
 
     def verdict(self) -> Iterable[str]:
         changes = [call for call in self.history.operations if call.name == "transaction"]
@@ -99,6 +165,12 @@ class TransactionWorkload(Workload):
         for node in self.nodes[:1]:
             final = {row[0]: _values(row) for row in node.rows(SYNC)}
             yield from check_serializability(changes, final)
+
+
+def _looks(random: Random, objects: range) -> Iterator[_Step]:
+    for _ in range(random.randint(*_LOOKS)):
+        yield _ReadOne(random.choice(objects))
+        yield _Wait(random.uniform(0.0, _WAIT))
 
 
 def _values(row: Any) -> tuple[int, ...]:

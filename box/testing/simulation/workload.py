@@ -8,6 +8,9 @@ with elections       a client calls the node that it takes for the leader; one t
 
 A read of a synchronous space is an update that changes nothing of note: it is answered when everything that it saw is
 confirmed.
+
+The body of a call is a function of a module with its arguments (`functools.partial`), or an object of plain data: a
+node may be another process, and calls a copy of it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -78,6 +82,10 @@ class ClusterNode(Protocol):
         """Whether it answers."""
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it calls a copy of what it is given, in a process of its own."""
+
+    @property
     def instance_id(self) -> int:
         """Its id in the replica set."""
 
@@ -97,6 +105,23 @@ class ClusterNode(Protocol):
 
 class Refused(Exception):
     """The client gave up before it changed anything."""
+
+
+def insert_rows(space: int, rows: list[list[Any]], changes: Changes) -> None:
+    """A body: insert some rows."""
+    for row in rows:
+        changes.insert(space, row)
+
+
+def _create_spaces(changes: Changes) -> None:
+    for space, name, options in (
+        (SYNC, "sync", {"is_sync": True}),
+        (ASYNC, "async", {}),
+        (LEDGER, "ledger", {"is_sync": True}),
+        (LOCAL, "local", {"group_id": _LOCAL_GROUP}),
+    ):
+        changes.insert(_SPACE, [space, 1, name, "memtx", 0, options, []])
+        changes.insert(_INDEX, [space, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])
 
 
 class Workload(ABC):
@@ -127,21 +152,10 @@ class Workload(ABC):
 
     async def prepare(self) -> None:
         """Make the spaces and their first rows, before there are elections."""
-
-        def create(changes: Changes) -> None:
-            for space, name, options in (
-                (SYNC, "sync", {"is_sync": True}),
-                (ASYNC, "async", {}),
-                (LEDGER, "ledger", {"is_sync": True}),
-                (LOCAL, "local", {"group_id": _LOCAL_GROUP}),
-            ):
-                changes.insert(_SPACE, [space, 1, name, "memtx", 0, options, []])
-                changes.insert(_INDEX, [space, 0, "pk", "tree", {"unique": True}, [[0, "unsigned"]]])
-
-        await self.owner.transaction(create)
+        await self.owner.transaction(_create_spaces)
         first = self.first_rows()
         if first:
-            await self.owner.transaction(lambda changes: [changes.insert(SYNC, row) for row in first])
+            await self.owner.transaction(partial(insert_rows, SYNC, first))
 
     def first_rows(self) -> list[list[Any]]:
         """Rows of the synchronous space before the clients begin."""

@@ -1,0 +1,11 @@
+"""The server that the processes of campaigns are forked from."""
+
+from __future__ import annotations
+
+from multiprocessing import get_context
+from typing import Final
+
+PROCESSES: Final = get_context("forkserver")
+PROCESSES.set_forkserver_preload(
+    ["test.soak.kill_child", "test.soak.reality.servant", "box.testing.simulation.workloads"]
+)

@@ -1,0 +1,71 @@
+"""The administrator of real nodes, who does what the one of a simulated cluster does (`simulation/administrator.py`).
+
+```
+a node has been down for long                           is started
+an applier has stopped because a row could not be       its sources are configured anew
+written, and the disk has failed
+an applier has stopped for any other reason             a violation; it is helped all the same
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from box.errors import BoxError, ErrorCode
+from box.testing.simulation.simulated_node import NodeDied
+from test.soak.reality.node import RealNode
+
+_ROUND: Final = 0.5
+"""Seconds between two rounds."""
+_DOWN: Final = 5.0
+"""Seconds that a node may be down: longer than a fault keeps it there."""
+_PATIENCE: Final = 30.0
+
+
+class RealAdministrator:
+    """See the module's text."""
+
+    def __init__(self, nodes: Sequence[RealNode]) -> None:
+        self.violations: dict[str, None] = {}
+        self._nodes = nodes
+        self._down_since: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Make rounds until cancelled."""
+        while True:
+            await asyncio.sleep(_ROUND)
+            for node in self._nodes:
+                await self.help(node, only_after=_DOWN)
+
+    async def help(self, node: RealNode, *, only_after: float = 0.0) -> None:
+        """Help one node. Errors are the node's own."""
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                if not node.is_up:
+                    if now - self._down_since.setdefault(node.name, now) >= only_after:
+                        await node.start()
+                    return
+                self._down_since.pop(node.name, None)
+                if node.is_running and not node.is_halted and self._sees_stopped(node):
+                    await self.configure_anew(node)
+        except (BoxError, NodeDied, TimeoutError):
+            return  # it is helped again
+
+    def _sees_stopped(self, node: RealNode) -> bool:
+        for address, code, message in node.standing.stopped:
+            if not (code == ErrorCode.WAL_IO and node.failures):
+                self.violations[f"{node.name}: stopped to follow {address}: {code} {message}"] = None
+        return bool(node.standing.stopped)
+
+    async def configure_anew(self, node: RealNode) -> None:
+        """Leave all sources, and follow them again. Raises what `box.cfg` does."""
+        sources = node.options["replication"]
+        try:
+            await node.configure(replication=[])
+        finally:
+            node.options["replication"] = sources
+        await node.configure(replication=sources)

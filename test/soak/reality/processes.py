@@ -1,0 +1,53 @@
+"""A process that a test starts, which is there until the test has ended it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from test.soak.forking import PROCESSES
+from test.soak.reality import servant
+
+
+class NodeProcess:
+    """One life of a node: a process and the test's end of its control channel.
+
+    It is forked from a server that has imported everything, which takes longer than all that comes after.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        here, there = PROCESSES.Pipe()
+        self._process: ForkServerProcess = PROCESSES.Process(
+            target=servant.run, args=(str(directory), there), daemon=True
+        )
+        self._process.start()
+        there.close()
+        self.control = socket.socket(fileno=os.dup(here.fileno()))
+        here.close()
+        assert self._process.pid is not None
+        self.pid: int = self._process.pid
+        self.may_end = False
+        """Something was done to it that ends it."""
+        self._gone = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._process.sentinel, self._see_end)
+
+    def _see_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process.sentinel)
+        self._process.join()
+        self._gone.set()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless the process has ended."""
+        if not self._gone.is_set():
+            os.kill(self.pid, number)
+
+    async def gone(self) -> int:
+        """Wait for the end; the exit status, negative for a signal."""
+        await self._gone.wait()
+        assert self._process.exitcode is not None
+        return self._process.exitcode
