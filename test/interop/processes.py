@@ -74,7 +74,7 @@ class CountingProxy(Proxy):
         super().__init__(path, target)
         self.received = 0
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
         is_answer = writer.get_extra_info("sockname") == self._path
         while data := await reader.read(65536):
             if is_answer:
