@@ -75,9 +75,8 @@ class CountingProxy(Proxy):
         self.received = 0
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_back: bool) -> None:
-        is_answer = writer.get_extra_info("sockname") == self._path
         while data := await reader.read(65536):
-            if is_answer:
+            if is_back:
                 self.received += len(data)
             writer.write(data)
             await writer.drain()
