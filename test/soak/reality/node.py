@@ -58,7 +58,7 @@ class RealNode:
         self._is_beginning = False
         self._channel: Channel | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._calls: dict[int, asyncio.Future[Any]] = {}
+        self._calls: dict[int, tuple[str, asyncio.Future[Any]]] = {}
         self._numbers = count(1)
 
     # -- as clients see it
@@ -72,6 +72,11 @@ class RealNode:
     def is_running(self) -> bool:
         """Whether the instance is configured and can be asked."""
         return self.is_up and self.standing.is_configured
+
+    @property
+    def unanswered(self) -> list[str]:
+        """The methods of the servant that have been called and have not returned."""
+        return [name for name, _ in self._calls.values()]
 
     @property
     def instance_id(self) -> int:
@@ -150,7 +155,7 @@ class RealNode:
                 text = f"the vclock went back from {self._reached} to {answer.standing.vclock}"
                 self.violations[f"{self.name}: {text}"] = None
             self._reached[origin] = lsn
-        call = self._calls.get(answer.number)
+        _, call = self._calls.get(answer.number, ("", None))
         if call is None or call.done():
             return  # news, or nobody waits any more
         if answer.error is None:
@@ -166,7 +171,7 @@ class RealNode:
             self._channel.close()
             self._channel = None
         calls, self._calls = self._calls, {}
-        for call in calls.values():
+        for _, call in calls.values():
             if not call.done():
                 call.set_exception(NodeDied(self.name))
 
@@ -175,7 +180,8 @@ class RealNode:
         if self.process is None or self._channel is None:
             raise NodeDied(self.name)
         number = next(self._numbers)
-        self._calls[number] = call = asyncio.get_running_loop().create_future()
+        call = asyncio.get_running_loop().create_future()
+        self._calls[number] = name, call
         self._channel.send(Request(number, name, arguments))
         try:
             return await call

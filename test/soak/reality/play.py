@@ -41,6 +41,8 @@ _LOOK: Final = 1.0
 _REST: Final = 120.0
 """Seconds in which a healthy cluster comes to rest."""
 _FIRST_LEADER: Final = 60.0
+_OVERTIME: Final = 400.0
+"""Seconds after its own in which a run has to end: more than all that it may wait for."""
 
 
 @dataclass
@@ -53,8 +55,8 @@ class RealOutcome:
     violations: list[str] = field(default_factory=list)
 
 
-async def play_really(scenario: Scenario) -> RealOutcome:
-    """Run a scenario, in as many seconds as it says and some more."""
+async def play_really(scenario: Scenario, overtime: float = _OVERTIME) -> RealOutcome:
+    """Run a scenario, in as many seconds as it says and at most `overtime` more."""
     scenario = scenario.planned()
     strangers = {fault.kind for fault in scenario.faults or ()}.difference(KINDS)
     if strangers:
@@ -63,12 +65,26 @@ async def play_really(scenario: Scenario) -> RealOutcome:
     outcome = RealOutcome(scenario, str(directory))
     try:
         async with real_cluster(scenario, directory) as cluster:
-            await _Run(cluster, outcome).play()
+            await _play_in_time(_Run(cluster, outcome), outcome, scenario.seconds + overtime)
     except (BoxError, NodeDied, TimeoutError, RuntimeError) as error:
         outcome.violations.append(f"the run ended early: {error!r}")
     if not outcome.violations:
         shutil.rmtree(directory)
     return outcome
+
+
+async def _play_in_time(run: _Run, outcome: RealOutcome, seconds: float) -> None:
+    """Play, and say who waits for what if it takes longer. Raises what the run does."""
+    playing = asyncio.ensure_future(run.play())
+    try:
+        done, _ = await asyncio.wait((playing,), timeout=seconds)
+        if done:
+            await playing
+        else:
+            outcome.violations.append(f"the time for this run is over, and these have not answered: {run.silent()}")
+    finally:
+        playing.cancel()
+        await asyncio.gather(playing, return_exceptions=True)
 
 
 class _Run:
@@ -110,6 +126,10 @@ class _Run:
             self._outcome.violations += [repr(ending) for ending in endings if isinstance(ending, Exception)]
             self._outcome.violations += [*injector.violations, *self._violations()]
         await self._judge(workload)
+
+    def silent(self) -> str:
+        """The nodes that have not answered, and what they were asked."""
+        return "; ".join(f"{node.name}: {', '.join(node.unanswered)}" for node in self._nodes if node.unanswered)
 
     def _violations(self) -> Iterable[str]:
         yield from self._seen

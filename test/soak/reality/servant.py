@@ -72,7 +72,8 @@ class Servant:
 
     def inject(self, name: str, value: object) -> None:
         """Set an error injection."""
-        assert self._instance.errinj.set(f"ERRINJ_{name}", value) == "ok"
+        outcome = self._instance.errinj.set(f"ERRINJ_{name}", value)
+        assert outcome == "ok", outcome
 
     def crash_after(self, seconds: float) -> None:
         """End after so many seconds more of the processor's time, at whatever instruction that is; 0: not any more."""

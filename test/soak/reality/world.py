@@ -63,8 +63,13 @@ class RealCluster:
         self.roads = Roads(directory, {node.name: node.uri for node in self.nodes}, world.random("roads"))
 
     async def start(self) -> None:
-        """Start all nodes. The first founds the replica set; who joins does not wait for those that are not there."""
+        """Start all nodes. TimeoutError."""
         await self.roads.open()
+        async with asyncio.timeout(_START):
+            await self._start_nodes()
+
+    async def _start_nodes(self) -> None:
+        """The first founds the replica set; who joins does not wait for those that are not there."""
         founder = self.nodes[0]
         await founder.start()
         await founder.transaction(let_guests_in)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def test_a_leader_is_elected_among_real_processes() -> None:
     outcome = asyncio.run(play_really(Scenario(7, workload="set", seconds=2, faults=faults, elections="candidate")))
     assert not outcome.violations
     assert outcome.calls["ok"] > 5
+
+
+def test_a_run_that_hangs_ends_and_says_who_has_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that nobody lets go on: the end of the run waits for it."""
+    monkeypatch.setattr(RealNode, "go_on", lambda node: None)
+    faults = (Fault(0.2, "halt", "node2", "node2", 0.1, 0.0),)
+    scenario = Scenario(7, workload="async", seconds=1, faults=faults, options={"wal_mode": "write"})
+    outcome = asyncio.run(play_really(scenario, overtime=2.0))
+    last = [text for text in outcome.violations if "the time for this run is over" in text]
+    assert len(last) == 1
+    assert "node2: transaction" in last[0]
+    shutil.rmtree(outcome.directory)
 
 
 # -- the control channel
