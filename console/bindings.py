@@ -1,7 +1,8 @@
-"""The Python half of `require('console')`, `require('yaml')` and `require('test_run')`.
+"""The terminal's part of `require('console')`, which commands add to an instance, and the way of `require('test_run')`
+to the test runner's inspector.
 
-`Consoles` belongs to one instance: it holds the listening sockets, the connections by number (as Lua names them)
-and the terminal of an interactive session. See the text of lua.bindings.binding for what bound methods return.
+Servers and their sessions are every instance's: `lua.bindings.console`. See the text of lua.bindings.binding for what
+bound methods return.
 """
 
 from __future__ import annotations
@@ -13,24 +14,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, fiber_is_cancelled
-from box.net import uri as uris
-from box.session import Context, Session
-from console.server import GREETING, GREETING_SIZE, ConsoleConnection, ConsoleServer, ListenError
+from box.session import Context
 from console.stored_imports import StoredImports
 from console.terminal import Terminal
+from lua.bindings.console import write_pushes
 from lua.standard_output import OUTPUT
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
     from console.interactive.interruption import Interruption
-    from lua.runtime import Runtime
+    from lua.text_console.text_table import Screen
 
-DIAL_TIMEOUT = 10.0
 _END_OF_REPLY = b"\n...\n"
 
 
-class Consoles:
-    """Consoles of an instance. Makes `require('console')` work in it."""
+class TerminalConsole:
+    """The console of an instance on the terminal of this process."""
 
     def __init__(self, instance: LuaInstance, terminal: Callable[[], Terminal] | None = None) -> None:
         self._node = instance.node
@@ -38,11 +37,9 @@ class Consoles:
         self._make_terminal = terminal
         self._terminal: Terminal | None = None
         self._interruption: Interruption | None = None
-        self._last_number = 0
-        self._connections: dict[int, ConsoleConnection] = {}
-        self.servers: dict[int, ConsoleServer] = {}
         self._bind()
-        self._serve_handle = self._runtime.compile(b"return require('console')._serve", "=console")
+        self._runtime.release(self._runtime.compile(b"return require('console')", "=console"))
+        instance.text_consoles.screen = self._screen
         self._node.on_shutdown.append(self.close)
 
     def _bind(self) -> None:
@@ -51,15 +48,8 @@ class Consoles:
         def bind_waiting(name: str, method: Callable[..., Coroutine[Any, Any, Any]]) -> None:
             bind(name, lambda *args: drive(method(*args)))
 
-        bind_waiting("console_listen", self._listen)
-        bind_waiting("console_dial", self._dial)
         bind_waiting("console_prompt", self._prompt)
         bind_waiting("console_exchange", self._exchange)
-        bind("console_unlisten", self._unlisten)
-        bind("console_read", self._read)
-        bind("console_write", self._write)
-        bind("console_close", self._close_connection)
-        bind("console_peer", self._peer)
         bind("console_print", self._print)
         bind("console_begin_repl", self._begin_repl)
         bind("console_push", self._push)
@@ -67,13 +57,7 @@ class Consoles:
         bind("console_limit", self._limit)
         bind("console_output", self._output)
         bind("console_compiles", self._compiles)
-        bind("console_table", self._table)
         bind("console_source", self._source)
-
-    @property
-    def is_serving(self) -> bool:
-        """Whether anybody could come: a reason for a program to stay up."""
-        return bool(self.servers)
 
     @property
     def owns_interrupt(self) -> bool:
@@ -81,16 +65,9 @@ class Consoles:
         return self._interruption is not None and self._interruption.owns_signal()
 
     async def close(self) -> None:
-        """End every session and stop listening."""
+        """Nobody interrupts statements any more."""
         if self._interruption is not None:
             self._interruption.close()
-        servers = list(self.servers.values())
-        self.servers.clear()
-        for server in servers:
-            await server.close()
-        for connection in list(self._connections.values()):
-            connection.abort()
-        self._connections.clear()
 
     async def ask(self, function: str, *arguments: Any) -> Any:
         """A question of the terminal's, such as what begins with `box.sp`: to this node, or to the one that the
@@ -106,113 +83,7 @@ class Consoles:
         values = unpack(answer)
         return values[0] if values else None
 
-    # -- sessions ----------------------------------------------------------------------------------------
-
-    async def _serve(self, connection: ConsoleConnection) -> None:
-        """One accepted connection from its greeting to its end."""
-        node = self._node
-        session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
-        ctx = Context(session)
-        number = self._keep(connection)
-        try:
-            await node.sessions.run_on_connect(ctx)
-            await node.sessions.run_on_auth(ctx, session.user, True)
-            connection.write(GREETING)
-            self._push_to(session, connection.write)
-            await self._runtime.call_raw(self._serve_handle, number, ctx=ctx, name=f"console/{connection.peer}")
-        finally:
-            self._connections.pop(number, None)
-            if ctx.txn is not None:
-                node.txns.rollback_open(ctx, ctx.txn)
-            await node.sessions.close(session)
-
-    @staticmethod
-    def _push_to(session: Session, write: Callable[[bytes], bool | int | None]) -> None:
-        """Pushed values are written as text. `write` gives True, None, or a token if the reader is slow."""
-
-        def push(shown: bytes, _sync: int) -> int | None:
-            outcome = write(shown)
-            return None if outcome is True else outcome
-
-        session.push, session.pushes_text = push, True
-
-    def _keep(self, connection: ConsoleConnection) -> int:
-        self._last_number += 1
-        self._connections[self._last_number] = connection
-        return self._last_number
-
-    # -- servers -------------------------------------------------------------------------------------------
-
-    async def _listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
-        server = ConsoleServer(self._node.log, self._runtime, self._serve)
-        try:
-            await server.listen(address.decode(errors="surrogateescape"))
-        except ListenError as error:
-            return None, str(error).encode(errors="surrogateescape")
-        self._last_number += 1
-        self.servers[self._last_number] = server
-        return self._last_number, server.host.encode(), server.port.encode()
-
-    def _unlisten(self, number: float) -> bool | None:
-        server = self.servers.pop(int(number), None)
-        if server is None:
-            return None
-        server.stop_listening()
-        return True
-
-    # -- connections ---------------------------------------------------------------------------------------
-
-    def _read(self, number: float, *marks: bytes) -> bytes | int | None:
-        connection = self._connections.get(int(number))
-        return None if connection is None else connection.read(marks)
-
-    def _write(self, number: float, data: bytes) -> bool | int | None:
-        connection = self._connections.get(int(number))
-        return None if connection is None else connection.write(data)
-
-    def _close_connection(self, number: float) -> None:
-        connection = self._connections.get(int(number))
-        if connection is not None:
-            connection.close()
-
-    def _peer(self, number: float) -> bytes:
-        connection = self._connections.get(int(number))
-        return b"" if connection is None else connection.peer.encode()
-
-    async def _dial(self, address: bytes, timeout: float | None = None) -> tuple[Any, ...]:
-        """(number, protocol, host, port), where the protocol is `text` or `binary`; (None, reason)."""
-        uri = uris.parse(address.decode(errors="surrogateescape"))
-        if uri is None or uri.service is None:
-            return None, b"usage"
-        try:
-            async with asyncio.timeout(DIAL_TIMEOUT if timeout is None else timeout):
-                connection, greeting = await self._open(uri)
-        except (OSError, TimeoutError) as error:
-            return None, (str(error) or "Connection timed out").encode()
-        protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
-        number = self._keep(connection)
-        connection.on_lost = lambda: self._forget(number)
-        return number, protocol, (uri.host or "localhost").encode(), uri.service.encode()
-
-    def _forget(self, number: int) -> None:
-        self._connections.pop(number, None)
-
-    async def _open(self, uri: uris.Uri) -> tuple[ConsoleConnection, bytes]:
-        loop = self._node.loop
-        greeting: asyncio.Future[bytes] = loop.create_future()
-
-        def make() -> _Dialed:
-            return _Dialed(self._runtime, greeting)
-
-        if uri.unix is not None:
-            _, connection = await loop.create_unix_connection(make, uri.unix)
-        else:
-            _, connection = await loop.create_connection(make, uri.host or "localhost", int(uri.service or 0))
-        try:
-            return connection, await greeting
-        except BaseException:
-            connection.abort()
-            raise
+    # -- the test runner's inspector -------------------------------------------------------------------------
 
     async def _exchange(self, host: bytes, port: float, line: bytes) -> bytes | None:
         """Send one line to a test runner's inspector; its reply, None without one."""
@@ -265,7 +136,7 @@ class Consoles:
         ctx: Context = self._runtime.ctx
         ctx.session.type = "repl"
         ctx.session.fd = 1
-        self._push_to(ctx.session, self._push)
+        write_pushes(ctx.session, self._push)
 
     def _print(self, text: bytes) -> bool | int:
         """An answer: True, or a token that wakes with it, while a long answer or a slow reader has its own session
@@ -318,40 +189,8 @@ class Consoles:
         """The number of rows of a table that the session shows, 0: all."""
         return self._terminal.table_rows if self._terminal is not None else 0
 
-    def _table(self, described: bytes, is_interactive: bool) -> bytes:
-        """The text of a statement's values, as `internal/console_rows.lua` describes them."""
-        from box.data.codec import unpack
-        from console.interactive.text_table import UNICODE, groups_of, render
+    def _screen(self) -> Screen:
+        from lua.text_console.text_table import Screen
 
-        groups = groups_of(unpack(described))
-        terminal = self._terminal if is_interactive else None
-        text = render(groups, terminal.table_width, terminal.table_lines) if terminal else render(groups, 0, UNICODE)
-        return text.encode(errors="surrogateescape")
-
-
-class _Dialed(ConsoleConnection):
-    """A connection made by us: the greeting comes first and is not a part of the conversation."""
-
-    def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:
-        super().__init__(runtime)
-        self._greeting = greeting
-        self._head = bytearray()
-
-    def data_received(self, data: bytes) -> None:
-        if self._greeting.done():
-            super().data_received(data)
-            return
-        self._head += data
-        if len(self._head) >= GREETING_SIZE:
-            self._greeting.set_result(bytes(self._head[:GREETING_SIZE]))
-            if len(self._head) > GREETING_SIZE:
-                super().data_received(bytes(self._head[GREETING_SIZE:]))
-
-    def eof_received(self) -> bool:
-        """Nobody waits for commands there any more."""
-        return False
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if not self._greeting.done():
-            self._greeting.set_exception(ConnectionResetError("no greeting"))
-        super().connection_lost(error)
+        terminal = self._open_terminal()
+        return Screen(terminal.table_width, terminal.table_lines)

@@ -35,7 +35,7 @@ from console.stored_imports import StoredImports
 
 if TYPE_CHECKING:
     from box.embed import LuaInstance
-    from console.bindings import Consoles
+    from console.bindings import TerminalConsole
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 COMMANDS = ("completion", "connect", "init", "top")
@@ -154,7 +154,7 @@ class Program:
         self._loop = asyncio.get_running_loop()
         self._stop: asyncio.Future[int] = self._loop.create_future()
         self._instance: LuaInstance
-        self._consoles: Consoles
+        self._console: TerminalConsole
         self._main = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -162,7 +162,7 @@ class Program:
         """The exit code."""
         with StoredImports("node"):
             from box.embed import LuaInstance
-            from console.bindings import Consoles
+            from console.bindings import TerminalConsole
 
         interpreter.tune()
         self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
@@ -174,7 +174,7 @@ class Program:
             return 1
         self._instance.node.on_panic.append(self._die)
         self._instance.node.process.enter_directory = os.chdir
-        self._consoles = Consoles(self._instance)
+        self._console = TerminalConsole(self._instance)
         self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
         self._handle_signals()
         ForkedChildren(self._loop, self._owned_processes).watch()
@@ -256,7 +256,7 @@ class Program:
         await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
 
     async def _stays_up(self) -> bool:
-        if self._instance.node.state.is_configured or self._consoles.is_serving:
+        if self._instance.node.state.is_configured or self._instance.text_consoles.servers:
             return True
         fibers = (await self._call("fibers"))[0]
         return isinstance(fibers, (int, float)) and fibers > 0
@@ -284,7 +284,7 @@ class Program:
         return self._instance.runtime.processes | ({log} if log is not None else set())
 
     def _interrupt(self) -> None:
-        if not self._consoles.owns_interrupt:
+        if not self._console.owns_interrupt:
             self._end(0)
 
     def _start_snapshot(self) -> None:

@@ -35,12 +35,12 @@ from console.interactive.settings import TerminalSettings, load
 from console.interactive.statement_history import SuggestedFromHistory, default_history
 from console.interactive.styles import style_of
 from console.interactive.tab import bind_tab
-from console.interactive.text_table import UNICODE
 from console.plain_terminal import PlainTerminal
 from console.syntax import Syntax
 from console.terminal import Terminal
 from console.terminal_stream import own_stream
 from lua.standard_output import OUTPUT
+from lua.text_console.text_table import UNICODE
 
 _MENU_LINES = 8  # kept free below the statement, so that a menu opens without moving it
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from console.interactive.text_table import Lines
+    from lua.text_console.text_table import Lines
 
 
 class Terminal(Protocol):

@@ -12,6 +12,7 @@ from box.instance.node import Instance
 from box.log import Level
 from box.session import Context
 from lua.bindings.box import BoxBindings
+from lua.bindings.console import ConsoleBinding
 from lua.bindings.modules import bind_modules
 from lua.machine import Machine
 from lua.runtime import Runtime
@@ -70,6 +71,7 @@ class LuaInstance:
         self.node.on_close.append(self.runtime.waits.pause)
         bind_modules(self.runtime, self.node)
         self.box = BoxBindings(self.runtime, self.node)
+        self.text_consoles = ConsoleBinding(self.runtime, self.node)
         self._name_of_fiber = self.runtime.compile(_NAME_OF_FIBER, "=embed")
         self.node.log.fiber = self._current_fiber
 

@@ -20,6 +20,10 @@ class Listener(Protocol):
     @property
     def address(self) -> str: ...
 
+    @property
+    def has_replaced(self) -> bool:
+        """Whether the file of a unix socket that nobody served was there before it."""
+
     def close(self) -> None:
         """Accept no more connections; those that are open stay."""
 

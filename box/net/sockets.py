@@ -42,8 +42,8 @@ def socket_name(sock: socket.socket) -> str:
     return name
 
 
-def bind(family: int, address: Any) -> socket.socket:
-    """A listening socket on one address; raises a SocketError.
+def bind(family: int, address: Any) -> tuple[socket.socket, bool]:
+    """A listening socket on one address, and whether it takes the place of an abandoned one; raises a SocketError.
 
     A file of a unix socket that nobody serves any more is removed first.
     """
@@ -55,7 +55,7 @@ def bind(family: int, address: Any) -> socket.socket:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _KEEPALIVE:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        _bind(sock, family, address)
+        has_replaced = _bind(sock, family, address)
         sock.listen(BACKLOG)
     except OSError as error:
         name = socket_name(sock)
@@ -64,20 +64,22 @@ def bind(family: int, address: Any) -> socket.socket:
     except BaseException:
         sock.close()
         raise
-    return sock
+    return sock, has_replaced
 
 
-def _bind(sock: socket.socket, family: int, address: Any) -> None:
+def _bind(sock: socket.socket, family: int, address: Any) -> bool:
     try:
         sock.bind(address)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX or not is_abandoned(address):
+        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX or not _is_abandoned(address):
             raise
         os.unlink(address)
         sock.bind(address)
+        return True
+    return False
 
 
-def is_abandoned(path: str) -> bool:
+def _is_abandoned(path: str) -> bool:
     """Whether it is a socket that nobody listens on. (Another file refuses a connection, too.)"""
     if not stat.S_ISSOCK(os.stat(path).st_mode):
         return False
@@ -96,18 +98,18 @@ def bind_first(candidates: list[tuple[int, Any]]) -> socket.socket:
     last: BoxError | None = None
     for family, address in candidates:
         try:
-            return bind(family, address)
+            return bind(family, address)[0]
         except BoxError as error:
             last = error
     raise socket_error("binary: failed to bind", "fd -1", last.errno if last is not None else 0) from last
 
 
-def host_of(uri: Uri) -> str | None:
+def _host_of(uri: Uri) -> str | None:
     """The host to resolve for listening; None means every local address."""
     return None if uri.host in (None, "", "*") else uri.host
 
 
-def remove_socket_file(path: str) -> None:
+def _remove_socket_file(path: str) -> None:
     """Remove the file of a unix socket that is closed."""
     with suppress(FileNotFoundError):
         os.unlink(path)
@@ -116,7 +118,8 @@ def remove_socket_file(path: str) -> None:
 class SocketListener:
     """A listening socket that a loop serves."""
 
-    def __init__(self, server: asyncio.Server, address: Any, path: str | None) -> None:
+    def __init__(self, server: asyncio.Server, address: Any, path: str | None, has_replaced: bool) -> None:
+        self.has_replaced = has_replaced
         self._server = server
         self._address = address
         self._path = path
@@ -128,7 +131,7 @@ class SocketListener:
     def close(self) -> None:
         self._server.close()
         if self._path is not None:
-            remove_socket_file(self._path)
+            _remove_socket_file(self._path)
 
 
 class SocketNetwork:
@@ -138,15 +141,16 @@ class SocketNetwork:
         self._loop = loop
 
     async def listen(self, uri: Uri, factory: ProtocolFactory) -> SocketListener:
+        has_replaced = False
         if uri.unix is not None:
-            sock = bind(socket.AF_UNIX, uri.unix)
+            sock, has_replaced = bind(socket.AF_UNIX, uri.unix)
             server = await self._loop.create_unix_server(factory, sock=sock)
         else:
             sock = bind_first(await self._resolve(uri))
             server = await self._loop.create_server(factory, sock=sock)
         # Anew: the loop has set its own, which is also how many connections one of its turns accepts.
         sock.listen(BACKLOG)
-        return SocketListener(server, sock.getsockname(), uri.unix)
+        return SocketListener(server, sock.getsockname(), uri.unix, has_replaced)
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
         if uri.unix is not None:
@@ -160,7 +164,7 @@ class SocketNetwork:
 
     async def _resolve(self, uri: Uri) -> list[tuple[int, Any]]:
         flags = socket.AI_PASSIVE | socket.AI_ADDRCONFIG
-        host = host_of(uri)
+        host = _host_of(uri)
         try:
             # An address in digits needs no look-up, and so no thread. As bytes, because Python encodes a text by the
             # rules of international names, whose module it takes some milliseconds to import.

@@ -11,7 +11,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from console.interactive.completer import Ask
 from console.interactive.cursor import look
 from console.interactive.signatures import Signature, known
-from console.interactive.text_table import cut, text_width
+from lua.text_console.text_table import cut, text_width
 
 
 class HelpBar:

@@ -17,8 +17,8 @@ from typing import IO, Final
 from console import streams
 from console.interactive.settings import TerminalSettings
 from console.interactive.styles import painted
-from console.interactive.text_table import ASCII, UNICODE, Lines
 from lua.standard_output import OUTPUT
+from lua.text_console.text_table import ASCII, UNICODE, Lines
 
 _PIECE: Final = 65536
 _CHOPPED, _WRAPPED = "RSX", "RX"  # options of less: tables and data scroll sideways, prose does not

@@ -18,7 +18,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 
 from console import streams
 from console.interactive.printer import is_dumb, is_terminal, terminal_size
-from console.interactive.text_table import cut
+from lua.text_console.text_table import cut
 
 Progress = Callable[[], str | None]
 """The text of what has taken longer than a second, None if nothing has."""

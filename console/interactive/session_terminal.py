@@ -9,8 +9,8 @@ from console import streams
 from console.interactive.commands import StatementFailure, TerminalCommands
 from console.interactive.printer import Printer, is_error
 from console.interactive.settings import TerminalSettings
-from console.interactive.text_table import Lines
 from console.syntax import Syntax
+from lua.text_console.text_table import Lines
 
 
 class Interrupts(Protocol):

@@ -18,9 +18,9 @@ from console import streams
 from console.interactive.interruption import keys_make_signals
 from console.interactive.printer import is_error
 from console.interactive.settings import TerminalSettings
-from console.interactive.text_table import UNICODE, groups_of, render
 from console.remote.nodes import Lost, RemoteNode, reason_of
 from console.terminal import Terminal
+from lua.text_console.text_table import UNICODE, groups_of, render
 
 FINE: Final = 0
 LUA_ERROR: Final = 1

@@ -82,11 +82,11 @@ def _rehearse() -> None:
     import uvloop
 
     from box.embed import LuaInstance
-    from console.bindings import Consoles
+    from console.bindings import TerminalConsole
 
     async def run() -> None:
         instance = LuaInstance()
-        Consoles(instance)
+        TerminalConsole(instance)
         await instance.configure({"log": os.devnull})
         await instance.stop()
 

@@ -21,9 +21,9 @@ from prompt_toolkit.output import ColorDepth, Output
 
 from console.interactive.printer import is_unicode
 from console.interactive.styles import style_of
-from console.interactive.text_table import ASCII, UNICODE, cut
 from console.top.overview import FIBER_ORDERS, SPACE_ORDERS, Choice, heading, overview
 from console.top.sampling import ClusterSample, ClusterWatch
+from lua.text_console.text_table import ASCII, UNICODE, cut
 
 _FASTEST, _SLOWEST = 0.25, 60.0
 _KEYS: Final = "space hold  q quit  PgDn  + - speed"

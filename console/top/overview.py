@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from console.interactive.text_table import UNICODE, Lines, RowGroup, render
 from console.top.sampling import ClusterSample, InstanceSample
+from lua.text_console.text_table import UNICODE, Lines, RowGroup, render
 
 SPACE_ORDERS: Final = ("rows", "bytes", "rate", "name")
 FIBER_ORDERS: Final = ("time", "switches", "name")

@@ -448,6 +448,9 @@ local function start()
     if started then
         error('console is already started')
     end
+    if not python.console_begin_repl then
+        box.error(box.error.UNSUPPORTED, 'A node without a terminal', 'console.start()')
+    end
     started = true
     python.console_begin_repl()
     local self = new_console({read = read_terminal, print = print_terminal, is_terminal = true})

@@ -17,7 +17,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from box.embed import LuaInstance
-from console.bindings import Consoles
+from console.bindings import TerminalConsole
 from console.interactive.completer import StatementCompleter
 from console.interactive.helpbar import HelpBar
 
@@ -60,7 +60,7 @@ async def processor_time(work: Callable[[], Awaitable[object]], rounds: int) -> 
     return statistics.median(spent)
 
 
-async def measure_keys(consoles: Consoles, count: int) -> None:
+async def measure_keys(consoles: TerminalConsole, count: int) -> None:
     completer = StatementCompleter(consoles.ask)
     for text in TEXTS:
 
@@ -94,7 +94,7 @@ async def measure_loops(instance: LuaInstance) -> None:
 
 async def main() -> int:
     instance = LuaInstance(None)
-    consoles = Consoles(instance)
+    consoles = TerminalConsole(instance)
     await instance.runtime.eval(_SETUP)
     for count in SPACES:
         await instance.runtime.eval(b"for i = 1, %d do rawset(box.space, ('many%%05d'):format(i), s) end" % count)

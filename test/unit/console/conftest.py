@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from box.embed import LuaInstance
-from console.bindings import Consoles
 from console.suite.wire import ConsoleClient
 
 
@@ -20,7 +19,6 @@ from console.suite.wire import ConsoleClient
 async def listening(directory: Path) -> AsyncIterator[tuple[LuaInstance, Path]]:
     """An instance in memory whose console listens on the path."""
     instance = LuaInstance(None)
-    Consoles(instance)
     path = directory / "c"
     try:
         await instance.runtime.eval(f"require('console').listen('{path}')".encode())

@@ -11,7 +11,7 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from box.embed import LuaInstance
-from console.bindings import Consoles
+from console.bindings import TerminalConsole
 from console.interactive import signatures
 from console.interactive.completer import LIMIT, StatementCompleter
 from console.interactive.helpbar import HelpBar
@@ -29,16 +29,17 @@ SETUP = b"""
     trap = setmetatable({}, {__index = function() error('touched') end})
 """
 
+Session = tuple[asyncio.AbstractEventLoop, TerminalConsole]
 Complete = Callable[[str], Awaitable[list[Completion]]]
 
 
 @pytest.fixture(scope="module")
-def node() -> Iterator[tuple[asyncio.AbstractEventLoop, Consoles]]:
+def node() -> Iterator[Session]:
     loop = asyncio.new_event_loop()
 
-    async def start() -> tuple[LuaInstance, Consoles]:
+    async def start() -> tuple[LuaInstance, TerminalConsole]:
         instance = LuaInstance(None)
-        consoles = Consoles(instance)
+        consoles = TerminalConsole(instance)
         await instance.runtime.eval(SETUP)
         return instance, consoles
 
@@ -48,7 +49,7 @@ def node() -> Iterator[tuple[asyncio.AbstractEventLoop, Consoles]]:
     loop.close()
 
 
-def complete(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, *, asked: bool = True) -> list[Completion]:
+def complete(node: Session, text: str, *, asked: bool = True) -> list[Completion]:
     loop, consoles = node
 
     async def run() -> list[Completion]:
@@ -93,7 +94,7 @@ def complete(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, *, ask
         ("\\set editing ", ["emacs", "vi"]),
     ],
 )
-def test_completion(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, some: list[str]) -> None:
+def test_completion(node: Session, text: str, some: list[str]) -> None:
     """Globals, members, methods, fields, names in strings, commands: sorted, and each once."""
     found = [each.text for each in complete(node, text)]
     assert found == sorted(set(found))
@@ -101,17 +102,17 @@ def test_completion(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str,
 
 
 @pytest.mark.parametrize("text", ["f(x).a", "-- box.s", "'box.s", "nothing.here.", "trap.x", "object:fie"])
-def test_nothing_to_complete(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str) -> None:
+def test_nothing_to_complete(node: Session, text: str) -> None:
     """No name is better than a wrong one; no metamethod is run."""
     assert complete(node, text) == []
 
 
-def test_the_menu_does_not_open_before_a_name_begins(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+def test_the_menu_does_not_open_before_a_name_begins(node: Session) -> None:
     assert complete(node, "x = ", asked=False) == []
     assert complete(node, "box.", asked=False) != []
 
 
-def test_ten_thousand_spaces(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+def test_ten_thousand_spaces(node: Session) -> None:
     """The menu is as long as ever, says how many more there are, and takes a few milliseconds of the processor."""
     loop, consoles = node
     loop.run_until_complete(
@@ -135,7 +136,7 @@ def test_ten_thousand_spaces(node: tuple[asyncio.AbstractEventLoop, Consoles]) -
 # -- the bar ---------------------------------------------------------------------------------------------------
 
 
-def shown(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, width: int = 80) -> str:
+def shown(node: Session, text: str, width: int = 80) -> str:
     loop, consoles = node
 
     async def run() -> str:
@@ -149,7 +150,7 @@ def shown(node: tuple[asyncio.AbstractEventLoop, Consoles], text: str, width: in
     return loop.run_until_complete(run())
 
 
-def test_bar(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+def test_bar(node: Session) -> None:
     """Our own text of what every node has, whatever the object is called; parameters and comment of others."""
     assert shown(node, "box.snapshot") == "box.snapshot()  write all data to a snapshot file"
     assert shown(node, "box.space.goods:insert{1,").startswith("space:insert(tuple)  add a tuple")
@@ -159,12 +160,12 @@ def test_bar(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
     assert shown(node, "1 + 1") == ""
 
 
-def test_bar_in_twenty_columns(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+def test_bar_in_twenty_columns(node: Session) -> None:
     """It is cut, not broken."""
     assert len(shown(node, "box.space.goods:insert{1,", 20)) <= 20
 
 
-def test_signatures_are_of_functions_that_exist(node: tuple[asyncio.AbstractEventLoop, Consoles]) -> None:
+def test_signatures_are_of_functions_that_exist(node: Session) -> None:
     """Every line of the file is one, and every function of it is there."""
     loop, consoles = node
     lines = [line for line in signatures._FILE.read_text().splitlines() if not line.startswith("#")]

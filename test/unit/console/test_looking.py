@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.interactive.text_table import ASCII, RowGroup, groups_of, render, text_width
+from lua.text_console.text_table import ASCII, RowGroup, groups_of, render, text_width
 from test.unit.console.emulator import ENTER, PROMPT, Emulator, dense
 
 Open = Callable[..., Emulator]

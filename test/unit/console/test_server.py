@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from box.embed import LuaInstance
-from console.bindings import Consoles
 from console.suite.wire import ConsoleClient
 
 from .conftest import listening
@@ -159,7 +158,6 @@ def test_connect_to_another_console(short_path: Path) -> None:
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):
             second = LuaInstance(None)
-            Consoles(second)
             await second.runtime.eval(f"name = 'second' require('console').listen('{path}2')".encode())
             client = await ConsoleClient.connect(path)
             replies = [

@@ -6,8 +6,8 @@ import asyncio
 import socket
 from pathlib import Path
 
-from console import server
 from console.suite.wire import ConsoleClient
+from lua.text_console import console_connection
 from test.support import until
 
 from .conftest import listening
@@ -40,7 +40,7 @@ def test_a_command_of_many_pieces(short_path: Path) -> None:
     async def run() -> bytes:
         async with listening(short_path) as (_, path):
             reader, writer = await _connect(path)
-            piece = b"x" * (server._MAX_BUFFER // 4)
+            piece = b"x" * (console_connection._MAX_BUFFER // 4)
             writer.write(b"#'")
             for _ in range(20):
                 writer.write(piece)
@@ -50,7 +50,7 @@ def test_a_command_of_many_pieces(short_path: Path) -> None:
             writer.close()
             return reply
 
-    assert asyncio.run(run()) == b"---\n- %d\n...\n" % (server._MAX_BUFFER * 5)
+    assert asyncio.run(run()) == b"---\n- %d\n...\n" % (console_connection._MAX_BUFFER * 5)
 
 
 def test_a_command_without_an_end(short_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_a_command_without_an_end(short_path: Path) -> None:
             _, writer = await _connect(path)
             piece = b"x" * (1 << 22)
             try:
-                for _ in range(2 * server._MAX_COMMAND // len(piece)):
+                for _ in range(2 * console_connection._MAX_COMMAND // len(piece)):
                     writer.write(piece)
                     await writer.drain()
                 raise AssertionError("never cut off")

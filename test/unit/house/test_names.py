@@ -25,7 +25,7 @@ SAME_NAME = {
         "lua/modules/net/box.lua",
         "lua/modules/net/box/schema.lua",
     },
-    "the binary protocol and the console's text protocol each have a server": {"console/server.py"},
+    "the binary protocol and the console's text protocol each have a server": {"lua/text_console/server.py"},
     "the suite runner has sessions of its own": {"console/suite/session.py"},
     "each command has a command line": {"console/suite/cli.py"},
     "the journal writes snapshots, the exporter reads them in parallel": {"box/spark/snapshot.py"},

@@ -11,7 +11,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wcwidth import wcswidth, wcwidth
 
@@ -40,6 +40,13 @@ class Lines:
     rule: str
     cross: str
     mark: str
+
+
+class Screen(NamedTuple):
+    """Width of a terminal in characters, 0 for any, and what tables are drawn with there."""
+
+    width: int
+    lines: Lines
 
 
 UNICODE: Final = Lines(" │ ", "─", "─┼─", MARK)

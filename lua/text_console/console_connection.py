@@ -1,36 +1,32 @@
-"""The admin console over sockets: listening, connections, and their sessions.
+"""One socket of the text protocol, either side, and the greeting that a client gets.
 
 A session is a Lua fiber (`serve` in lua/modules/console.lua) that reads lines through `ConsoleConnection.read`. The
-greeting, on accept: two lines of 63 characters, filled up with spaces.
+greeting: two lines of 63 characters, filled up with spaces.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import socket
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
 
-from box.log import Level, Log
-from box.net import uri as uris
-from box.net.sockets import BACKLOG, address_text, host_of, is_abandoned, remove_socket_file
-from lua.boundary import error_from_exception
+from box.net.sockets import address_text
 
 if TYPE_CHECKING:
     from lua.runtime import Runtime
 
-VERSION = "2.8.1"
-GREETING = b"%-63s\n%-63s\n" % (f"Tarantool {VERSION} (Lua console)".encode(), b"type 'help' for interactive help")
-GREETING_SIZE = len(GREETING)
-_MAX_BUFFER = 1 << 20  # bytes of commands that wait, above which a client is not read from
-_MAX_RUN = 16  # commands that are carried out in a row, without a look at other clients
-_MAX_COMMAND = 1 << 26  # bytes of one command, above which its client is taken for something else
-
-
-class ListenError(Exception):
-    """An address that cannot be listened on; the text is the one that Lua raises."""
+_VERSION: Final = "2.8.1"
+GREETING: Final = b"%-63s\n%-63s\n" % (
+    f"Tarantool {_VERSION} (Lua console)".encode(),
+    b"type 'help' for interactive help",
+)
+GREETING_SIZE: Final = len(GREETING)
+_MAX_BUFFER: Final = 1 << 20
+"""Bytes of commands that wait, above which a client is not read from."""
+_MAX_RUN: Final = 16
+"""Commands that are carried out in a row, without a look at other clients."""
+_MAX_COMMAND: Final = 1 << 26
+"""Bytes of one command, above which its client is taken for something else."""
 
 
 class ConsoleConnection(asyncio.Protocol):
@@ -191,103 +187,29 @@ class ConsoleConnection(asyncio.Protocol):
             self._runtime.wake(token, outcome or None)
 
 
-class ConsoleServer:
-    """One listening address. `serve` runs the session of an accepted connection."""
+class DialedConnection(ConsoleConnection):
+    """A connection made by us: the greeting comes first and is not a part of the conversation."""
 
-    def __init__(
-        self, log: Log, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
-    ) -> None:
-        self._loop = runtime.loop
-        self._log = log
-        self._runtime = runtime
-        self._serve = serve
-        self._server: asyncio.Server | None = None
-        self._path: str | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._connections: set[ConsoleConnection] = set()
-        self.host = ""
-        self.port = ""
+    def __init__(self, runtime: Runtime, greeting: asyncio.Future[bytes]) -> None:
+        super().__init__(runtime)
+        self._greeting = greeting
+        self._head = bytearray()
 
-    async def listen(self, address: str) -> None:
-        """Raises ListenError."""
-        uri = uris.parse(address)
-        if uri is None or uri.service is None:
-            raise ListenError("usage")
-        self.host, self.port = uri.host or "0.0.0.0", uri.service
-        try:
-            if uri.unix is not None:
-                await self._listen_unix(uri.unix)
-            else:
-                await self._listen_tcp(uri)
-        except OSError as error:
-            # asyncio has sentences of its own; those of the resolver have other numbers.
-            number = None if isinstance(error, socket.gaierror) else error.errno
-            reason = error.strerror or str(error) if number is None else os.strerror(number)
-            raise ListenError(f"failed to create server {self.host}:{self.port}: {reason}") from error
-        self._say(f"console/{self.host}:{self.port}", "started")
+    def data_received(self, data: bytes) -> None:
+        if self._greeting.done():
+            super().data_received(data)
+            return
+        self._head += data
+        if len(self._head) >= GREETING_SIZE:
+            self._greeting.set_result(bytes(self._head[:GREETING_SIZE]))
+            if len(self._head) > GREETING_SIZE:
+                super().data_received(bytes(self._head[GREETING_SIZE:]))
 
-    async def _listen_unix(self, path: str) -> None:
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        try:
-            self._bind_unix(sock, path)
-            self._server = await self._loop.create_unix_server(self._accept, sock=sock, backlog=BACKLOG)
-        except OSError:
-            sock.close()
-            raise
-        self._path = path
+    def eof_received(self) -> bool:
+        """Nobody waits for commands there any more."""
+        return False
 
-    def _bind_unix(self, sock: socket.socket, path: str) -> None:
-        try:
-            sock.bind(path)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not is_abandoned(path):
-                raise
-            self._say("main", f"tcp_server: remove dead UNIX socket: {path}")
-            os.unlink(path)
-            sock.bind(path)
-
-    async def _listen_tcp(self, uri: uris.Uri) -> None:
-        self._server = await self._loop.create_server(
-            self._accept, host_of(uri), int(uri.service or 0), backlog=BACKLOG, reuse_address=True
-        )
-
-    def _accept(self) -> ConsoleConnection:
-        return ConsoleConnection(self._runtime, self._on_made)
-
-    def _on_made(self, connection: ConsoleConnection) -> None:
-        self._connections.add(connection)
-        task = self._loop.create_task(self._run(connection))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _run(self, connection: ConsoleConnection) -> None:
-        try:
-            await self._serve(connection)
-        except Exception as error:
-            # A session's failure is the session's own: on_connect that refuses, a hook that raises.
-            self._log.error(f"console: {error_from_exception(error).message}")
-        finally:
-            connection.close()
-            self._connections.discard(connection)
-
-    def _say(self, fiber: str, text: str) -> None:
-        self._log.say(Level.INFO, text, fiber=fiber)
-
-    def stop_listening(self) -> None:
-        """Take no more connections; those that are open stay."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-            if self._path is not None:
-                remove_socket_file(self._path)
-
-    async def close(self) -> None:
-        """Stop listening and end every session."""
-        self.stop_listening()
-        for connection in list(self._connections):
-            connection.abort()
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self._greeting.done():
+            self._greeting.set_exception(ConnectionResetError("no greeting"))
+        super().connection_lost(error)

@@ -1,0 +1,173 @@
+"""The Python half of `require('console')`: servers of the text protocol, their sessions, and connections to others.
+
+Lua knows servers and connections by number. The interactive session of a terminal is `console/`, which binds the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from box.errors import BoxError
+from box.net import uri as uris
+from box.session import Context, Session
+from lua.bindings.binding import Binding, Outcome, exported, waiting
+from lua.text_console.console_connection import GREETING, ConsoleConnection, DialedConnection
+from lua.text_console.server import ConsoleServer, ListenError
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from lua.runtime import Runtime
+    from lua.text_console.text_table import Screen
+
+_DIAL_TIMEOUT: Final = 10.0
+
+
+def write_pushes(session: Session, write: Callable[[bytes], bool | int | None]) -> None:
+    """Pushed values are written as text. `write` gives True, None, or a token if the reader is slow."""
+
+    def push(shown: bytes, _sync: int) -> int | None:
+        outcome = write(shown)
+        return None if outcome is True else outcome
+
+    session.push, session.pushes_text = push, True
+
+
+class ConsoleBinding(Binding):
+    """See the module's text."""
+
+    def __init__(self, runtime: Runtime, node: Instance) -> None:
+        super().__init__(runtime, node)
+        self.servers: dict[int, ConsoleServer] = {}
+        self.screen: Callable[[], Screen] | None = None
+        """The width and the lines of tables of the interactive session, if there is one."""
+        self._connections: dict[int, ConsoleConnection] = {}
+        self._last_number = 0
+        self._serve_handle: Any = None
+        node.on_shutdown.append(self.close)
+
+    async def close(self) -> None:
+        """End every session and stop listening."""
+        servers = list(self.servers.values())
+        self.servers.clear()
+        for server in servers:
+            await server.close()
+        for connection in list(self._connections.values()):
+            connection.abort()
+        self._connections.clear()
+
+    # -- servers
+
+    @waiting("console_listen")
+    async def listen(self, address: bytes) -> tuple[int, bytes, bytes] | tuple[None, bytes]:
+        """(number, host, port); (None, reason)."""
+        if self._serve_handle is None:
+            self._serve_handle = self.runtime.compile(b"return require('console')._serve", "=console")
+        server = ConsoleServer(self.node, self.runtime, self._serve)
+        try:
+            await server.listen(address.decode(errors="surrogateescape"))
+        except ListenError as error:
+            return None, str(error).encode(errors="surrogateescape")
+        self._last_number += 1
+        self.servers[self._last_number] = server
+        return self._last_number, server.host.encode(), server.port.encode()
+
+    @exported("console_unlisten")
+    def unlisten(self, number: float) -> Outcome:
+        """Take no more clients."""
+        server = self.servers.pop(int(number), None)
+        if server is None:
+            return None
+        server.stop_listening()
+        return True
+
+    async def _serve(self, connection: ConsoleConnection) -> None:
+        """One accepted connection from its greeting to its end."""
+        node = self.node
+        session = node.sessions.open("console", node.schema.admin, peer=connection.peer, fd=connection.fd)
+        ctx = Context(session)
+        number = self._keep(connection)
+        try:
+            await node.sessions.run_on_connect(ctx)
+            await node.sessions.run_on_auth(ctx, session.user, True)
+            connection.write(GREETING)
+            write_pushes(session, connection.write)
+            await self.runtime.call_raw(self._serve_handle, number, ctx=ctx, name=f"console/{connection.peer}")
+        finally:
+            self._connections.pop(number, None)
+            if ctx.txn is not None:
+                node.txns.rollback_open(ctx, ctx.txn)
+            await node.sessions.close(session)
+
+    def _keep(self, connection: ConsoleConnection) -> int:
+        self._last_number += 1
+        self._connections[self._last_number] = connection
+        return self._last_number
+
+    # -- connections
+
+    @exported("console_read")
+    def read(self, number: float, *marks: bytes) -> Outcome:
+        """The text before the next mark; None at the end."""
+        connection = self._connections.get(int(number))
+        return None if connection is None else connection.read(marks)
+
+    @exported("console_write")
+    def write(self, number: float, data: bytes) -> Outcome:
+        """True; None if nobody is there any more."""
+        connection = self._connections.get(int(number))
+        return None if connection is None else connection.write(data)
+
+    @exported("console_close")
+    def close_connection(self, number: float) -> None:
+        """End a connection."""
+        connection = self._connections.get(int(number))
+        if connection is not None:
+            connection.close()
+
+    @exported("console_peer")
+    def peer(self, number: float) -> bytes:
+        """The address of the other side."""
+        connection = self._connections.get(int(number))
+        return b"" if connection is None else connection.peer.encode()
+
+    @waiting("console_dial")
+    async def dial(self, address: bytes, timeout: float | None = None) -> tuple[Any, ...]:
+        """(number, protocol, host, port), where the protocol is `text` or `binary`; (None, reason)."""
+        uri = uris.parse(address.decode(errors="surrogateescape"))
+        if uri is None or uri.service is None:
+            return None, b"usage"
+        try:
+            async with asyncio.timeout(_DIAL_TIMEOUT if timeout is None else timeout):
+                connection, greeting = await self._open(uri)
+        except (OSError, BoxError) as error:
+            return None, (str(error) or "Connection timed out").encode()
+        protocol = b"text" if b"Lua console" in greeting[:64] else b"binary"
+        number = self._keep(connection)
+        connection.on_lost = lambda: self._forget(number)
+        return number, protocol, (uri.host or "localhost").encode(), uri.service.encode()
+
+    def _forget(self, number: int) -> None:
+        self._connections.pop(number, None)
+
+    async def _open(self, uri: uris.Uri) -> tuple[ConsoleConnection, bytes]:
+        greeting: asyncio.Future[bytes] = self.runtime.loop.create_future()
+        connection = DialedConnection(self.runtime, greeting)
+        try:
+            await self.node.network.connect(uri, lambda: connection)
+            return connection, await greeting
+        except BaseException:
+            connection.abort()
+            raise
+
+    # -- answers
+
+    @exported("console_table")
+    def table(self, described: bytes, is_interactive: bool) -> bytes:
+        """The text of a statement's values, as `internal/console_rows.lua` describes them."""
+        from box.data.codec import unpack
+        from lua.text_console.text_table import UNICODE, Screen, groups_of, render
+
+        screen = self.screen() if is_interactive and self.screen is not None else Screen(0, UNICODE)
+        return render(groups_of(unpack(described)), screen.width, screen.lines).encode(errors="surrogateescape")

@@ -1,0 +1,1 @@
+"""The admin console's text protocol: connections, servers, and answers as tables."""

@@ -1,0 +1,102 @@
+"""The admin console over sockets: an address that is listened on, and the sessions of those who come."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from box.errors import BoxError
+from box.log import Level
+from box.net import uri as uris
+from lua.boundary import error_from_exception
+from lua.text_console.console_connection import ConsoleConnection
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from box.net.network import Listener
+    from lua.runtime import Runtime
+
+
+class ListenError(Exception):
+    """An address that cannot be listened on; the text is the one that Lua raises."""
+
+
+class ConsoleServer:
+    """One listening address. `serve` runs the session of an accepted connection."""
+
+    def __init__(
+        self, node: Instance, runtime: Runtime, serve: Callable[[ConsoleConnection], Coroutine[Any, Any, None]]
+    ) -> None:
+        self._node = node
+        self._runtime = runtime
+        self._serve = serve
+        self._listener: Listener | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: set[ConsoleConnection] = set()
+        self.host = ""
+        self.port = ""
+
+    async def listen(self, address: str) -> None:
+        """Raises ListenError."""
+        uri = uris.parse(address)
+        if uri is None or uri.service is None:
+            raise ListenError("usage")
+        self.host, self.port = uri.host or "0.0.0.0", uri.service
+        try:
+            self._listener = await self._node.network.listen(uri, self._accept)
+        except (OSError, BoxError) as error:
+            raise ListenError(f"failed to create server {self.host}:{self.port}: {_reason(error)}") from error
+        if self._listener.has_replaced:
+            self._say("main", f"tcp_server: remove dead UNIX socket: {uri.unix}")
+        self._say(f"console/{self.host}:{self.port}", "started")
+
+    def _accept(self) -> ConsoleConnection:
+        return ConsoleConnection(self._runtime, self._on_made)
+
+    def _on_made(self, connection: ConsoleConnection) -> None:
+        self._connections.add(connection)
+        task = self._runtime.loop.create_task(self._run(connection))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, connection: ConsoleConnection) -> None:
+        try:
+            await self._serve(connection)
+        except Exception as error:
+            # A session's failure is the session's own: on_connect that refuses, a hook that raises.
+            self._node.log.error(f"console: {error_from_exception(error).message}")
+        finally:
+            connection.close()
+            self._connections.discard(connection)
+
+    def _say(self, fiber: str, text: str) -> None:
+        self._node.log.say(Level.INFO, text, fiber=fiber)
+
+    def stop_listening(self) -> None:
+        """Take no more connections; those that are open stay."""
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    async def close(self) -> None:
+        """Stop listening and end every session."""
+        self.stop_listening()
+        for connection in list(self._connections):
+            connection.abort()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _reason(error: BaseException) -> str:
+    """The operating system's word for what a network could not do; for a name that nobody knows, the peer's."""
+    while isinstance(error, BoxError) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, socket.gaierror):
+        return os.strerror(errno.EIO)
+    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno is not None else str(error)
