@@ -19,12 +19,18 @@ class ProcessSetup:
         self._resources = resources
         self.enter_directory: Callable[[str], None] | None = None
         """Makes `work_dir` the directory of the process. Set where the process is this instance's alone."""
+        self.check_option: Callable[[str], None] | None = None
+        """Is told of `pid_file` and `username` where they are set, and may raise."""
         self._pid_file: PidFile | None = None
 
     def enter(self) -> None:
         """SystemError for a missing `work_dir`, an unknown `username`, a `pid_file` of an instance that runs, a `log`
         that cannot be opened."""
         resources = self._resources
+        if self.check_option is not None:
+            for name in ("pid_file", "username"):
+                if resources.config[name]:
+                    self.check_option(name)
         self._enter_work_dir()
         if resources.config["username"]:
             become(resources.config["username"], resources.log)

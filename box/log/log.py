@@ -71,6 +71,8 @@ class Log(_Speaker):
         self.format = "plain"
         self.forward: Callable[[Level, str], None] | None = None
         """Takes messages in place of standard error; set by whoever embeds the instance."""
+        self.open_sink = open_sink
+        """Gives the sink of a destination; a simulated process has no destinations."""
         self._nonblock: bool | None = None
 
     # --- destinations -------------------------------------------------------------------------------------------------
@@ -80,7 +82,7 @@ class Log(_Speaker):
 
         Raises CFG, SystemError, IllegalParams for a destination that is not there.
         """
-        sink = open_sink(target, resolve)
+        sink = self.open_sink(target, resolve)
         sink.set_nonblock(self._nonblock)
         self._replace(sink)
 

@@ -69,7 +69,7 @@ class PopenBinding(Binding):
         self._children: dict[int, _Child] = {}
         self._last_id = 0
         if not runtime.machine.has_outside:
-            runtime.bind("refuse_program", self.refuse_program)
+            runtime.bind("refuse", self.refuse)
         node.on_close.append(self.close_all)
 
     def close_all(self) -> None:
@@ -85,8 +85,8 @@ class PopenBinding(Binding):
                 child.process.wait()
                 self._reap(number, child)
 
-    def refuse_program(self, feature: bytes) -> Outcome:
-        """The error of a call that would start a program."""
+    def refuse(self, feature: bytes) -> Outcome:
+        """The error of a call that would leave the machine."""
         try:
             self.runtime.machine.require_outside(text(feature))
         except BoxError as error:

@@ -18,10 +18,12 @@ from contextvars import Context as ContextVariables
 from enum import Enum, auto
 from inspect import isawaitable
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode
 from box.instance.node import Instance
+from box.log.sinks import Sink, open_sink
 from box.session import Context
 from box.testing.simulation.disk import SimulatedDisk
 from box.testing.simulation.log_lines import LogLines
@@ -44,6 +46,18 @@ _NOBODY = ContextVariables()
 
 class NodeDied(Exception):
     """The process ended before the call did: nobody knows what became of it."""
+
+
+def _refuse(option: str) -> NoReturn:
+    """UNSUPPORTED for what would reach the real machine."""
+    raise BoxError(ErrorCode.UNSUPPORTED, f"the option '{option}' is not supported in a simulation")
+
+
+def _open_no_sink(target: str | None, resolve: Callable[[str], str]) -> Sink:
+    """Lines stay with the node."""
+    if target:
+        _refuse("log")
+    return open_sink(None, resolve)
 
 
 class World(Protocol):
@@ -198,6 +212,8 @@ class SimulatedNode:
             threads=SimulatedThreads(loop, self.disk, Random(random.random())),
         )
         instance.log.forward = self.log.take
+        instance.log.open_sink = _open_no_sink
+        instance.process.check_option = _refuse
         instance.on_panic.append(self._panic)
         if not self.has_lua:
             await instance.configure(self.options)

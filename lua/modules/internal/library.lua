@@ -4,6 +4,7 @@ require('internal.string_library')
 require('internal.table_library')
 require('internal.os_library')
 require('internal.program_library')
+require('internal.file_library')
 require('internal.c_library')
 rawset(_G, 'utf8', require('utf8'))
 -- The compiler of version 2.0 has no table.new and table.clear of its own.

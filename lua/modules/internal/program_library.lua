@@ -2,17 +2,17 @@
 local python = require('internal.python')
 local wait = require('internal.wait')
 
-if python.refuse_program ~= nil then
+if python.refuse ~= nil then
     -- Without a command Lua asks whether there is a shell.
     function os.execute(command)
         if command == nil then
             return 0
         end
-        wait(python.refuse_program('os.execute()'))
+        wait(python.refuse('os.execute()'))
     end
 
     function io.popen()
-        wait(python.refuse_program('io.popen()'))
+        wait(python.refuse('io.popen()'))
     end
 end
 

@@ -427,6 +427,13 @@ def test_a_node_stops_while_fibers_wait_for_sockets() -> None:
         ("require('http.client').get('http://localhost')", "http.client"),
         ("os.execute('true')", "os.execute()"),
         ("io.popen('true')", "io.popen()"),
+        ("io.open('/etc/passwd')", "io.open()"),
+        ("for line in io.lines('/etc/passwd') do end", "io.lines()"),
+        ("io.input('/etc/passwd')", "io.input()"),
+        ("io.output('/dev/null')", "io.output()"),
+        ("io.tmpfile()", "io.tmpfile()"),
+        ("os.tmpname()", "os.tmpname()"),
+        ("require('log').cfg({log = 'file:/dev/null'})", "the option 'log'"),
     ],
 )
 def test_nothing_leads_out_of_the_simulation(call: str, feature: str) -> None:
@@ -435,6 +442,19 @@ def test_nothing_leads_out_of_the_simulation(call: str, feature: str) -> None:
             await lua(one, call)
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("log", "|cat"), ("log", "/dev/null"), ("pid_file", "n.pid"), ("username", "nobody")]
+)
+def test_options_that_lead_out_of_the_simulation(option: str, value: str) -> None:
+    async def story(simulation: Simulation) -> None:
+        node = simulation.add_node("n", lua=True, **{option: value})
+        with pytest.raises(BoxError, match=f"^the option '{option}' is not supported in a simulation$"):
+            await node.start()
+
+    with Simulation(1) as simulation:
+        simulation.run(story(simulation))
 
 
 def test_kinds_of_sockets_that_are_not_there() -> None:
