@@ -18,7 +18,7 @@ from box.data import codec
 from box.net.uri import UNIX_HOST
 from lua.bindings.binding import Binding, exported, text, waiting
 from lua.bindings.poll import Poll
-from lua.machine.sockets import READ, WRITE, Socket
+from lua.machine.sockets import READ, WRITE, AddressQuery, Socket
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -236,15 +236,11 @@ class SocketBinding(Binding):
     async def getaddrinfo(self, host: bytes | None, port: Any, packed: bytes, timeout: float) -> Any:
         """A list of address maps; (None, errno, reason). `packed`: a map of family, type, protocol and flags, all
         numbers."""
-        hints = codec.unpack(packed)
+        service = text(port) if isinstance(port, bytes) else int(port or 0)
+        query = AddressQuery(text(host) if host else None, service, **codec.unpack(packed))
         try:
             async with asyncio.timeout(timeout):
-                found = await self.runtime.machine.sockets.getaddrinfo(
-                    self.runtime.loop,
-                    text(host) if host else None,
-                    text(port) if isinstance(port, bytes) else int(port or 0),
-                    **hints,
-                )
+                found = await self.runtime.machine.sockets.getaddrinfo(self.runtime.loop, query)
         except TimeoutError:
             return None, errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT).encode()
         except socket.gaierror as error:

@@ -12,7 +12,7 @@ import select
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, overload
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 READ: Final = 1
 WRITE: Final = 2
@@ -22,6 +22,18 @@ _STANDARD: Final = 2
 
 AddressInfo = tuple[int, int, int, str, Any]
 """Family, type, protocol, canonical name, address."""
+
+
+class AddressQuery(NamedTuple):
+    """A host and a service to look up, and what the addresses have to be like: 0 for anything."""
+
+    host: str | None
+    port: str | int
+    family: int = 0
+    type: int = 0
+    proto: int = 0
+    flags: int = 0
+
 
 Watcher = Callable[[int, int], None]
 """Is told of a descriptor and of `READ` or `WRITE`."""
@@ -92,17 +104,7 @@ class Sockets(Protocol):
     def open(self, family: int, kind: int, protocol: int) -> Socket:
         """A new socket."""
 
-    async def getaddrinfo(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        host: str | None,
-        port: str | int,
-        *,
-        family: int = 0,
-        type: int = 0,
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[AddressInfo]:
+    async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
         """The addresses of a host and a service. `socket.gaierror`."""
 
     def protocol_number(self, name: str) -> int:
@@ -136,19 +138,9 @@ class SystemSockets:
     def open(self, family: int, kind: int, protocol: int) -> socket.socket:
         return socket.socket(family, kind, protocol)
 
-    async def getaddrinfo(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        host: str | None,
-        port: str | int,
-        *,
-        family: int = 0,
-        type: int = 0,
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[AddressInfo]:
-        found = await loop.getaddrinfo(host, port, family=family, type=type, proto=proto, flags=flags)
-        return list(found)
+    async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
+        host, port, family, kind, protocol, flags = query
+        return list(await loop.getaddrinfo(host, port, family=family, type=kind, proto=protocol, flags=flags))
 
     def protocol_number(self, name: str) -> int:
         return socket.getprotobyname(name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import socket
 from typing import Final
 
-from lua.machine.sockets import AddressInfo
+from lua.machine.sockets import AddressInfo, AddressQuery
 
 _SERVICES: Final = {
     "domain": 53,
@@ -116,10 +116,9 @@ class HostNames:
 
     # -- getaddrinfo
 
-    def look_up(
-        self, host: str | None, port: str | int, family: int, kind: int, protocol: int, flags: int
-    ) -> list[AddressInfo]:
+    def look_up(self, query: AddressQuery) -> list[AddressInfo]:
         """As `getaddrinfo` of the C library. IPv4 alone, where no family is asked for. `socket.gaierror`."""
+        host, port, family, kind, protocol, flags = query
         kinds = [
             (own_kind, own_protocol)
             for own_kind, own_protocol in _KINDS

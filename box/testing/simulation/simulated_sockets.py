@@ -28,7 +28,7 @@ from box.testing.simulation.simulated_network import SimulatedHost
 from box.testing.simulation.simulated_socket import SimulatedSocket
 from box.testing.simulation.simulated_stream import network_error
 from box.testing.simulation.stream_socket import StreamSocket
-from lua.machine.sockets import READ, WRITE, AddressInfo, Watcher
+from lua.machine.sockets import READ, WRITE, AddressInfo, AddressQuery, Watcher
 
 _FIRST_DESCRIPTOR: Final = 1 << 21
 """More than an operating system gives: who closes one by a call of C closes nothing of somebody else."""
@@ -67,19 +67,9 @@ class SimulatedSockets:
             raise network_error(errno.EPROTONOSUPPORT)
         return _KINDS[kind](self, family, protocol)
 
-    async def getaddrinfo(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        host: str | None,
-        port: str | int,
-        *,
-        family: int = 0,
-        type: int = 0,
-        proto: int = 0,
-        flags: int = 0,
-    ) -> list[AddressInfo]:
+    async def getaddrinfo(self, loop: asyncio.AbstractEventLoop, query: AddressQuery) -> list[AddressInfo]:
         """In a thread, as on a real machine."""
-        return await loop.run_in_executor(None, self.host.network.names.look_up, host, port, family, type, proto, flags)
+        return await loop.run_in_executor(None, self.host.network.names.look_up, query)
 
     def protocol_number(self, name: str) -> int:
         return protocol_number(name)
