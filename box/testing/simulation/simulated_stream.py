@@ -232,15 +232,19 @@ class Stream(asyncio.Transport):
         self._loop.call_at(when, call, *arguments, context=NOBODY)
 
     def _arrive(self, data: bytes, sent: float) -> None:
-        self._in_flight -= len(data)
-        if self._is_full:
-            self._soon(self._update_fullness)
+        self._leave(len(data))
         is_there = self._pass_cut(data)
         trace = self._network.trace
         if trace is not None and trace.keeps_messages:
             self._tell(trace, data, sent, is_there)
         if is_there:
             self._hand_over(data)
+
+    def _leave(self, size: int) -> None:
+        """So many bytes are not on their way any more."""
+        self._in_flight -= size
+        if self._is_full:
+            self._soon(self._update_fullness)
 
     def _tell(self, trace: Trace, data: bytes, sent: float, is_there: bool) -> None:
         arrived = self._loop.time() if is_there else None

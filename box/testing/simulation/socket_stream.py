@@ -31,13 +31,8 @@ class CountedStream(Stream):
 
     _peer: CountedStream | None
 
-    def _arrive(self, data: bytes, sent: float) -> None:
-        is_there = self._pass_cut(data)
-        trace = self._network.trace
-        if trace is not None and trace.keeps_messages:
-            self._tell(trace, data, sent, is_there)
-        if is_there:
-            self._hand_over(data)
+    def _leave(self, size: int) -> None:
+        """They count until they are taken."""
 
     def _hand_over(self, data: bytes) -> None:
         peer = self._peer
@@ -50,9 +45,7 @@ class CountedStream(Stream):
 
     def taken(self, size: int) -> None:
         """The other end has taken so many bytes."""
-        self._in_flight -= size
-        if self._is_full:
-            self._soon(self._update_fullness)
+        super()._leave(size)
 
     def _feed(self, data: bytes) -> int:
         size = super()._feed(data)
