@@ -1,6 +1,6 @@
 """Error injections: switches that make a subsystem fail or wait at a chosen place, always compiled in.
 
-Every name of the peer's debug build is listed and settable; a subsystem that works with one reads it through
+Every name of Tarantool's debug build is listed and settable; a subsystem that works with one reads it through
 `ErrorInjections.values`. Names, types and defaults: `errinj.h` of the 2.8 line.
 """
 
@@ -70,7 +70,7 @@ class ErrorInjections:
         self._changes = Waiters()
 
     def get(self, name: str) -> Value | str:
-        """The value, or the error text for an unknown name (the peer returns it, too, and raises nothing)."""
+        """The value, or the error text for an unknown name (Tarantool returns it, too, and raises nothing)."""
         return self.values[name] if name in self.values else _unknown(name)
 
     def set(self, name: str, value: object) -> str:

@@ -1,4 +1,4 @@
-"""The peer's error codes: number, name and message template, one row each.
+"""Tarantool's error codes: number, name and message template, one row each.
 
 Source: `box.error` of a running 2.8.1 and the public table of client errors. The templates use
 Python's printf-style conversions.

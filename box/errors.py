@@ -16,7 +16,7 @@ CustomError, others      CustomError, BoxError             `box.error` of the us
 ```
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
-client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in the peer.
+client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in Tarantool.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemo
 
 
 class BoxError(Exception):
-    """An error with the peer's code and text.
+    """An error with Tarantool's code and text.
 
-    `type` is the class name that the peer shows (`ClientError`, `AccessDeniedError`, `XlogError`,
+    `type` is the class name that Tarantool shows (`ClientError`, `AccessDeniedError`, `XlogError`,
     `SystemError`, `CustomError`, `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...), and decides of
     which class below `BoxError(...)` makes an object. `code` is an ErrorCode, a plain number where the table has none.
     `errno` is the operating system's number or 0, `file` and `line` are the place, `prev` is the cause. Errors can be
@@ -81,7 +81,7 @@ class BoxError(Exception):
         prev: BoxError | None = None,
         fields: dict[str, Any] | None = None,
     ) -> None:
-        # The peer's errors hold 511 bytes; a longer text is cut there.
+        # Tarantool's errors hold 511 bytes; a longer text is cut there.
         if len(message) > _MESSAGE_SIZE // 4:
             message = message.encode("utf-8", "surrogateescape")[:_MESSAGE_SIZE].decode("utf-8", "surrogateescape")
         super().__init__(message)
@@ -99,13 +99,13 @@ class BoxError(Exception):
 
     @property
     def name(self) -> str:
-        """The code's name with the peer's prefix: `ER_TUPLE_FOUND`."""
+        """The code's name with Tarantool's prefix: `ER_TUPLE_FOUND`."""
         code = _CODES.get(self.code)
         return "ER_UNKNOWN" if code is None else f"ER_{code.name}"
 
     @property
     def log_text(self) -> str:
-        """As the peer's log has it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
+        """As Tarantool's log has it: `ER_CFG: ...`, `XlogGapError: ...`, `SystemError ...: Connection refused`."""
         if self.custom_type is not None:
             return f"Custom type {self.custom_type}: {self.message}"
         if self.type in _SYSTEM_ERRORS:

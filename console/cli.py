@@ -303,7 +303,7 @@ class Program:
             node.log.error(f"snapshot: {error.message}")
 
     def _say(self, level: Level, text: str) -> None:
-        """To the log; before box.cfg a bare line on standard error, as the peer does."""
+        """To the log; before box.cfg a bare line on standard error, as Tarantool does."""
         if self._instance.node.state.is_configured:
             self._instance.node.log.say(level, text, fiber="main")
         else:

@@ -1,7 +1,7 @@
 """Processes that a script has forked by itself (`ffi.C.fork()`), as test frameworks do.
 
 Nobody here waits for them, so that they would stay in the list of processes after their end, and `kill(pid, 0)` would
-find them. The peer's loop reaps every child. Here those that somebody waits for are left to them.
+find them. Tarantool's loop reaps every child. Here those that somebody waits for are left to them.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Waits:
 
     def pause(self) -> None:
         """Let no fiber that waits go on: the instance ends, and a program that tries again and again what fails at once
-        by now would never let it. As in the peer, fibers are left where they are."""
+        by now would never let it. As in Tarantool, fibers are left where they are."""
         if self._tick is not None:
             self._tick.cancel()
         self._tick = self.loop.call_soon(self._run)  # the last one, and it does not come

@@ -43,7 +43,7 @@ Ending = Callable[[Values | BoxError], None]
 
 
 def default_flavour() -> str:
-    """`LUNABOX_LUAJIT` of the environment, else luajit20 where the wheel has it: its `pairs()` has the peer's order."""
+    """`LUNABOX_LUAJIT`, else luajit20 where the wheel has it: its `pairs()` has Tarantool's order."""
     chosen = os.environ.get("LUNABOX_LUAJIT")
     if chosen:
         return chosen

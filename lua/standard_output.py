@@ -1,7 +1,7 @@
 """Standard output of the process: what is written arrives, whatever the descriptor is.
 
 A descriptor that does not block (whoever shares the terminal may have switched that on) is waited for, a short write
-is continued. A reader that has gone is no error, as for the peer's `print`; any other failure is told once.
+is continued. A reader that has gone is no error, as for Tarantool's `print`; any other failure is told once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The clocks of fibers, which stand still during a turn of the loop, as those of the peer's loop do.
+"""The clocks of fibers, which stand still during a turn of the loop, as those of Tarantool's loop do.
 
 Programs count on it: what is due at once is not late in the same turn.
 """

@@ -201,7 +201,7 @@ class Operation:
             if type(value) is not int or value < 0:
                 raise self.argument_error("a positive integer")
             if self.opcode == "#":
-                # The peer counts fields in 32 bits.
+                # Tarantool counts fields in 32 bits.
                 value &= 0xFFFFFFFF
                 if value == 0:
                     raise self.error("cannot delete 0 fields")

@@ -10,7 +10,7 @@ The states of a place, and what an operation below it makes of them:
     Map    keys with places, and raw pairs  -> stays
     Done   the result of an operation       -> error: one operation a field ('=' in an Array or Map may repeat)
 
-A Bar keeps the order of a map's keys; a Map puts the changed keys first, the last changed foremost, as the peer
+A Bar keeps the order of a map's keys; a Map puts the changed keys first, the last changed foremost, as Tarantool
 stores them. Opening only what is needed keeps all other bytes exactly as they were.
 """
 
@@ -407,7 +407,7 @@ class _Place:
 def _find_child(source: bytes, position: int, step: Step) -> tuple[int, int]:
     """Offsets of the key (in an array: of the value) and of the value at one step; (-1, -1) where there is none.
 
-    An index also finds an integer key of a map, counted from one, as the peer does.
+    An index also finds an integer key of a map, counted from one, as Tarantool does.
     """
     kind, count, position = read_container(source, position)
     if kind == "array" and type(step) is int and step < count:

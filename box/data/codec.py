@@ -1,4 +1,4 @@
-"""MessagePack and Python values, with the peer's decimal and UUID extensions.
+"""MessagePack and Python values, with Tarantool's decimal and UUID extensions.
 
     nil     <-> None        str  <-> str (UTF-8; bytes that are not UTF-8 travel as surrogates)
     boolean <-> bool        bin  <-> bytes

@@ -1,4 +1,4 @@
-"""Collations: the peer's identifiers and names, and sort keys that compare as bytes.
+"""Collations: Tarantool's identifiers and names, and sort keys that compare as bytes.
 
 0 `none` and 3 `binary` compare UTF-8 bytes. 1 `unicode` and 2 `unicode_ci` are ICU's root collation at tertiary and
 primary strength; 4 and up are those of a locale, three strengths each (`unicode_<locale>_s1` to `_s3`).

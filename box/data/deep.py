@@ -15,7 +15,7 @@ from box.errors import unsupported
 __all__ = ["MAX_NESTING", "DeepUnpacker", "StackError", "skip_one"]
 
 MAX_NESTING = 5100
-"""Arrays and maps inside each other, the tuple itself among them. The peer is known to take 5,000."""
+"""Arrays and maps inside each other, the tuple itself among them. Tarantool is known to take 5,000."""
 _MAX_AROUND = 8
 """Further ones around a tuple, or around a field of one: a row's body, a list of operations, an answer. Whoever gets
 over such bytes must not refuse a tuple in them that was taken as one."""

@@ -1,6 +1,6 @@
 """Tuple formats: what the fields of a space's tuples must be.
 
-A format joins the space's field list with the parts of all its indexes, as the peer does: where an index part
+A format joins the space's field list with the parts of all its indexes, as Tarantool does: where an index part
 is stricter than the field, the part's type counts; a field that only indexes mention takes its nullability from
 the first part. JSON paths of index parts add a tree of inner fields.
 
@@ -26,7 +26,7 @@ from box.errors import ErrorCode, client_error
 
 @dataclass(frozen=True, slots=True)
 class FieldDef:
-    """A field of a space's format. `nullable_action` is the peer's: 'none' exactly when nil is allowed."""
+    """A field of a space's format. `nullable_action` is Tarantool's: 'none' exactly when nil is allowed."""
 
     name: str | None = None
     type: FieldType = FieldType.ANY

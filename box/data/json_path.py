@@ -1,7 +1,7 @@
 """JSON paths inside tuples: `a.b[1]`, `[2]["key"]`, `[*]`.
 
 A path is a tuple of steps: an `int` is an array index (0-based; in the text it is 1-based), a `str` a map key,
-`ANY_INDEX` stands for `[*]`. Positions in errors are 1-based and count characters, as the peer counts them.
+`ANY_INDEX` stands for `[*]`. Positions in errors are 1-based and count characters, as Tarantool counts them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def parse_path(text: str) -> Path:
 def parse_field_path(text: str) -> Path:
     """All steps of a path that begins with a field of a tuple; raises PathError.
 
-    The peer reads what follows the field as a path of its own, which may begin without a dot: `[2]car.color`.
+    Tarantool reads what follows the field as a path of its own, which may begin without a dot: `[2]car.color`.
     """
     if not text:
         return ()

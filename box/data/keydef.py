@@ -1,6 +1,6 @@
 """Key definitions: which fields make a key, and keys as natively comparable Python values.
 
-A sort key orders as the peer orders the tuples:
+A sort key orders as Tarantool orders the tuples:
 
     one part                 the bare value of that part
     several parts            a tuple of them

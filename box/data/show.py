@@ -1,6 +1,6 @@
 """Tuples as text, as messages quote them: `[1, "a", null, {"k": 1.5}]`.
 
-Facts observed on the peer (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
+Facts observed on Tarantool (`mp_snprint`): floats print with six significant digits, decimals without an exponent,
 UUIDs without quotes, binaries like strings; `/`, control characters and DEL are escaped; containers nested
 deeper than 33 levels are `...`; the text is cut at 1023 bytes.
 """

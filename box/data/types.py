@@ -43,7 +43,7 @@ class FieldType(Enum):
     def by_name(cls, name: str) -> FieldType | None:
         """The type of that name, any case; 'num', 'str' and '*' are names of 1.6 and 1.7.
 
-        A beginning of 'num' or 'str' stands for it, as with the peer.
+        A beginning of 'num' or 'str' stands for it, as with Tarantool.
         """
         lower = name.lower()
         found = _BY_NAME.get(lower)

@@ -11,7 +11,7 @@ decimal, UUID   Decimal, UUID  Decimal of at most 38 digits, UUID
 array, map      list, dict     list, tuple, dict
 ```
 
-The peer's 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
+Tarantool's 2.8 has no type for a point in time: `datetime`, `date`, `time` and `timedelta` raise UNSUPPORTED.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ another thread than the node's                    RuntimeError
 
 Without versions of tuples (`memtx_use_mvcc_engine`) others would see what an open transaction has changed, so its task
 must not give way: the loop then calls back before it runs anybody else, and the changes are undone at that moment
-(`TransactionManager.on_yield`), as the peer does with a fiber that yields.
+(`TransactionManager.on_yield`), as Tarantool does with a fiber that yields.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
 
 _BYTES_AN_ENTRY: Final = 8
-"""Bytes that the peer's hash table takes for a tuple: a slot of two words, half filled at worst."""
+"""Bytes that Tarantool's hash table takes for a tuple: a slot of two words, half filled at worst."""
 
 
 class HashIndex(OrderedIndex):

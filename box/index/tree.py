@@ -26,7 +26,7 @@ from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor,
 from box.index.packed import after_all, is_packable, pack_parts, packer
 
 _BYTES_AN_ENTRY: Final = 16
-"""Bytes that the peer's tree takes for a tuple: a pointer and a hint."""
+"""Bytes that Tarantool's tree takes for a tuple: a pointer and a hint."""
 
 
 class TreeIndex(OrderedIndex):

@@ -2,7 +2,7 @@
 
 Two steps, both free of side effects: `prepare` checks names and types and gives the new values; `check` checks ranges
 and combinations over the whole set. `box.instance.reconfigure` applies the result. Names, defaults, order of checks and
-texts were observed on the peer (2.8.1).
+texts were observed on Tarantool (2.8.1).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `types` is the peer's text for its Lua types; `order` sorts the application of a change."""
+    """One option. `types` is Tarantool's text for its Lua types; `order` sorts the application of a change."""
 
     name: str
     types: str
@@ -136,7 +136,7 @@ _DEPRECATED_VALUES: dict[str, Callable[[Value], Value]] = {
 }
 _LOG_FORMATS = "expected json,plain"
 _TYPE_TEXTS = {"log_format": _LOG_FORMATS, "log_level": "must be a number or a string"}
-"""Texts of the peer's module `log` for a wrong type."""
+"""Texts of Tarantool's module `log` for a wrong type."""
 
 
 def _bad(name: str, reason: str) -> BoxError:
@@ -145,7 +145,7 @@ def _bad(name: str, reason: str) -> BoxError:
 
 
 def _int64(value: float) -> int:
-    """A number as the peer takes it for a 64-bit option: cut to an integer, the least one for what is none."""
+    """A number as Tarantool takes it for a 64-bit option: cut to an integer, the least one for what is none."""
     return int(value) if -(2.0**63) <= value < 2.0**63 else -(2**63)
 
 
@@ -235,7 +235,7 @@ def _upgrade(options: Mapping[str, Value], warn: Callable[[str], None]) -> dict[
     return upgraded
 
 
-# -- checks over the whole set, in the peer's order ------------------------------------------------
+# -- checks over the whole set, in Tarantool's order ------------------------------------------------
 
 
 def _require(values: Values, name: str, reason: str, holds: Callable[[Any], bool]) -> None:
@@ -353,7 +353,7 @@ def _check_read_only(values: Values, changed: str = "replication_anon") -> None:
 
 
 def check(values: Values) -> None:
-    """Ranges and combinations. Raises CFG with the peer's text for the first that does not hold."""
+    """Ranges and combinations. Raises CFG with Tarantool's text for the first that does not hold."""
     _check_log(values)
     check_uri("listen", values["listen"])
     _check_uuid(values, "instance_uuid")
@@ -367,7 +367,7 @@ def check(values: Values) -> None:
 
 
 def _check_numbers(values: Values) -> None:
-    """Refuse NaN, which cannot be waited for or compared with. (The peer takes it where nothing else forbids it.)"""
+    """Refuse NaN, which cannot be waited for or compared with. (Tarantool takes it where nothing else forbids it.)"""
     for name, value in values.items():
         if isinstance(value, float) and math.isnan(value):
             raise _bad(name, "the value must not be NaN")

@@ -22,12 +22,12 @@ from box.wire.row import Row
 from box.wire.tuple_run import TupleRun
 
 _PROGRESS: Final = 100_000
-"""Rows after which the log tells how far it is, as the peer's does."""
+"""Rows after which the log tells how far it is, as Tarantool's does."""
 _TUPLES_A_TURN: Final = 512
 _STANDBY_PAUSE: Final = 0.01
 """Seconds between two looks at the log of another instance."""
 _LOCK_PAUSE: Final = 0.1
-"""Seconds between two attempts to take over, as the peer has them."""
+"""Seconds between two attempts to take over, as Tarantool has them."""
 _SYSTEM_ROWS_A_TURN: Final = 32
 """Tuples of a snapshot that are taken in without giving way, if they are of a system space."""
 _DEFINITIONS_A_TURN: Final = 8
@@ -181,7 +181,7 @@ class LocalRecovery:
         with suppress(OSError):  # it is for the progress alone: what cannot be read says so itself
             size = max(1, resources.disk.size(path))
         with snapshot as reader, progress.work("recovery", share=lambda: snapshot.position / size) as work:
-            # The peer's rule: what defines the spaces must be whole, of their tuples some may be lost.
+            # Tarantool's rule: what defines the spaces must be whole, of their tuples some may be lost.
             reader.skip_broken(False)
             for found in reader.tuples_in_steps():
                 if found is None:

@@ -10,7 +10,7 @@ orphan     from the construction, and from a change of `replication` on       it
 ```
 
 Several may hold at once; `reason` gives the first of the table. Names and order are those of `box.info.ro_reason` in
-later versions of the peer, `loading` aside, which is ours.
+later versions of Tarantool, `loading` aside, which is ours.
 """
 
 from __future__ import annotations

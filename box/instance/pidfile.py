@@ -1,7 +1,7 @@
 """The file that tells the process of a running instance, `box.cfg.pid_file`.
 
 Its owner holds a lock on it (flock), which a child of a fork inherits; the number inside is decimal, with nothing
-around it. Facts of a running peer: mode 0644, removed at the end, a second instance is refused by the lock alone.
+around it. Facts of a running Tarantool: mode 0644, removed at the end, a second instance is refused by the lock alone.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def _evaluate(node: ast.AST, n: int) -> float:
 
 
 def _no_number(formula: str) -> BoxError:
-    """The peer evaluates Lua, where an unknown name is nil, and says where in its own script it sees that."""
+    """Tarantool evaluates Lua, where an unknown name is nil, and says where in its own script it sees that."""
     return _wrong(f'[string "local expr = [[{formula}]]..."]:7: Expression should return a number')
 
 

@@ -1,7 +1,7 @@
 """Applying options: all of them at the start, those that changed later, each with what can still go wrong.
 
 A change is applied option by option in the order of the registry. One that fails keeps its old value and ends the
-call; those before it stay changed, as with the peer.
+call; those before it stay changed, as with Tarantool.
 """
 
 from __future__ import annotations

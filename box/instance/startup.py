@@ -147,7 +147,7 @@ class Startup:
             raise client_error(ErrorCode.REPLICASET_UUID_MISMATCH, wanted, str(actual))
 
     def _rejoin_master(self) -> Applier | None:
-        """The peer to join anew, if none has kept the rows that this instance lacks."""
+        """Tarantool to join anew, if none has kept the rows that this instance lacks."""
         vclock = self._state.vclock
         best: Applier | None = None
         for applier in self._replicaset.appliers:
@@ -213,7 +213,7 @@ class Startup:
         await self._checkpoints.make()
 
     def add_rows(self, rows: list[Row]) -> None:
-        """Rows of the peer's snapshot."""
+        """Rows of Tarantool's snapshot."""
         self._loader.add_rows(rows)
         if self._joining is not None:
             self._joining.rows += len(rows)

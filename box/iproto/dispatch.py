@@ -1,7 +1,7 @@
 """Runs requests: one method for each type. Everything here is the general way; `ServerConnection` has a shortcut
 for requests that look like an earlier one.
 
-Order of checks, as in the peer: the packet, the request's body, schema version, space or user, the operation.
+Order of checks, as in Tarantool: the packet, the request's body, schema version, space or user, the operation.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Dispatcher:
     def run(self, connection: ServerConnection, row: Row) -> None:
         """Run the request of a decoded header and a raw body. Every failure becomes a reply.
 
-        The type is the lower byte of what the header says, as in the peer.
+        The type is the lower byte of what the header says, as in Tarantool.
         """
         row.type &= 0xFF
         if self._server.is_delayed and row.type in DML_TYPES and self._node.random.random() < _DELAYED_SHARE:
@@ -130,7 +130,7 @@ class Dispatcher:
             raise client_error(ErrorCode.LOADING)
 
     def _check_schema(self, row: Row) -> None:
-        expected = row.schema_version & 0xFFFFFFFF  # larger ones lose their upper bits, as in the peer
+        expected = row.schema_version & 0xFFFFFFFF  # larger ones lose their upper bits, as in Tarantool
         if expected and expected != self._schema.version:
             raise client_error(ErrorCode.WRONG_SCHEMA_VERSION, expected, self._schema.version)
 

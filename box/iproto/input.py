@@ -1,7 +1,7 @@
 """The buffer into which the connections of a server read.
 
 One buffer serves all connections, because each read is taken out before the next begins. A read has `readahead`
-bytes at most, as in the peer; a packet of which more is missing is read in larger pieces.
+bytes at most, as in Tarantool; a packet of which more is missing is read in larger pieces.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Final
 
 _BURST: Final = 10
 _INTERVAL: Final = 5.0
-"""Messages in so many seconds, as in the peer."""
+"""Messages in so many seconds, as in Tarantool."""
 
 
 class RateLimit:

@@ -1,6 +1,6 @@
 """Counters of `box.stat()` and `box.stat.net()`: a total and a rate per second for each name.
 
-The rate is the mean of the last five whole seconds, as in the peer. Counting is one addition on `totals`; a timer
+The rate is the mean of the last five whole seconds, as in Tarantool. Counting is one addition on `totals`; a timer
 turns differences of totals into rates once a second.
 """
 

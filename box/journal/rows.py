@@ -242,7 +242,7 @@ def encode_header(row: Row, stamp: bytes) -> bytes:
     """The header map of a log row; `stamp` is the encoded timestamp pair.
 
     In a transaction that begins with rows of a local space the tsn may be above the lsn; the difference then wraps
-    around 2^64, as the peer writes it.
+    around 2^64, as Tarantool writes it.
     """
     lsn, tsn = row.lsn, row.tsn or row.lsn
     flags = row.flags
@@ -326,7 +326,7 @@ _BODY_PREFIX_SIZE: Final = 8
 
 
 def insert_body_prefix(space_id: int) -> bytes:
-    """The bytes of an INSERT body before the tuple; the space id always takes five bytes, as the peer writes it."""
+    """The bytes of an INSERT body before the tuple; the space id always takes five bytes, as Tarantool writes it."""
     return _BODY_PREFIX(0x82, 0x10, 0xCE, space_id, 0x21)
 
 

@@ -1,7 +1,7 @@
 """Storage of log files: the only place of the journal that opens files, and the one home of durable writes.
 
 `FileStorage` is the disk, `MemoryStorage` a node without a directory. Both raise plain `OSError`; the callers, who know
-what they were about to do, turn it into the peer's text with `failed`.
+what they were about to do, turn it into Tarantool's text with `failed`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INPROGRESS: Final = ".inprogress"
 
 
 def failed(message: str, error: OSError) -> BoxError:
-    """A SystemError with the peer's text; the cause is in `errno` and chained."""
+    """A SystemError with Tarantool's text; the cause is in `errno` and chained."""
     result = system_error(message, error.errno or 0)
     result.__cause__ = error
     return result

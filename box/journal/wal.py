@@ -119,8 +119,8 @@ class WalWriter:
         """There is no snapshot yet that a file could go on from: files get their names when there is one."""
         self.begins_anew = False
         """Rows are missing between the files that are there and the next one. Its meta says so as one does whose
-        predecessor is missing: the peer and all that read here go from one file to the next only where `PrevVClock`
-        is the vclock of the first. (The peer itself has its files follow each other after a new join, and so sends
+        predecessor is missing: Tarantool and all that read here go from one file to the next only where `PrevVClock`
+        is the vclock of the first. (Tarantool itself has its files follow each other after a new join, and so sends
         replicas the rows before and behind those that it was joined with, but not these.)"""
         self._nameless: list[str] = []
         """The paths that provisional files are to have."""

@@ -16,7 +16,7 @@ marker = d5 ba 0b ab plain rows, d5 ba 0b ba zstd, d5 10 ad ed end of file
 ```
 
 The checksum is CRC-32C of the data as stored, started with 0 and not inverted at the end. A transaction never crosses
-a block. Sources: `xlog.c` of the 2.8 line, checked on files that the peer wrote.
+a block. Sources: `xlog.c` of the 2.8 line, checked on files that Tarantool wrote.
 """
 
 from __future__ import annotations

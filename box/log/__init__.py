@@ -1,7 +1,7 @@
 """The node's log: one line a message, to a file, a command's input, syslog or standard error.
 
 ```
-Log.say  ->  a line in the peer's format  ->  Sink (where it goes)  ->  Channel (a descriptor that may stand still)
+Log.say  ->  a line in Tarantool's format  ->  Sink (where it goes)  ->  Channel (a descriptor that may stand still)
 ```
 
 Saying something never raises and never blocks for good: what could not be written is counted, and the log itself tells

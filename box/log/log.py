@@ -1,8 +1,8 @@
-"""Messages, as lines in the peer's format:
+"""Messages, as lines in Tarantool's format:
 
     2021-04-09 01:57:00.123 [pid] cord/fiber-id/fiber-name [file:line] L> text
 
-`L` is the level's letter. Source: lines of a running peer.
+`L` is the level's letter. Source: lines of a running Tarantool.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from box.log.level import LETTERS, Level
 from box.log.sinks import FileSink, PipeSink, Sink, StderrSink, SyslogSink, open_sink
 
 BARE = "bare"
-"""The format before `box.cfg`, as in the peer: the text alone."""
+"""The format before `box.cfg`, as in Tarantool: the text alone."""
 
 
 _FIRST_FIBER = "101/main"
-"""The peer's name of the fiber of a thread that has no others."""
+"""Tarantool's name of the fiber of a thread that has no others."""
 
 
 class _Speaker(ABC):

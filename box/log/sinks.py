@@ -1,6 +1,6 @@
 """Destinations of lines: standard error, a file, a command's input, syslog. See the module's text of `box.log.channel`.
 
-`open_sink` raises what the peer says of a destination that cannot be opened; afterwards nothing raises.
+`open_sink` raises what Tarantool says of a destination that cannot be opened; afterwards nothing raises.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from box.log.level import Level
 from box.log.target import FACILITIES, Destination, SyslogOptions, split, syslog_options
 
 _LINE_SIZE: Final = 16 * 1024 - 1
-"""Bytes of a message to syslog; the peer cuts longer ones, too."""
+"""Bytes of a message to syslog; Tarantool cuts longer ones, too."""
 _ERROR, _WARNING, _INFO, _DEBUG = 3, 4, 6, 7
 _PRIORITIES: Final = (_ERROR, _ERROR, _ERROR, _ERROR, _WARNING, _INFO, _INFO, _DEBUG)
 """Severities of syslog by `Level`."""
@@ -248,7 +248,7 @@ class PipeSink(_ChannelSink):
         super().__init__(Channel(descriptor, partial(os.write, descriptor)))
 
     def close(self) -> None:
-        """Give the command a moment to read what is left and to end; then it goes on alone, as beside the peer."""
+        """Give the command a moment to read what is left and to end; then it goes on alone, as beside Tarantool."""
         self._channel.close()
         with suppress(OSError):
             self._input.close()

@@ -78,7 +78,7 @@ def syslog_options(text: str) -> SyslogOptions:
     values: dict[str, str] = {}
     for option in text.split(","):
         if not option:
-            break  # so the peer: nothing after an empty one is read
+            break  # so Tarantool: nothing after an empty one is read
         name, equals, value = option.partition("=")
         if not equals or name not in ("identity", "facility", "server"):
             raise _bad(f"bad option '{option}'")

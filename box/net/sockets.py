@@ -18,10 +18,10 @@ from box.net.network import ProtocolFactory
 from box.net.uri import Uri, socket_error
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 60))
-"""Probes, seconds before the first, seconds between: the peer's values; accepted sockets inherit them."""
+"""Probes, seconds before the first, seconds between: Tarantool's values; accepted sockets inherit them."""
 
 BACKLOG: Final = 4096
-"""Connections that wait to be accepted: the system's limit by default, as in the peer."""
+"""Connections that wait to be accepted: the system's limit by default, as in Tarantool."""
 
 
 def address_text(address: Any) -> str:

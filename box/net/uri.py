@@ -7,7 +7,7 @@
 service                                digits alone: a port of any local address
 ```
 
-The grammar is RFC 3986 with the peer's changes: a service in place of a port, unix sockets, no scheme needed.
+The grammar is RFC 3986 with Tarantool's changes: a service in place of a port, unix sockets, no scheme needed.
 """
 
 from __future__ import annotations
@@ -138,5 +138,5 @@ def check(text: str, option: str) -> Uri:
 
 
 def socket_error(message: str, socket_name: str, errno: int = 0) -> BoxError:
-    """A SocketError with the peer's text: `<message>, called on fd -1`."""
+    """A SocketError with Tarantool's text: `<message>, called on fd -1`."""
     return BoxError(ErrorCode.SYSTEM, f"{message}, called on {socket_name}", type="SocketError", errno=errno)

@@ -1,4 +1,4 @@
-"""The surroundings of an applier: what it asks of the instance that it runs in, and of the peer's last words."""
+"""The surroundings of an applier: what it asks of the instance that it runs in, and of Tarantool's last words."""
 
 from __future__ import annotations
 
@@ -86,10 +86,10 @@ class ApplierHost(Protocol):
     def is_orphan(self) -> bool: ...
 
     def fetch_list(self, source: UUID | None) -> FetchList | None:
-        """The part of the peer's rows that is fetched from it; None for all."""
+        """The part of Tarantool's rows that is fetched from it; None for all."""
 
     def ask_everything(self, source: UUID | None, reason: str) -> None:
-        """A part of the peer's rows was not enough."""
+        """A part of Tarantool's rows was not enough."""
 
     @property
     def now(self) -> Callable[[], float]:

@@ -32,7 +32,7 @@ any              stop(error)    a row of the peer could not be written to the jo
 ```
 
 `next_step` says what the applier does in CONNECTED and READY, where it has a choice.
-Source: the replication documents and the peer's `applier.cc`.
+Source: the replication documents and Tarantool's `applier.cc`.
 """
 
 from __future__ import annotations

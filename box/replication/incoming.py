@@ -6,7 +6,7 @@ first row      its tsn is its own lsn
 rows after it  have the same tsn; the last one carries the flag COMMIT
 ```
 
-No I/O and no clock. Source: the peer's `applier.cc`.
+No I/O and no clock. Source: Tarantool's `applier.cc`.
 """
 
 from __future__ import annotations

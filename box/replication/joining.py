@@ -46,7 +46,7 @@ class Bootstrap:
 
 
 class SnapshotTarget(Protocol):
-    """Takes in the rows of the peer's snapshot, as rows or as tuples."""
+    """Takes in the rows of Tarantool's snapshot, as rows or as tuples."""
 
     def add_rows(self, rows: list[Row]) -> None: ...
 

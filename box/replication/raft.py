@@ -22,7 +22,7 @@ for a leader that it does not know yet after a start, or for the end of an elect
 tenth more, by chance, so that not everybody asks at once).
 
 Where messages take as long as that tenth, those who ask at the same time ask at the same time again, and a candidate
-that others cannot vote for keeps the others from asking before it does. Hence two things that the peer does not do,
+that others cannot vote for keeps the others from asking before it does. Hence two things that Tarantool does not do,
 which concern nothing but how long an instance waits:
 
 ```
@@ -35,7 +35,7 @@ The peer's acknowledgements tell no term. Ours do: a leader that nobody else tel
 others have got rolled back, without an effect, for rows that they keep.
 
 One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
-gets them before it leads again. The peer votes for nobody who lacks them, so that with two instances left, one of which
+gets them before it leads. Tarantool votes for nobody who lacks them, so that with two instances left, one of which
 has such rows and the other one newer rows of the next leader, nobody can win. Here they are not asked for
 (`box.txn.void_rows`), and taken from a candidate that has them, since a peer asks for them.
 
@@ -44,7 +44,7 @@ A pure state machine: no clock, no files, no waiting. Events are methods; what i
 `take_news` (a message for everybody). Only what is recorded is told to others: an instance that forgot a vote could
 give a second one in the same term.
 
-Source: the peer's behaviour as of 2.8.1.
+Source: Tarantool's behaviour as of 2.8.1.
 """
 
 from __future__ import annotations

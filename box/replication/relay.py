@@ -246,7 +246,7 @@ class Relay:
     async def _linger(self, tasks: list[asyncio.Task[None]]) -> None:
         """Injections: a relay that has ended, but counts as following a while longer.
 
-        ERRINJ_RELAY_EXIT_DELAY gives the seconds. ERRINJ_WAL_DELAY lasts until the journal goes on: the peer's relay
+        ERRINJ_RELAY_EXIT_DELAY gives the seconds. ERRINJ_WAL_DELAY lasts until the journal goes on: Tarantool's relay
         leaves the WAL thread before it is gone.
         """
         values = self.host.errinj.values

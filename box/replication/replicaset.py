@@ -73,7 +73,7 @@ class ReplicaSet:
     # -- membership -----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Replica]:
-        """Every member with a known uuid, by uuid as the peer walks them."""
+        """Every member with a known uuid, by uuid as Tarantool walks them."""
         return iter([self.by_uuid[uuid] for uuid in sorted(self.by_uuid, key=str)])
 
     @property

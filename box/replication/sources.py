@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class JoinTarget(SnapshotTarget, Protocol):
-    """Takes in what a join brings: the rows of the peer's snapshot, and then the vclock at which it was taken."""
+    """Takes in what a join brings: the rows of Tarantool's snapshot, and then the vclock at which it was taken."""
 
     async def finish(self, vclock: VClock) -> None: ...
 

@@ -259,7 +259,7 @@ class Subscription:
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def signal_ack(self) -> None:
-        """The journal has grown or the peer has asked: send our vclock, as soon as the peer takes it."""
+        """The journal has grown or the peer has asked: send our vclock, as soon as Tarantool takes it."""
         if self._connection.is_full or self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
             self._ack_waits.set()
         elif not self._is_ack_planned:

@@ -9,7 +9,7 @@ The masks are recomputed when a grant changes (`refresh`), for the grantee and f
 roles first; a check is then one dictionary look-up. Every user owns one `Credentials` object which sessions
 share, so a change of grants reaches open sessions at once.
 
-Source of the rules and texts: the peer's behaviour; the numbers are `box.priv`.
+Source of the rules and texts: Tarantool's behaviour; the numbers are `box.priv`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Typed access to the fields of a system tuple.
 
 The space's format has checked most of them already; these checks cover what a format cannot say (32 bits, system
-spaces before their format is known) and give the peer's texts.
+spaces before their format is known) and give Tarantool's texts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Identifiers and limits of the data dictionary.
 
-Source: the peer's published header of schema constants and `box.schema` of a running node.
+Source: Tarantool's published header of schema constants and `box.schema` of a running node.
 """
 
 from __future__ import annotations

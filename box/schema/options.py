@@ -1,4 +1,4 @@
-"""Decoding of the option maps in system tuples: known names, types, and the peer's texts."""
+"""Decoding of the option maps in system tuples: known names, types, and Tarantool's texts."""
 
 from __future__ import annotations
 

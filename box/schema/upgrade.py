@@ -7,7 +7,7 @@ versions; it compares. Three steps, each of which may be repeated after a failur
     structure    `_space` and `_index` rows of system spaces that are missing or differ
     built-ins    collations, functions and grants that an instance has from its birth
 
-Source: what the versions of the peer change, and a snapshot of its 2.6 that our start turns into ours.
+Source: what the versions of Tarantool change, and a snapshot of its 2.6 that our start turns into ours.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class GeneralWrite:
     async def _wait_for(
         self, txn: Transaction, statement: Statement, work: Coroutine[Any, Any, Callable[[], None]]
     ) -> Callable[[], None]:
-        """Wait for an index build or the like. Others see the row of the system space meanwhile, as in the peer."""
+        """Wait for an index build or the like. Others see the row of the system space meanwhile, as in Tarantool."""
         may_yield, txn.may_yield = txn.may_yield, True
         self._storage.waiting[statement] = None
         try:
@@ -168,7 +168,7 @@ class GeneralWrite:
             return
         new = apply_upsert(old, ops, fmt=space.format, index_base=request.index_base)
         if primary.key_of(space.format.validate(new)) != key:
-            return  # the peer logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+            return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
         self._store(txn, space, statement, new, Mode.UPDATE, old)
 
 

@@ -24,7 +24,7 @@ An acknowledgement is the lsn of the owner's rows that an instance has in its WA
 owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
 
 Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
-ARCHITECTURE.md follows a CONFIRM through all parts. Source: the peer's behaviour as of 2.8.1, and the public patch
+ARCHITECTURE.md follows a CONFIRM through all parts. Source: Tarantool's behaviour as of 2.8.1, and the public patch
 "applier: process synchro rows after WAL write" (April 2021) for the order of log and decision.
 """
 
@@ -118,7 +118,7 @@ class Limbo:
     def is_read_only(self) -> bool:
         """True while transactions of another instance wait here: writing would collide with them.
 
-        As in the peer, an owner who fills the queue again after it was empty makes nobody read-only, until
+        As in Tarantool, an owner who fills the queue again after it was empty makes nobody read-only, until
         `refresh_mode`; a local transaction meets UNCOMMITTED_FOREIGN_SYNC_TXNS then.
         """
         return self.is_foreign and bool(self.entries)

@@ -14,7 +14,7 @@ transaction that has read a value which the writer replaced, or a place where it
 before the writer if it has written nothing, and is aborted otherwise. Slots that everybody sees the same in again go
 (`box.txn.slots`).
 
-Source: the peer's visibility rules (prepared data is visible in transactions, not outside); the version chain per key
+Source: Tarantool's visibility rules (prepared data is visible in transactions, not outside); the version chain per key
 instead of per tuple is this node's.
 """
 

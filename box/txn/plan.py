@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from box.schema.space import Space
 
 TUPLE_OVERHEAD: Final = 14
-"""Bytes that the peer adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
+"""Bytes that Tarantool adds to a tuple's MessagePack: `memtx_max_tuple_size` counts them."""
 NO_MEMORY: Final = -1
 """A limit of tuples that none keeps, so that writes need no check of their own for ERRINJ_TUPLE_ALLOC."""
 _OFFSET_SIZE: Final = 4
@@ -27,7 +27,7 @@ class WritePlan:
     """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`. `is_usual`: the
     limbo may have one too, when the transaction is committed.
 
-    `max_tuple_size` counts the peer's overhead; `max_size` is what is left for the MessagePack.
+    `max_tuple_size` counts Tarantool's overhead; `max_size` is what is left for the MessagePack.
     """
 
     __slots__ = (
@@ -106,7 +106,7 @@ class WritePlan:
 
 
 def _offset_count(space: Space) -> int:
-    """The number of field offsets in a tuple of the peer: for key fields that do not simply follow each other."""
+    """The number of field offsets in a tuple of Tarantool: for key fields that do not simply follow each other."""
     places = set()
     for index in space.indexes.values():
         parts = index.definition.parts

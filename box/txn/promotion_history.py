@@ -15,11 +15,11 @@ them says so in its own log, where the next start finds it before the rows of th
 
 The row 3:1 stays in the log of 3 and goes to others with what comes behind it: it has no effect there either. Who has
 it but not its effect says so when it asks for votes or leads (`Standing`): somebody who comes back only then, and for
-whom 3:1 is the latest promotion, could not tell from a vclock that has 3:1. The peer's messages do not say it.
+whom 3:1 is the latest promotion, could not tell from a vclock that has 3:1. Tarantool's messages do not say it.
 And who gets 3:1 from a leader that has said so writes it with a flag (`Flag.VOID`): it must not roll back what waits
 here, and the next start must not either.
 
-Where 3:1 has rolled back transactions that were there already, an instance differs from the others, as in the peer.
+Where 3:1 has rolled back transactions that were there already, an instance differs from the others, as in Tarantool.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reading: get, select, count, min, max, random, len and cursors.
 
-Order of checks, as the peer has it: iterator type, read access to the space, index, key. Views of system spaces
+Order of checks, as Tarantool has it: iterator type, read access to the space, index, key. Views of system spaces
 show the tuples that the reader may see, `_session_settings` the settings of the reader's session.
 """
 
@@ -32,7 +32,7 @@ _SLICE: Final = 4096
 """Tuples whose sizes are summed up in one turn: below a millisecond."""
 _READ: Final = int(Privilege.R | Privilege.U)
 _SELECT: Final = int(RequestType.SELECT)
-"""As in the peer a select counts in any case, a get and a cursor only without an error."""
+"""As in Tarantool a select counts in any case, a get and a cursor only without an error."""
 
 
 class Reader:

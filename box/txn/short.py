@@ -85,7 +85,7 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
     new = apply_upsert(old, ops, fmt=plan.format, index_base=request.index_base)
     fields = plan.validate(new)
     if plan.key_of(fields) != key:
-        return None, None  # the peer logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
+        return None, None  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
     _put_changed(plan, space, old, new, key, fields)
     return old, new
 

@@ -13,7 +13,7 @@ The undo of a large transaction is made ready before the row takes effect, slice
 while a row is being written, and the latch is held.
 
 A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
-write succeeds. (The peer gives up the whole process here.)
+write succeeds. (Tarantool gives up the whole process here.)
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 ```
 
 A value is passed on as the slice of the body that holds it; whoever wants it decoded does so. Source: the protocol's
-reference document; texts as observed on the peer.
+reference document; texts as observed on Tarantool.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_map(mark: int) -> bool:
 
 
 def is_uint(mark: int) -> bool:
-    """True for the first byte of an unsigned integer; the peer does not take a signed one in its place."""
+    """True for the first byte of an unsigned integer; Tarantool does not take a signed one in its place."""
     return mark < 0x80 or 0xCC <= mark <= 0xCF
 
 

@@ -10,7 +10,7 @@ NOP               no body
 
 A zero is left out. The log holds the request as it was given, with two exceptions: a before_replace trigger that
 changed the outcome makes it a REPLACE, a DELETE or a NOP, and a key of a secondary index is turned into the primary
-key of the tuple it found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on the peer's log files.
+key of the tuple it found. Source: `xrow.c`, `request.c` of the 2.8 line, checked on Tarantool's log files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MANDATORY: Final[dict[int, frozenset[Key]]] = {
 _NUMBERS: Final = frozenset((Key.SPACE_ID, Key.INDEX_ID, Key.INDEX_BASE, Key.LIMIT, Key.OFFSET, Key.ITERATOR))
 _ARRAYS: Final = frozenset((Key.KEY, Key.TUPLE, Key.OPS))
 _U32: Final = 0xFFFFFFFF
-"""The peer keeps the lower 32 bits of each number of a body."""
+"""Tarantool keeps the lower 32 bits of each number of a body."""
 _EMPTY: Final[list[Any]] = []
 """Of all requests without key or operations; nobody changes it."""
 
@@ -197,7 +197,7 @@ def _decode_usual(request_type: int, body: bytes, row: Row | None) -> tuple[int,
 
 
 def _decode_any(request_type: int, body: bytes, row: Row | None) -> tuple[int, Request]:
-    """Any body, checked pair by pair in the peer's order."""
+    """Any body, checked pair by pair in Tarantool's order."""
     values = checked_values(body)
     absent = _MANDATORY.get(request_type, frozenset()) - values.keys()
     if absent:

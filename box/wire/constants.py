@@ -215,7 +215,7 @@ _HIDDEN_NAMES: Final = {RequestType.NOP: "NOP", RequestType.CONFIRM: "CONFIRM", 
 def type_name(request_type: int) -> str | None:
     """The name that logs and log-file readers show for a type; None for one without a name.
 
-    CALL_16 has none in the peer's table, nor have PROMOTE and RAFT.
+    CALL_16 has none in Tarantool's table, nor have PROMOTE and RAFT.
     """
     if request_type in _HIDDEN_NAMES:
         return _HIDDEN_NAMES[RequestType(request_type)]

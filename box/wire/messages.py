@@ -165,7 +165,7 @@ REGISTER_KEYS = frozenset({Key.INSTANCE_UUID, Key.VCLOCK})
 
 
 def decode_replication(row: Row, keys: frozenset[Key] | None = None) -> ReplicationRequest:
-    """Read any of those bodies; raises INVALID_MSGPACK. With `keys` the others are not looked at, as in the peer."""
+    """Read any of those bodies; raises INVALID_MSGPACK. With `keys` the others are not looked at, as in Tarantool."""
     body = _map_of(row)
     if keys is not None:
         body = {key: value for key, value in body.items() if key in keys}

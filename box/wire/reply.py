@@ -7,7 +7,7 @@ body        80                                      OK without data
             82 31 <message> 52 <error stack>        error, the type is 0x8000 | code
 ```
 
-The fixed widths are the peer's own, so that a reply can be made in one step. Source: `xrow.c` of the 2.8 line.
+The fixed widths are Tarantool's own, so that a reply can be made in one step. Source: `xrow.c` of the 2.8 line.
 """
 
 from __future__ import annotations

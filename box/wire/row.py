@@ -89,7 +89,7 @@ def encode_uint(value: int) -> bytes:
 
 
 def encode_row_header(row: Row) -> bytes:
-    """The header map of a row, key for key as the peer writes it."""
+    """The header map of a row, key for key as Tarantool writes it."""
     tsn, lsn = row.tsn, row.lsn
     if not (lsn or tsn or row.sync or row.group_id or row.flags) and row.is_commit and row.type < 128:
         if not (row.replica_id or row.tm):

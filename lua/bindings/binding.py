@@ -60,7 +60,7 @@ def guarded(name: str) -> Callable[[Callable[..., Any]], Callable[..., Outcome]]
 def waiting(
     name: str, *, is_cancellable: bool = True
 ) -> Callable[[Callable[..., Awaitable[Any]]], Callable[..., Outcome]]:
-    """Bind a coroutine method: Lua waits for its end if it does not end at once. What the peer does in another thread
+    """Bind a coroutine method: Lua waits for its end if it does not end at once. What Tarantool does in another thread
     ends before a cancelled fiber goes on: it is not cancellable."""
 
     def decorate(method: Callable[..., Awaitable[Any]]) -> Callable[..., Outcome]:

@@ -1,6 +1,6 @@
 """`decimal`: numbers of up to 38 digits, which cross the boundary as texts without an exponent.
 
-The arithmetic is that of the standard library's decimal module in the peer's context: 38 digits, a scale of at most 38,
+The arithmetic is that of the standard library's `decimal` in Tarantool's context: 38 digits, a scale of at most 38,
 half away from zero.
 """
 

@@ -1,7 +1,7 @@
 """`fio` and `pwd`: files and directories of the machine of the runtime, and accounts.
 
 Calls that are over in microseconds are made directly; those that move data or walk a tree go to a thread. Failures are
-SystemErrors with the peer's text, `fio: <text of errno>`, and the errno.
+SystemErrors with Tarantool's text, `fio: <text of errno>`, and the errno.
 """
 
 from __future__ import annotations

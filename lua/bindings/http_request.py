@@ -1,6 +1,6 @@
 """One request to a web server, by Python's own client; runs in a thread.
 
-A request that fails has a status too, as on the peer: 595 without a connection, 408 after its time, 444 without an
+A request that fails has a status too, as on Tarantool: 595 without a connection, 408 after its time, 444 without an
 answer, 495 for a certificate that is not trusted.
 """
 

@@ -83,7 +83,7 @@ class InfoBinding(Binding):
 
     @exported("box_fibers")
     def fibers(self) -> bytes:
-        """The names of the fibers that fetch and send rows, one a line, as the peer names them."""
+        """The names of the fibers that fetch and send rows, one a line, as Tarantool names them."""
         replicaset = self.node.replication.replicaset
         names = [name for applier in replicaset.appliers for name in _names_of_applier(applier)]
         relays = [replica.relay for replica in replicaset]

@@ -1,7 +1,7 @@
 """`net.box`: connections to other instances, over `box.net`.
 
 Lua keeps the state of a connection and its requests by number; here are the socket, the greeting and the replies that
-Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of the peer's client.
+Lua has not taken yet. Errors of the socket become NO_CONNECTION with the texts of Tarantool's client.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _no_connection(reason: str) -> BoxError:
 
 
 def _reason(error: BaseException) -> str:
-    """The reason why a connection is gone, in the words of the peer's client."""
+    """The reason why a connection is gone, in the words of Tarantool's client."""
     if isinstance(error, BoxError):
         if error.message.startswith(EOF_TEXT):
             return _PEER_CLOSED

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lua.runtime import Runtime
 
 _READ_SIZE: Final = 4096
-"""Bytes of one read, as on the peer."""
+"""Bytes of one read, as on Tarantool."""
 _STREAMS: Final = ("stdin", "stdout", "stderr")
 _DEVNULL, _PIPE, _CLOSE = "devnull", "pipe", "close"
 
@@ -234,7 +234,7 @@ class PopenBinding(Binding):
 
 
 def _spawn(argv: list[str], options: dict[str, Any], environment: dict[str, str] | None) -> subprocess.Popen[bytes]:
-    """Raises OSError. A program that cannot be executed is one that has ended with the errno, as on the peer."""
+    """Raises OSError. A program that cannot be executed is one that has ended with the errno, as on Tarantool."""
     streams = [_stream(str(options[name])) for name in _STREAMS]
     closed = [number for number, name in enumerate(_STREAMS) if options[name] == _CLOSE]
     start: Callable[[list[str]], subprocess.Popen[bytes]] = partial(  # type: ignore[assignment]

@@ -210,7 +210,7 @@ class SocketBinding(Binding):
     @exported("socket_accept")
     @_failing
     def accept(self, fd: float) -> Any:
-        """Descriptor of the connection, and the peer's address as a map."""
+        """Descriptor of the connection, and Tarantool's address as a map."""
         sock, address = self._socket(fd).accept()
         return self._adopt(sock), codec.pack(_address_map(sock, address))
 

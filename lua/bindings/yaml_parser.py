@@ -5,7 +5,7 @@ list, because MessagePack itself has neither aliases nor keys that are tables:
 
     SCALAR anchor value | SEQUENCE anchor ... END | MAPPING anchor (key value)* END | ALIAS anchor | DOCUMENT
 
-An absent anchor is the empty string; DOCUMENT ends a document. Scalars are resolved as the peer does: `yes` and
+An absent anchor is the empty string; DOCUMENT ends a document. Scalars are resolved as Tarantool does: `yes` and
 `no` are booleans, an empty plain scalar is the empty string, integers beyond 64 bits are clamped.
 """
 
@@ -36,7 +36,7 @@ _TOO_DEEP_FOR_LIBYAML = "exceeded maximum nesting depth"
 
 
 def parse(text: bytes) -> bytes:
-    """The packed list of all documents of a text. Raises ValueError with the peer's text for bad YAML."""
+    """The packed list of all documents of a text. Raises ValueError with Tarantool's text for bad YAML."""
     return _pack(list(_tokens(text)))
 
 
@@ -84,7 +84,7 @@ def _tokens(text: bytes) -> Iterator[Any]:
     except yaml.YAMLError as error:
         if getattr(error, "problem", None) == _TOO_DEEP_FOR_LIBYAML:
             raise _too_deep(documents if is_open else documents + 1) from error
-        # The peer misses the document's content before it looks why there is none.
+        # Tarantool misses the document's content before it looks why there is none.
         raise ValueError("unexpected END event" if begins else _message(error, documents)) from error
 
 

@@ -62,7 +62,7 @@ class Socket(Protocol):
     def listen(self, backlog: int, /) -> None: ...
 
     def accept(self) -> tuple[Socket, Any]:
-        """A connection that has come, and the peer's address."""
+        """A connection that has come, and Tarantool's address."""
 
     def connect(self, address: Any, /) -> None:
         """EINPROGRESS is the usual outcome: it is writable when it is connected or has failed (SO_ERROR)."""

@@ -140,7 +140,7 @@ local members = {
     cipher = named(cipher_table, 'Cipher'),
 }
 
--- As in the peer, a loop over the module shows only the numbers of the ciphers.
+-- As in Tarantool, a loop over the module shows only the numbers of the ciphers.
 return setmetatable({
     cipher_algo = {none = 0, aes128 = 1, aes192 = 2, aes256 = 3, des = 4},
     cipher_mode = {ecb = 0, cbc = 1, cfb = 2, ofb = 3},

@@ -125,7 +125,7 @@ local function load(source, options)
     return result
 end
 
--- As the peer does, quotes are doubled in any field, but enclose only one with a delimiter or line end in it.
+-- As Tarantool does, quotes are doubled in any field, but enclose only one with a delimiter or line end in it.
 local function escape(value, delimiter, quote)
     local text = tostring(value)
     local doubled = text:gsub(literal(quote), ((quote .. quote):gsub('%%', '%%%%')))

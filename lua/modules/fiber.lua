@@ -1,4 +1,4 @@
--- require('fiber'): fibers, conditions, channels. Texts and cancellation points are the peer's.
+-- require('fiber'): fibers, conditions, channels. Texts and cancellation points are Tarantool's.
 local ffi = require('ffi')
 local arguments = require('internal.arguments')
 local fiber_times = require('internal.fiber_times')

@@ -428,7 +428,7 @@ function fio.cwd()
     return outcome(nil, python.fio_cwd())
 end
 
--- The mask before. Without an argument it becomes 0, as in the peer.
+-- The mask before. Without an argument it becomes 0, as in Tarantool.
 function fio.umask(mask)
     local bits = tonumber(mask or 0)
     if bits == nil or bits - bits ~= 0 then

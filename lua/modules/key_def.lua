@@ -101,7 +101,7 @@ function methods.merge(self, other)
     return of_parts(decode(wait(python.key_def_merge(packed, tail))))
 end
 
--- Fields are assigned in the peer's order, which decides how a console shows them.
+-- Fields are assigned in Tarantool's order, which decides how a console shows them.
 function methods.totable(self)
     local parts = decode(check(self, 'totable()'))
     for i, part in ipairs(parts) do

@@ -141,7 +141,7 @@ function log.pid()
     return python.log_pid()
 end
 
--- Options that do not exist are passed over, as in the peer.
+-- Options that do not exist are passed over, as in Tarantool.
 local function check_options(options)
     for name, check in pairs(CHECKS) do
         local value = options[name]
@@ -200,7 +200,7 @@ setmetatable(log.cfg, {
     __serialize = shown,
 })
 
--- What box.cfg tells the module in the peer. Here both read the node's log.
+-- What box.cfg tells the module in Tarantool. Here both read the node's log.
 function log.box_api.cfg_get(name)
     return refresh()[name]
 end

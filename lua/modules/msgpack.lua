@@ -1,4 +1,4 @@
--- require('msgpack'): MessagePack for users, with options, buffers and the peer's checks.
+-- require('msgpack'): MessagePack for users, with options, buffers and Tarantool's checks.
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
 local own = require('internal.msgpack')

@@ -1,4 +1,4 @@
--- require('msgpackffi'): the same encoder under the names of the peer's FFI module.
+-- require('msgpackffi'): the same encoder under the names of Tarantool's FFI module.
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')
 local decoder = require('internal.msgpack_decode')

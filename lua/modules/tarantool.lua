@@ -1,4 +1,4 @@
--- require('tarantool'): what this is. Name and version are the peer's, for scripts that look at them.
+-- require('tarantool'): what this is. Name and version are Tarantool's, for scripts that look at them.
 local clock = require('clock')
 local python = require('internal.python')
 

@@ -162,7 +162,7 @@ function utf8.next(text, position)
     text = check_string(text, 'utf8.next(<string>, [<byte offset>])')
     position = position == nil and 1 or check_number(position, 2)
     if position < 1 then
-        -- As in the peer, 0 stands for the position before the first byte.
+        -- As in Tarantool, 0 stands for the position before the first byte.
         position = math.max(absolute(position, #text), 1)
     end
     if position > #text then

@@ -11,7 +11,7 @@ local DECODE_USAGE = 'Usage: yaml.decode(document, [{tag_only = boolean}])'
 local SCALAR, SEQUENCE, MAPPING, ALIAS, END, DOCUMENT = 1, 2, 3, 4, 5, 6
 local NULL = serializer.NULL
 
--- Room that a table has at first, as in the peer: it decides the order of pairs().
+-- Room that a table has at first, as in Tarantool: it decides the order of pairs().
 local ROOM = 5
 
 local function check_finite(cfg, value)

@@ -94,7 +94,7 @@ class ConsoleServer:
 
 
 def _reason(error: BaseException) -> str:
-    """The operating system's word for what a network could not do; for a name that nobody knows, the peer's."""
+    """The operating system's word for what a network could not do; for a name that nobody knows, Tarantool's."""
     while isinstance(error, BoxError) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, socket.gaierror):

@@ -1,7 +1,7 @@
 """`make bench`: this node against the `tarantool` executable on PATH, measured in one run, one row a figure.
 
 Both take their turns, group by group and round by round, and the best value of all rounds counts: other work on the
-machine only makes a value worse. Times depend on the machine; the ratio to the peer is what counts. Without the peer
+machine only makes a value worse. Times depend on the machine; the ratio to Tarantool is what counts. Without Tarantool
 its column stays empty. Nothing here fails because of a time.
 """
 
@@ -272,7 +272,7 @@ def main() -> None:
 
 
 def peer_command() -> tuple[str, ...] | None:
-    """What starts the peer: `LUNABOX_PEER` of the environment, else `tarantool` on PATH; None without one."""
+    """What starts Tarantool: `LUNABOX_PEER` of the environment, else `tarantool` on PATH; None without one."""
     path = os.environ.get("LUNABOX_PEER") or shutil.which("tarantool")
     return (path,) if path else None
 

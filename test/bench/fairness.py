@@ -4,7 +4,7 @@ A quiet client sends one request at a time and waits a millisecond after each re
 one client that pipelines; twenty; twenty guests that select all of `_vcollation` again and again; one that does so and
 never reads; one that calls functions with large results and never reads; one that selects a whole large space. The
 table has the quiet client's latencies in milliseconds and the server's largest resident memory, for this node and for
-the peer (`LUNABOX_PEER`, or `tarantool` on PATH).
+Tarantool (`LUNABOX_PEER`, or `tarantool` on PATH).
 """
 
 from __future__ import annotations

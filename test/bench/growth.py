@@ -1,8 +1,8 @@
-"""`python -m test.bench.growth`: how the time of each public call grows with its data, beside the peer's.
+"""`python -m test.bench.growth`: how the time of each public call grows with its data, beside Tarantool's.
 
 Each scenario of growth.lua is timed at n, 10 n and, where it is quick, 100 n, by the processor's clock. The exponent is
 the slope of the last two: 1 for a call whose time grows as its data, 2 where twice the data take four times as long.
-Rows marked `!` grow faster than the peer's. Nothing here fails because of a time.
+Rows marked `!` grow faster than Tarantool's. Nothing here fails because of a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PROGRAM = _HERE / "growth.lua"
 OWN_COMMAND = (sys.executable, "-m", "console")
 _LINEAR = 1.2
 _MARGIN = 0.15
-"""An exponent above the first that is more than this above the peer's is marked."""
+"""An exponent above the first that is more than this above Tarantool's is marked."""
 _DEADLINE = 1800
 
 

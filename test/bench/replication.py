@@ -1,7 +1,7 @@
-"""`python -m test.bench.replication`: the speed of replication, this node's beside the peer's in one run.
+"""`python -m test.bench.replication`: the speed of replication, this node's beside Tarantool's in one run.
 
-Pairs of nodes take turns, round by round, and the best value of all rounds counts: ours with ours, the peer's with the
-peer's, and for the rows that are fetched one of ours with one of the peer's, both ways. The peer is the executable that
+Pairs of nodes take turns, round by round, and the best value of all rounds counts: ours with ours, Tarantool's with the
+peer's, and for the rows that are fetched one of ours with one of Tarantool's, both ways. Tarantool is the program that
 LUNABOX_PEER names, or `tarantool`. Nothing here fails because of a time.
 
 ```

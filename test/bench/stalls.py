@@ -1,4 +1,4 @@
-"""The longest stall of each long piece of work, on this node and on the peer: `python -m test.bench.stalls`.
+"""The longest stall of each long piece of work, on this node and on Tarantool: `python -m test.bench.stalls`.
 
 A client pings a server a thousand times a second while the other connection, of the text console, asks for the work.
 What it prints for each phase is the longest time that a ping took, how long the work took, and the most memory that the

@@ -1,4 +1,4 @@
-"""How long a start takes, beside the peer: `python -m test.bench.startup [SUITE...]`.
+"""How long a start takes, beside Tarantool: `python -m test.bench.startup [SUITE...]`.
 
 ```
 start-up          a process that does nothing but end
@@ -6,7 +6,7 @@ first select      a bare script: box.cfg, a space, an index, a row, a select
 SUITE             all its tests by lunabox-test, for the tests that pass on both
 ```
 
-Each figure is the best of some runs, which alternate; the peer is $LUNABOX_PEER, or `tarantool`.
+Each figure is the best of some runs, which alternate; Tarantool is $LUNABOX_PEER, or `tarantool`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def compare_suite(suite: Path, peer: str, runs: int) -> tuple[float, float]:
 
 
 def _with_injections(peer: str, directory: Path) -> str:
-    """The peer as a build with error injections, whatever its version says: suites skip tests without."""
+    """Tarantool as a build with error injections, whatever its version says: suites skip tests without."""
     wrapper = directory / "peer"
     version = "Tarantool 2.8.1-0-g0000000\\nTarget: Linux-x86_64-Debug\\n"
     wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ printf \'{version}\'; exit; }}\nexec {peer} "$@"\n')
@@ -88,7 +88,7 @@ def main() -> None:
     ours = [str(Path(sys.executable).with_name("lunabox"))]
     peer = os.environ.get("LUNABOX_PEER") or shutil.which("tarantool")
     if peer is None:
-        sys.exit("the peer is not installed: LUNABOX_PEER=PATH")
+        sys.exit("Tarantool is not installed: LUNABOX_PEER=PATH")
     print(f"{'':<14} {'ours':>8} {'peer':>8} {'ratio':>6}")
     for name, arguments in (("start-up", ["-e", "os.exit(0)"]), ("first select", ["first.lua"])):
         mine, theirs = best(

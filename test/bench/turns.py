@@ -3,7 +3,7 @@
 `python -m test.bench.turns [--scale 0.1]`. A client that pings (`test.bench.stalls`) also waits for whatever else the
 machine does; the processor time that passes between two steps of a task does not, so that this table is of use on a
 busy machine. A turn that takes longer than ten milliseconds is a mistake, but for selects of Lua, which are one step
-there as in the peer.
+there as in Tarantool.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_a_write_that_cannot_be_taken_back_ends_the_instance() -> None:
 
 @pytest.mark.parametrize("second", [(), ((1, "fail"),)])
 def test_a_snapshot_whose_size_cannot_be_told(second: tuple[tuple[int, str], ...]) -> None:
-    """It is read all the same, and one that cannot be read is an error of the peer's kind."""
+    """It is read all the same, and one that cannot be read is an error of Tarantool's kind."""
     options = {"wal_mode": "write"}
     calls = disk_faults.count_calls(options)
     (*_, at) = [number for number, call in enumerate(calls, 1) if call.startswith("size") and call.endswith(".snap")]

@@ -1,4 +1,4 @@
-"""A full mesh of real processes, of this node and of the peer, whose links go through proxies that count bytes."""
+"""A full mesh of real processes, of this node and of Tarantool, whose links go through proxies that count bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same wrong and right requests to this node and to the peer: the same outcomes, the same tuples at the end.
+"""The same wrong and right requests to this node and to Tarantool: the same outcomes, the same tuples at the end.
 
 Texts differ between versions ("got ...", duplicate keys with their tuples): codes are compared, and texts up to that.
 """
@@ -15,7 +15,7 @@ import pytest
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer `tarantool` is not installed"),
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool `tarantool` is not installed"),
 ]
 
 PRELUDE = """

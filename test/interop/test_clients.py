@@ -1,4 +1,4 @@
-"""The clients `tarantool` and `asynctnt` from PyPI use a node as they use the peer."""
+"""The clients `tarantool` and `asynctnt` from PyPI use a node as they use Tarantool."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_five_nodes_receive_every_row_once() -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(not PEERS, reason="the peer's executable is not installed")
+@pytest.mark.skipif(not PEERS, reason="Tarantool's executable is not installed")
 def test_the_peer_among_them() -> None:
     """Those that know nothing of lists leave out what is not asked for; they themselves get everything."""
 
@@ -114,9 +114,9 @@ def test_the_peer_among_them() -> None:
 
 
 @pytest.mark.peer
-@pytest.mark.skipif(not PEERS, reason="the peer's executable is not installed")
+@pytest.mark.skipif(not PEERS, reason="Tarantool's executable is not installed")
 def test_a_comparison_with_the_peer() -> None:
-    """`box.ctl.compare` finds where the data differs, of hash indexes, too, whose order is the peer's own."""
+    """`box.ctl.compare` finds where the data differs, of hash indexes, too, whose order is Tarantool's own."""
 
     async def main() -> None:
         async with process_mesh([LUNABOX, PEERS[-1]]) as mesh:

@@ -1,4 +1,4 @@
-"""Log files exchanged with the peer's executable, both ways."""
+"""Log files exchanged with Tarantool's executable, both ways."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from box.wire.vclock import VClock
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer's executable is not installed"),
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 FILL = """
@@ -64,7 +64,7 @@ def run_peer(directory: Path, script: str) -> str:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory that the peer bootstrapped and wrote to."""
+    """A directory that Tarantool bootstrapped and wrote to."""
     directory = tmp_path_factory.mktemp("peer")
     run_peer(directory, FILL)
     return directory
@@ -137,7 +137,7 @@ def test_rows_are_encoded_as_the_peer_does(filled: Path) -> None:
 
 
 def test_the_peer_recovers_from_our_files(directory: Path) -> None:
-    """Its own data, rewritten as a snapshot and log of ours, comes up in the peer."""
+    """Its own data, rewritten as a snapshot and log of ours, comes up in Tarantool."""
     storage = FileStorage(str(directory))
     snapshot = find_snapshots(storage, ".")[-1]
     spaces: dict[int, list[bytes]] = {}
@@ -159,7 +159,7 @@ def test_the_peer_recovers_from_our_files(directory: Path) -> None:
         local s = box.space.s
         print(s:count(), s:get(19999)[2], s:get(100000)[2], s:get(100001) == nil, s:get(100502)[2]:len())
         print(box.space.l:count(), box.info.vclock[1], box.info.signature)
-        s:replace{1, 'written by the peer'}
+        s:replace{1, 'written by Tarantool'}
         os.exit(0)
         """,
     )
@@ -206,7 +206,7 @@ async def write_log(storage: FileStorage, vclock: VClock, uuid: UUID) -> None:
 
 
 def test_tarantoolctl_cats_our_files(tmp_path: Path) -> None:
-    """The peer's reader of log files understands all of them."""
+    """Tarantool's reader of log files understands all of them."""
     if shutil.which("tarantoolctl") is None:
         pytest.skip("tarantoolctl is not installed")
     storage = FileStorage(str(tmp_path))

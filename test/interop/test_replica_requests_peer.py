@@ -1,4 +1,4 @@
-"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE, right and wrong: the same answers from this node and from the peer."""
+"""JOIN, FETCH_SNAPSHOT, REGISTER and SUBSCRIBE, right and wrong: the same answers from this node and from Tarantool."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from test.support import until, wait_until
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer `tarantool` is not installed"),
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool `tarantool` is not installed"),
 ]
 
 INSTANCE, REPLICASET, MEMBER, STRANGER = (str(UUID(int=(4 << 76) + (8 << 60) + number)) for number in range(1, 5))
@@ -113,7 +113,7 @@ async def answers(path: str, user: str, kind: RequestType, body: dict[int, Any])
     reader, writer = await asyncio.open_unix_connection(path)
     greeting = decode_greeting(await reader.readexactly(GREETING_SIZE))
     if user != "guest":
-        # Its reply is awaited: the peer's threads write replies and refusals of replicas across each other.
+        # Its reply is awaited: Tarantool's threads write replies and refusals of replicas across each other.
         writer.write(encode_packet(Row(RequestType.AUTH, sync=1, body=encode_auth(user, "x", greeting.salt))))
         length = int.from_bytes((await reader.readexactly(5))[1:], "big")
         reply = decode_row(await reader.readexactly(length))

@@ -1,4 +1,4 @@
-"""Replication with the peer's executable in the same replica set, both ways."""
+"""Replication with Tarantool's executable in the same replica set, both ways."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from test.unit.replication.cluster import SPACE, Cluster, Member, cluster
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer's executable is not installed"),
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 SCRIPT = """
@@ -80,7 +80,7 @@ class Peer:
             except (BoxError, OSError):
                 pass  # not listening yet, or not yet for everybody
             self._disconnect()
-            assert loop.time() < deadline, f"the peer does not start:\n{self.log}"
+            assert loop.time() < deadline, f"Tarantool does not start:\n{self.log}"
             await asyncio.sleep(0.02)
 
     @property
@@ -129,7 +129,7 @@ class Peer:
 
 
 async def _same(peer: Peer, *members: Member) -> None:
-    """Wait until the peer and the members have the same vclock; their rows must be the same then."""
+    """Wait until Tarantool and the members have the same vclock; their rows must be the same then."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 15
     while True:
@@ -255,7 +255,7 @@ def test_a_mesh_of_both() -> None:
 
 
 def test_synchronous_transactions_of_both() -> None:
-    """The peer acknowledges our transactions and takes our CONFIRM and ROLLBACK, and the other way round."""
+    """Tarantool acknowledges our transactions and takes our CONFIRM and ROLLBACK, and the other way round."""
 
     async def main() -> None:
         async with _both() as (running, peer):

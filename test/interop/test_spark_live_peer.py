@@ -1,4 +1,4 @@
-"""Streams from a live peer, rows written into it, and directories that it starts from; no Spark is needed for these."""
+"""Streams from a live Tarantool, rows written into it, and directories that it starts from; no Spark is needed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PEER = shutil.which(os.environ.get("LUNABOX_PEER", "tarantool")) or ""
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(not PEER, reason="the peer's executable is not installed"),
+    pytest.mark.skipif(not PEER, reason="Tarantool's executable is not installed"),
 ]
 
 SCRIPT = """
@@ -57,7 +57,7 @@ def peer(directory: Path, script: str = SCRIPT) -> Iterator[str]:
     (directory / "script.lua").write_text(script)
     process = subprocess.Popen([PEER, "script.lua"], cwd=directory, stdin=subprocess.DEVNULL)
     try:
-        wait_until((directory / "socket").exists, "the peer serves")
+        wait_until((directory / "socket").exists, "Tarantool serves")
         uri = f"unix/:{directory}/socket"
         wait_until(lambda: "goods" in evaluate(uri, "return box.space.goods and 'goods' or ''"), "the space is made")
         yield uri

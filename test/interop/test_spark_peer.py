@@ -1,4 +1,4 @@
-"""Tables of directories that the peer's executable has written: at every moment what its space held then."""
+"""Tables of directories that Tarantool's executable has written: at every moment what its space held then."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test.unit.spark.test_as_of import Program, decoders, read
 
 pytestmark = [
     pytest.mark.peer,
-    pytest.mark.skipif(shutil.which("tarantool") is None, reason="the peer's executable is not installed"),
+    pytest.mark.skipif(shutil.which("tarantool") is None, reason="Tarantool's executable is not installed"),
 ]
 
 BEGIN = """
@@ -31,7 +31,7 @@ end
 
 
 def run_program(directory: Path, seed: int) -> list[tuple[str, int, list[tuple[Any, ...]]]]:
-    """Random changes on the peer; vclock, signature and rows of some moments."""
+    """Random changes on Tarantool; vclock, signature and rows of some moments."""
     program = Program(seed)
     parts = [BEGIN, program.create(), *(f"s:replace{program.tuple()}" for _ in range(30)), "box.snapshot()"]
     for number in range(40):

@@ -4,7 +4,7 @@ The instance that starts from such files decides:
 
     refuse     with a BoxError; what a changed snapshot or a broken row in the middle asks for
     start      with the rows that were written; or with a beginning of them, where the end of the log is damaged: a
-               torn end is what a killed process leaves, and the peer starts from it, too
+               torn end is what a killed process leaves, and Tarantool starts from it, too
     skip       with `force_recovery`: rows may be missing, those that are there are what was written
 
 It never ends with another exception, never shows a row that nobody wrote, and writes again once it has started.

@@ -1,6 +1,6 @@
-"""Damage, decided by the peer as well: whether an instance starts from damaged files, and with which rows.
+"""Damage, decided by Tarantool as well: whether an instance starts from damaged files, and with which rows.
 
-The damages are those of `test.soak.damage`, each in a directory of its own for the peer's executable (`LUNABOX_PEER`,
+The damages are those of `test.soak.damage`, each in a directory of its own for Tarantool's executable (`LUNABOX_PEER`,
 or `tarantool` on PATH).
 """
 
@@ -26,7 +26,7 @@ from test.soak.shares import Sweep
 
 _PATIENCE: Final = 60.0
 _MEMORY: Final = 32 * 1024 * 1024
-"""Bytes of the peer's arena: a start that maps little is quick."""
+"""Bytes of Tarantool's arena: a start that maps little is quick."""
 _SCRIPT: Final = """
 box.cfg{log = 'peer.log', force_recovery = %s, memtx_memory = %d}
 local rows = {}

@@ -15,7 +15,7 @@ What a fault is:
 
 Checked in every life: what was acknowledged is there, what was refused is not, a transaction is there whole or not at
 all, nothing but a BoxError comes out, every call and the end of the instance return in time, and no thread is left.
-Where the instance has panicked (the peer's process would be gone) the last writes may be there or not.
+Where the instance has panicked (Tarantool's process would be gone) the last writes may be there or not.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The walk takes a slice in every turn of the loop. A change of what it has visite
 through the primary index's listeners; one that the work cannot take (a wrong type, a duplicate) succeeds, and ends the
 work with its error. Where tuples have versions, those of a transaction that is prepared, or rolled back after that, are
 taken along a slice a turn as well, and the walk waits for them. Until the end nothing of it is visible, so that giving
-it up needs no undoing. Meanwhile the space cannot be altered, truncated or dropped. Source: the peer's behaviour,
+it up needs no undoing. Meanwhile the space cannot be altered, truncated or dropped. Source: Tarantool's behaviour,
 observed, and `memtx_space.c` of the 2.8 line.
 """
 

@@ -102,7 +102,7 @@ def _alter_index(
 ) -> Deferred | None:
     """Change an index: by definition only where the stored order stays, else by a rebuild.
 
-    The peer keeps the data of more changes than this node can (its keys depend on types and nullability), and
+    Tarantool keeps the data of more changes than this node can (its keys depend on types and nullability), and
     refuses a rebuild in a longer transaction; `_rebuilds` tells what it calls a rebuild.
     """
     before = old.definition

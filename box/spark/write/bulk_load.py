@@ -1,4 +1,4 @@
-"""A new directory with one snapshot, made of sorted runs: a node starts from it, ours or the peer's.
+"""A new directory with one snapshot, made of sorted runs: a node starts from it, ours or Tarantool's.
 
 A node of ours bootstraps in a directory below (`.load`), makes the space there, and leaves a snapshot of the
 dictionary. The last step copies that snapshot and puts the tuples in: the file gets its name when it is whole.

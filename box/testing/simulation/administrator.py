@@ -6,7 +6,7 @@ an applier has stopped because a row could not be       its sources are configur
 written, and the disk has failed
 an applier has stopped for any other reason             a violation; it is helped all the same
 nobody leads for a while, elections are manual          some node is promoted
-who leads has not taken over for a while, the same      another one is promoted: as in the peer, a promotion that has
+who leads has not taken over for a while, the same      another one is promoted: as in Tarantool, a promotion that has
                                                         failed is not made up for by promoting the leader again
 ```
 """

@@ -31,7 +31,7 @@ _HUGE_TIMEOUT: Final = 1e6
 """`replication_synchro_timeout` with elections. A leader that rolls back by itself, while others elect a new one that
 confirms, differs from them for ever: in this version the timeout must be longer than any partition."""
 _ELECTION_OPTIONS: Final = {"replication_synchro_timeout": _HUGE_TIMEOUT, "replication_keep_promotions": True}
-"""Without the second, as in the peer, whoever is started from a snapshot takes rows that were rolled back for real, and
+"""Without the second, as in Tarantool, a node started from a snapshot takes rows that were rolled back for real, and
 may stop for good where they meet others."""
 _GRACE: Final = 5.0
 """Seconds beyond the deadline after which a callback is broken off."""

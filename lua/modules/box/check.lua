@@ -1,4 +1,4 @@
--- Checks of arguments and option tables, with the peer's texts (ER_ILLEGAL_PARAMS).
+-- Checks of arguments and option tables, with Tarantool's texts (ER_ILLEGAL_PARAMS).
 
 local box_error = require('box.error')
 

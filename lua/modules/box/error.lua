@@ -12,7 +12,7 @@ local templates = {}
 
 for _, entry in ipairs((decode(python.error_codes()))) do
     local name, code, template = unpack(entry)
-    -- The peer takes names with this word for places that are free.
+    -- Tarantool takes names with this word for places that are free.
     if not name:find('RESERVED', 1, true) then
         M[name] = code
     end

@@ -1,10 +1,10 @@
--- What box.stat and box.info tell of the vinyl engine and of SQL, which are not here: what the peer tells while nothing
+-- What box.stat and box.info tell of the vinyl engine and of SQL, which are not here: what Tarantool tells while nothing
 -- uses them. Programs that gather metrics read these fields wherever they run.
 
--- Bytes per second: the peer's guess of a dump's speed until it has seen one, and the limit of writes that follows.
+-- Bytes per second: Tarantool's guess of a dump's speed until it has seen one, and the limit of writes that follows.
 local DUMP_BANDWIDTH = 10485760
 
--- Sections and their counters in the peer's order, which decides how a console shows them.
+-- Sections and their counters in Tarantool's order, which decides how a console shows them.
 local SECTIONS = {
     {'tx', 'commit', 'rollback', 'conflict', 'transactions', 'statements', 'gap_locks', 'read_views'},
     {'memory', 'tx', 'level0', 'tuple_cache', 'page_index', 'bloom_filter'},

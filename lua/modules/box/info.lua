@@ -42,7 +42,7 @@ local function describe_replica(replica)
             vclock(downstream.vclock)
         end
     end
-    -- The peer makes it with that room.
+    -- Tarantool makes it with that room.
     return ordered(new_table(0, 16), REPLICA, replica)
 end
 
@@ -105,7 +105,7 @@ local readers = {
     sql = on_call(function() return {cache = {size = 0, stmt_count = 0}} end),
 }
 
--- In the peer's order, which decides how a console shows them.
+-- In Tarantool's order, which decides how a console shows them.
 local FIELDS = {
     'id', 'uuid', 'lsn', 'signature', 'vclock', 'ro', 'replication', 'replication_anon', 'status', 'uptime', 'pid',
     'cluster', 'memory', 'gc', 'vinyl', 'sql', 'listen', 'election', 'synchro',

@@ -2,7 +2,7 @@
 --
 -- Python calls apply() with descriptions of what changed. Tables are changed in place, so that a variable
 -- that holds a space or an index goes on showing what it is now. The order in which fields are assigned, nil
--- included, is the peer's: it decides the order in which a console shows them.
+-- included, is Tarantool's: it decides the order in which a console shows them.
 
 local direct = require('box.direct')
 local finish = require('box.finish')

@@ -107,7 +107,7 @@ function M.push(...)
     end
     local ok, data = pcall(encoders[python.session_push_kind()], (...))
     if not ok then
-        -- As the encoder of the peer, which raises, it names the place of our caller.
+        -- As the encoder of Tarantool, which raises, it names the place of our caller.
         local _, text = pcall(error, data, 3)
         return nil, errors.from_value(text)
     end

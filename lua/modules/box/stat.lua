@@ -11,7 +11,7 @@ local function flush_reads()
     direct.reads = 0
 end
 
--- Fields are assigned in the peer's order, which decides how a console shows them.
+-- Fields are assigned in Tarantool's order, which decides how a console shows them.
 local function read_all(read)
     local result = {}
     flush_reads()
@@ -54,7 +54,7 @@ end
 
 local slab = {}
 
--- Tuples and indexes live in the process's heap: what the peer's slabs hold is the sum of both.
+-- Tuples and indexes live in the process's heap: what Tarantool's slabs hold is the sum of both.
 function slab.info()
     local memory = finish.value(python.box_info('memory'))
     local used, quota = memory.data + memory.index, box.cfg.memtx_memory

@@ -98,7 +98,7 @@ local function cookies_of(values)
     return cookies
 end
 
--- Longer names are cut, as the peer does.
+-- Longer names are cut, as Tarantool does.
 local NAME_LENGTH = 32
 
 local function join_headers(headers, longest)

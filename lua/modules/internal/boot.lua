@@ -14,7 +14,7 @@ package.loaded['internal.shared'] = require('ffi').cast('int32_t *', shared_addr
 package.loaded['internal.woken'] = require('ffi').cast('double *', woken_address)
 package.loaded['internal.clocks'] = require('ffi').cast('double *', clocks_address)
 
--- Users see the file of an error: these modules show the name that the peer's have.
+-- Users see the file of an error: these modules show the name that Tarantool's have.
 local SHOWN_AS = {
     console = 'box/console', xlog = 'box/xlog', ['net.box'] = 'box/net_box', ['internal.cipher'] = 'crypto',
     ['internal.debug_library'] = 'debug', ['internal.error'] = 'error', ['internal.os_library'] = 'env',

@@ -1,4 +1,4 @@
--- Functions of the C library that the peer's own modules declare, so that scripts call them by ffi.C as they are.
+-- Functions of the C library that Tarantool's own modules declare, so that scripts call them by ffi.C as they are.
 -- Types as on Linux; what a module of ours declares itself is not here.
 local ffi = require('ffi')
 

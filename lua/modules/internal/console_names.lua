@@ -1,6 +1,6 @@
 -- What a console completes and explains: members of tables, names of the dictionary, signatures of functions.
 --
--- This text is also sent to other nodes, the peer's too: it uses what every node offers to users, and nothing else. No
+-- This text is also sent to other nodes, Tarantool's too: it uses what every node offers to users, and nothing else. No
 -- metamethod is run, so that looking has no effects. Answers are bounded: of many names the first by the alphabet.
 --
 --   members(path, is_method, partial, limit) -> {class, total, {{name, kind}, ...}}

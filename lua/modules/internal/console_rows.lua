@@ -1,6 +1,6 @@
 -- The results of a statement as rows of texts, for `\set output table`.
 --
--- This text is also sent to other nodes, the peer's too: it uses what every node offers to users, and nothing else.
+-- This text is also sent to other nodes, Tarantool's too: it uses what every node offers to users, and nothing else.
 --
 --   describe(limit, source, ...) -> {{columns, is_number by column, rows, total}, ...}
 --

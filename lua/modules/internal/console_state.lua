@@ -1,6 +1,6 @@
 -- What `lunabox top` shows of an instance.
 --
--- This text is sent to nodes, the peer's too: it uses what every node offers to users, and nothing else. What the user may
+-- This text is sent to nodes, Tarantool's too: it uses what every node offers to users, and nothing else. What the user may
 -- not see is left out.
 --
 --   sample(limit, is_timed) -> a table; lists of spaces and fibers have at most `limit` entries, the largest first.

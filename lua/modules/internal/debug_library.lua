@@ -1,4 +1,4 @@
--- What the peer adds to `debug`: where the source file of a function on the stack is.
+-- What Tarantool adds to `debug`: where the source file of a function on the stack is.
 --
 --   debug.sourcefile([level]) -> path, or nil for a chunk that is no file     debug.__file__: the same of the reader
 --   debug.sourcedir([level])  -> its directory, '.' where there is none       debug.__dir__

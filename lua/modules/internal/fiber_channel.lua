@@ -10,7 +10,7 @@ local wait_queue = require('internal.wait_queue')
 
 local type, error, select = type, error, select
 
--- What one userdata of the peer may have at most, in values.
+-- What one userdata of Tarantool may have at most, in values.
 local SIZE_LIMIT = 268435424
 local READER, WRITER, DONE, CLOSED = 1, 2, 3, 4
 

@@ -33,7 +33,7 @@ return function(running, switch)
     finalization.finalize_later = finalize_later
 
     -- Run a finalizer: `run(object)` raises nothing and must not wait, for it has interrupted code that does not expect
-    -- it. It belongs to the fiber that is running, as in the peer, and where none is to a fiber of its own.
+    -- it. It belongs to the fiber that is running, as in Tarantool, and where none is to a fiber of its own.
     local function finalize(run, object)
         if depth >= MOST_FINALIZERS then
             return finalize_later(run, object)

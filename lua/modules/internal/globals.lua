@@ -34,7 +34,7 @@ function ffi.load(...)
     return raw_load(...)
 end
 
--- Python ends the process or the node; this fiber does not go on. As in the peer, true and false are no codes: 0.
+-- Python ends the process or the node; this fiber does not go on. As in Tarantool, true and false are no codes: 0.
 function os.exit(code)
     local is_code = type(code) == 'number' and code > -2 ^ 31 and code < 2 ^ 31
     python.exit(is_code and code or 0)
@@ -45,7 +45,7 @@ end
 
 local tuples
 
--- The standard library of this LuaJIT refuses cdata; the peer's loops over a tuple. __pairs and __ipairs of tables
+-- The standard library of this LuaJIT refuses cdata; Tarantool's loops over a tuple. __pairs and __ipairs of tables
 -- mean nothing to either.
 local function is_tuple(value)
     if type(value) ~= 'cdata' then

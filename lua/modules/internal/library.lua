@@ -1,4 +1,4 @@
--- What the peer adds to the standard library of Lua: members of string, table and os, and the global utf8.
+-- What Tarantool adds to the standard library of Lua: members of string, table and os, and the global utf8.
 require('internal.string_format')
 require('internal.string_library')
 require('internal.table_library')

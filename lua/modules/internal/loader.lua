@@ -1,5 +1,5 @@
 -- require, dofile, loadfile and package.* in Lua: the body of a module may wait, and a wait cannot cross the C
--- function that the standard `require` is. Search order and texts are the peer's.
+-- function that the standard `require` is. Search order and texts are Tarantool's.
 local python = require('internal.python')
 
 local loaded, preload = package.loaded, package.preload
@@ -184,7 +184,7 @@ function _G.require(name)
     return loaded[name]
 end
 
--- The peer has these loaded from the start, and programs look for them in package.loaded. Here they load when somebody
+-- Tarantool has these loaded from the start, and programs look for them in package.loaded. Here they load when somebody
 -- does.
 local ON_DEMAND = {}
 for name in ([[
@@ -228,7 +228,7 @@ function package.setsearchroot(path)
     end
 end
 
--- The peer's default path: the user's and the system's rocks, then the system's Lua directories.
+-- Tarantool's default path: the user's and the system's rocks, then the system's Lua directories.
 local function default_path(lua_patterns, suffix, system)
     local home, parts = os.getenv('HOME'), {}
     local function add(directory)

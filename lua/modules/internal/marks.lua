@@ -1,5 +1,5 @@
 -- The metatables of decoded arrays and maps: how they are encoded again, empty ones too, and printed in one line. A new
--- key takes the mark off, as in the peer: an empty array that gets a name becomes a map.
+-- key takes the mark off, as in Tarantool: an empty array that gets a name becomes a map.
 local rawset, setmetatable = rawset, setmetatable
 
 local function take_off(marked, key, value)

@@ -6,7 +6,7 @@
 --   encode_salted(value) -> bytes that cross to Python
 --   decode(bytes[, offset]) -> value, next offset (1-based)
 --   decode_args(bytes) -> the elements of an array, as several results
---   encode_tuple(table | tuple) -> bytes of an array; the peer's error for anything else
+--   encode_tuple(table | tuple) -> bytes of an array; Tarantool's error for anything else
 --   register(ctype, put) / register_extension(type, decode): cdata of other modules
 local ffi = require('ffi')
 local encoder = require('internal.msgpack_encode')

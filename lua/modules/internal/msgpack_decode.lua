@@ -1,6 +1,6 @@
 -- MessagePack to Lua values. Positions count from the start of the memory that `p` (uint8_t *) points to.
 --
--- nil becomes box.NULL. Integers of 10^14 and more in absolute value become 64-bit cdata, as in the peer. Tables
+-- nil becomes box.NULL. Integers of 10^14 and more in absolute value become 64-bit cdata, as in Tarantool. Tables
 -- get the metatables that make them arrays and maps again when they are encoded.
 --
 -- Memory is read byte by byte: LuaJIT 2.1 (GC64, March 2026) compiles `cast('int32_t *', p + pos)[0]` to a load from
@@ -195,10 +195,10 @@ local function new_decoder(new_map)
     return get
 end
 
--- Makes maps grow, as the peer's decoder of fields of tuples does.
+-- Makes maps grow, as Tarantool's decoder of fields of tuples does.
 local get = new_decoder(function() return {} end)
 
--- Makes maps with room for what they hold, as the peer's decoder of all else does.
+-- Makes maps with room for what they hold, as Tarantool's decoder of all else does.
 local get_sized = new_decoder(function(size) return new_table(0, size) end)
 
 -- How to get over a value by its tag: `fixed` bytes after the tag, of which the first `width` are a size that

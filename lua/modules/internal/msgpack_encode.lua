@@ -31,7 +31,7 @@ local by_ctype = {}
 -- ctype id -> function(value) -> what is encoded in its place; of the user.
 local converters = {}
 
--- Errors that the peer raises as objects of type LuajitError.
+-- Errors that Tarantool raises as objects of type LuajitError.
 local function raise(problem)
     error(require('internal.error').from_serializer(problem), 0)
 end

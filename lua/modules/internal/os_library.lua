@@ -1,4 +1,4 @@
--- Members of `os` that the peer adds: the process's environment. os.exit belongs to internal.globals. On a machine with
+-- Members of `os` that Tarantool adds: the process's environment. os.exit belongs to internal.globals. On a machine with
 -- clocks of its own `os` tells their time.
 local python = require('internal.python')
 local ffi = require('ffi')

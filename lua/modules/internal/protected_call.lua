@@ -1,4 +1,4 @@
--- xpcall whose handler may wait, as on the peer. The handler is called above the frames that have failed, where nothing
+-- xpcall whose handler may wait, as on Tarantool. The handler is called above the frames that have failed, where nothing
 -- can be yielded; so it runs in a coroutine of its own, which goes on after them if it waits. Until then debug.traceback
 -- and debug.getinfo look through it at those frames.
 local nested = require('internal.nested_coroutine')
@@ -65,7 +65,7 @@ local function count_frames()
     return count
 end
 
--- Frames of this node where the peer has none, or one of C that stands there as well: the function below that comes before
+-- Frames of this node where Tarantool has none, or one of C that stands there as well: the function below that comes before
 -- the standard one, what runs a request, a script, a strand.
 local OWN_LINES = {
     "\n\tbuiltin/internal/protected_call%.lua:%d+: in function 'xpcall'",

@@ -9,7 +9,7 @@
 --                         '---return or raise---> finished; its coroutine goes back to the pool
 --
 -- One tick of the Python loop runs everything that is ready, and what becomes ready meanwhile, in up to a few rounds.
--- Fibers that yielded wait for the next round, and input and timers have their turn between ticks: the peer's order as
+-- Fibers that yielded wait for the next round, and input and timers have their turn between ticks: Tarantool's order as
 -- well. A turn of the loop costs more than a round, so that fibers which do little between yields have several in one.
 local python = require('internal.python')
 local cells = require('internal.cells')

@@ -107,7 +107,7 @@ local function is_negative(number)
     return ffi.cast('const uint8_t *', ffi.new('double[1]', number))[7] >= 128
 end
 
--- Errors that the peer raises as objects of type LuajitError, which have no place.
+-- Errors that Tarantool raises as objects of type LuajitError, which have no place.
 local function raise(problem)
     error(require('internal.error').from_serializer(problem), 0)
 end
@@ -144,7 +144,7 @@ end
 -- ---- cdata ----------------------------------------------------------------------------------
 
 -- Handlers by the number of the C type. Classification by number, not by ffi.istype: a
--- `const int64_t &` is another type to the peer too.
+-- `const int64_t &` is another type to Tarantool too.
 local by_ctype = {}
 
 local function ctype_number(ctype)

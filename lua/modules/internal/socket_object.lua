@@ -310,7 +310,7 @@ end
 function methods.shutdown(self, how)
     local number = SHUTDOWN[how]
     if number == nil then
-        -- As in the peer, anything else closes both directions.
+        -- As in Tarantool, anything else closes both directions.
         number = SHUTDOWN.RW
     end
     return outcome(self, false, python.socket_shutdown(fd_of(self), number))
@@ -338,7 +338,7 @@ local function option_of(level, name)
     return known[name]
 end
 
--- As the peer puts a value into an `int[1]`.
+-- As Tarantool puts a value into an `int[1]`.
 local function number_in(value)
     if type(value) == 'table' then
         value = value[1] or 0

@@ -1,4 +1,4 @@
--- string.format of version 2.0 of the compiler takes nothing but strings and numbers for `%q`; that of the peer takes the
+-- string.format of version 2.0 of the compiler takes nothing but strings and numbers for `%q`; that of Tarantool takes the
 -- text of any value.
 local find, format, gmatch = string.find, string.format, string.gmatch
 local select, tostring, type, unpack = select, tostring, type, unpack

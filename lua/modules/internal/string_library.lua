@@ -1,4 +1,4 @@
--- Members of `string` that the peer adds: splitting, padding, stripping, prefixes, hexadecimal.
+-- Members of `string` that Tarantool adds: splitting, padding, stripping, prefixes, hexadecimal.
 local byte, char, find, format, rep, sub = string.byte, string.char, string.find, string.format, string.rep, string.sub
 local error, floor, max, min, tonumber, type = error, math.floor, math.max, math.min, tonumber, type
 

@@ -1,4 +1,4 @@
--- Members of `table` that the peer adds: copies, comparison, move.
+-- Members of `table` that Tarantool adds: copies, comparison, move.
 local getmetatable, setmetatable, pairs, rawget, type = getmetatable, setmetatable, pairs, rawget, type
 
 local function hook(value, name)

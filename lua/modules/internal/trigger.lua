@@ -1,5 +1,5 @@
 -- Lists of triggers for Lua modules (vshard has them): `list(new, old)` changes one or shows it, `list:run(...)`
--- calls its members, the oldest first. Errors and returned values are those of the peer's `internal.trigger`.
+-- calls its members, the oldest first. Errors and returned values are those of Tarantool's `internal.trigger`.
 
 local methods = {}
 

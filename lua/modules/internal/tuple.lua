@@ -3,7 +3,7 @@
 --     struct tuple { uint32_t _size; uint32_t _format; uint8_t _data[]; }
 --
 -- `_format` is the id under which `set_format` registered field names, 0 for none. Other modules add methods to
--- `methods`; a field's name wins over a method's, as in the peer.
+-- `methods`; a field's name wins over a method's, as in Tarantool.
 local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local decoder = require('internal.msgpack_decode')
@@ -133,7 +133,7 @@ end
 -- Set by others: `path_lookup(tuple, text)` -> value for names like 'a.b[1]'.
 M.path_lookup = nil
 
--- `decode`: see internal.msgpack_decode; the peer's decoder differs for fields by number and by name.
+-- `decode`: see internal.msgpack_decode; Tarantool's decoder differs for fields by number and by name.
 local function field(tuple, number, decode)
     local p = tuple._data
     local count, pos = array_header(p, 0)

@@ -1,4 +1,4 @@
--- The text of a tuple, tostring(tuple): one YAML flow sequence without line folding, as the peer writes it.
+-- The text of a tuple, tostring(tuple): one YAML flow sequence without line folding, as Tarantool writes it.
 --
 -- Written from the MessagePack itself, which still tells 1 from 1.0. Strings are always quoted: in single quotes, or
 -- in double quotes where they hold characters that need an escape; bytes that are no UTF-8 become !!binary.

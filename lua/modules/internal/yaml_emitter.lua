@@ -1,4 +1,4 @@
--- Lua values to YAML text, in the form the peer's emitter gives them: width 80, indent 2,
+-- Lua values to YAML text, in the form Tarantool's emitter gives them: width 80, indent 2,
 -- unicode unescaped, tuples and hinted tables in flow style, everything else in block style.
 --
 -- The state of one document is a table `e`:

@@ -70,7 +70,7 @@ def test_triggers_of_schema_init_see_system_spaces(run: Run) -> None:
 
 
 def test_tables_of_box_cfg_itself_are_no_change(run: Run) -> None:
-    """What box.cfg shows may be given back, whatever was done to it; as the peer, which compares it with itself."""
+    """What box.cfg shows may be given back, whatever was done to it; as Tarantool, which compares it with itself."""
 
     async def body(box: Box) -> None:
         await box("box.cfg{replication = {}} given = box.cfg.replication table.insert(given, 'nonsense')")

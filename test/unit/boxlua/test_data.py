@@ -426,7 +426,7 @@ def test_keys_beyond_what_a_double_holds(run: Run) -> None:
 
 
 def test_equality_of_tuples(run: Run) -> None:
-    """By their contents: a tuple that is read twice is one. (In the peer equal tuples that are stored apart differ.)"""
+    """By their contents: a tuple read twice is one. (In Tarantool equal tuples that are stored apart differ.)"""
 
     async def body(box: Box) -> None:
         await box(CREATE)

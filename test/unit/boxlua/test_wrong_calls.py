@@ -1,4 +1,4 @@
-"""Wrong arguments of box functions and methods: texts, codes and order of checks as on the peer."""
+"""Wrong arguments of box functions and methods: texts, codes and order of checks as on Tarantool."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def converse(short_path: Path) -> Callable[[list[str]], list[str]]:
 
 @pytest.fixture(scope="session")
 def peer() -> str:
-    """Path of the peer's executable."""
+    """Path of Tarantool's executable."""
     executable = shutil.which("tarantool")
     if executable is None:
         pytest.skip("the `tarantool` executable is not installed")

@@ -134,7 +134,7 @@ def test_script_gets_arguments(tmp_path: Path) -> None:
     ],
 )
 def test_failing_script(tmp_path: Path, source: str, message: str) -> None:
-    """The error and the peer's last line on standard error; exit code 1."""
+    """The error and Tarantool's last line on standard error; exit code 1."""
     outcome = run(tmp_path, script(tmp_path, source))
     assert outcome.returncode == 1
     assert message in outcome.stderr
@@ -169,7 +169,7 @@ def test_expressions_and_libraries(tmp_path: Path) -> None:
     ("value", "code"), [("5", 5), ("-1", 255), ("3.7", 3), ("'5'", 0), ("true", 0), ("false", 0), ("0 / 0", 0)]
 )
 def test_exit_code(tmp_path: Path, value: str, code: int) -> None:
-    """The low byte of a number, as in the peer; 0 for everything else."""
+    """The low byte of a number, as in Tarantool; 0 for everything else."""
     assert run(tmp_path, "-e", f"os.exit({value})").returncode == code
 
 
@@ -245,7 +245,7 @@ def test_unconfigured_program_with_a_fiber_stays_up(tmp_path: Path) -> None:
     ],
 )
 def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
-    """Streams that are closed or have lost their reader are no error, as in the peer."""
+    """Streams that are closed or have lost their reader are no error, as in Tarantool."""
     command = shlex.join([*COMMAND, "-e", "print(1) require('fiber').sleep(0.01)"])
     outcome = subprocess.run(
         f"set -o pipefail; {command} {redirections}",
@@ -269,7 +269,7 @@ def test_missing_streams(tmp_path: Path, redirections: str, text: str) -> None:
     ],
 )
 def test_a_full_standard_output_is_told_once(tmp_path: Path, arguments: list[str]) -> None:
-    """Unlike the peer, which ends with 0 in silence: somebody counts on what is missing."""
+    """Unlike Tarantool, which ends with 0 in silence: somebody counts on what is missing."""
     with open("/dev/full", "wb") as full:
         outcome = subprocess.run(
             [*COMMAND, *arguments],

@@ -31,7 +31,7 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_service_without_a_terminal_stays_up(tmp_path: Path, arguments: list[str], text: str) -> None:
-    """The end of the input is not the end of what it has started, as on the peer."""
+    """The end of the input is not the end of what it has started, as on Tarantool."""
     process = subprocess.Popen([*LUNABOX, *arguments], cwd=tmp_path, env=ENVIRONMENT, stdin=subprocess.PIPE)
     try:
         assert process.stdin is not None

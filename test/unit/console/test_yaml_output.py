@@ -1,4 +1,4 @@
-"""Replies have the peer's YAML form, byte for byte."""
+"""Replies have Tarantool's YAML form, byte for byte."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_failing_serializer(converse: Callable[[list[str]], list[str]], method: 
 @pytest.mark.peer
 @pytest.mark.parametrize("script", ["compare_yaml.lua", "compare_json.lua", "compare_lua.lua"])
 def test_against_peer(peer: str, script: str, tmp_path: Path) -> None:
-    """Inside the peer, our serializers give what its own give for thousands of random values."""
+    """Inside Tarantool, our serializers give what its own give for thousands of random values."""
     outcome = subprocess.run(
         [peer, str(DATA / script), str(MODULES)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )

@@ -120,7 +120,7 @@ def test_maps_with_containers_for_keys() -> None:
     "raw", [b"", b"\x92\x01", b"\xc1", b"\xa5abc", b"\x01\x02", b"\xdd\xff\xff\xff\xff", b"\x81\x01"]
 )
 def test_bad_input(raw: bytes) -> None:
-    """Cut, reserved and trailing bytes are one error with the peer's text."""
+    """Cut, reserved and trailing bytes are one error with Tarantool's text."""
     with pytest.raises(BoxError, match=r"^Invalid MsgPack - packet body$") as raised:
         unpack(raw)
     assert raised.value.code == ErrorCode.INVALID_MSGPACK

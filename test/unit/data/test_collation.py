@@ -25,7 +25,7 @@ def without_icu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table() -> None:
-    """Identifiers and names are those of the peer's `_collation`."""
+    """Identifiers and names are those of Tarantool's `_collation`."""
     assert len(COLLATIONS) == 277
     assert [one.id for one in COLLATIONS] == list(range(277))
     assert collation_by_name("unicode_ci") is COLLATIONS[2]

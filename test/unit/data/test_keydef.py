@@ -1,4 +1,4 @@
-"""Sort keys order as the peer orders tuples."""
+"""Sort keys order as Tarantool orders tuples."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def test_stored_tuples_that_the_index_cannot_take_end_the_build() -> None:
 
 
 def test_a_space_that_is_being_altered_is_left_alone() -> None:
-    """Its other alterations are refused, with the peer's text; other spaces are not concerned."""
+    """Its other alterations are refused, with Tarantool's text; other spaces are not concerned."""
 
     async def main(node: Node) -> None:
         building = create(node)

@@ -103,7 +103,7 @@ def test_a_node_closes_while_it_recovers(snapshot: bool, tmp_path: Path) -> None
 
 
 def test_a_key_that_a_snapshot_repeats_ends_the_start(tmp_path: Path) -> None:
-    """With the peer's error."""
+    """With Tarantool's error."""
 
     async def main() -> None:
         async with Node(tmp_path, log_level=0, wal_mode="none") as node:

@@ -126,7 +126,7 @@ def test_a_wrong_value_has_the_text_of_the_peer(options: dict[str, object], text
     ],
 )  # fmt: skip
 def test_addresses(address: str, is_valid: bool) -> None:
-    """What the peer takes for an address; the empty text stands for none."""
+    """What Tarantool takes for an address; the empty text stands for none."""
     name = "readahead" if is_valid else "listen"
     assert message(listen=address, readahead=0).startswith(f"Incorrect value for option '{name}': ")
 

@@ -1,4 +1,4 @@
-"""Numbers that no option can mean: taken as the peer's integer conversion takes them, refused with its texts."""
+"""Numbers that no option can mean: taken as Tarantool's integer conversion takes them, refused with its texts."""
 
 from __future__ import annotations
 

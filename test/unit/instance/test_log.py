@@ -1,4 +1,4 @@
-"""Lines of the log: the peer's format, levels, destinations."""
+"""Lines of the log: Tarantool's format, levels, destinations."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_rotation_follows_the_path(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_opened_again_is_not_given_up(tmp_path: Path) -> None:
-    """As in the peer: the error stands in the old file, and nothing is raised where a signal has asked for it."""
+    """As in Tarantool: the error stands in the old file, and nothing is raised where a signal has asked for it."""
     path = tmp_path / "n.log"
     log = Log(lambda: 0.0)
     log.open(str(path))

@@ -220,7 +220,7 @@ def test_a_command_that_ends_is_no_error(log: Log) -> None:
 
 @pytest.mark.parametrize("nonblock", [None, True])
 def test_a_command_that_does_not_read_loses_lines(log: Log, tmp_path: Path, nonblock: bool | None) -> None:
-    """Without an option, too: so does the peer. Once it reads, the count comes before the next line."""
+    """Without an option, too: so does Tarantool. Once it reads, the count comes before the next line."""
     go, piped = tmp_path / "go", tmp_path / "piped"
     log.nonblock = nonblock
     log.open(f"|while ! test -e {go}; do sleep 0.01; done; cat > {piped}")

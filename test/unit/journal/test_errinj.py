@@ -1,4 +1,4 @@
-"""Error injections: the list, the types, what the peer answers."""
+"""Error injections: the list, the types, what Tarantool answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from box.errors import BoxError
 
 
 def test_every_name_has_a_state_of_its_type() -> None:
-    """`info` lists all switches of the peer's debug build."""
+    """`info` lists all switches of Tarantool's debug build."""
     info = ErrorInjections().info()
     assert len(info) == 81
     assert info["ERRINJ_WAL_DELAY"] == {"state": False}
@@ -36,7 +36,7 @@ def test_set_and_get() -> None:
 
 
 def test_an_unknown_name_is_an_answer_not_an_exception() -> None:
-    """As the peer: the error is the result."""
+    """As Tarantool: the error is the result."""
     errinj = ErrorInjections()
     assert errinj.get("ERRINJ_NO") == "error: can't find error injection 'ERRINJ_NO'"
     assert errinj.set("ERRINJ_NO", 1) == "error: can't find error injection 'ERRINJ_NO'"

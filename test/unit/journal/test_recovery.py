@@ -236,7 +236,7 @@ def test_transactions_are_grouped() -> None:
 
 
 def test_a_missing_directory(tmp_path: Path) -> None:
-    """The peer's text, and the reason in `errno`."""
+    """Tarantool's text, and the reason in `errno`."""
     storage = FileStorage(str(tmp_path))
     with pytest.raises(BoxError, match=r"^error reading directory 'nowhere'$") as caught:
         find_snapshots(storage, "nowhere")

@@ -137,7 +137,7 @@ def test_the_pieces_of_a_large_transaction_are_joined_some_at_a_time() -> None:
 
 
 def test_a_local_row_before_the_first_replicated_one() -> None:
-    """Its distance to the tsn is negative and wraps around 2^64, as the peer writes and reads it."""
+    """Its distance to the tsn is negative and wraps around 2^64, as Tarantool writes and reads it."""
     rows = [local(1), replace_row(2)]
     [block] = encode(rows, clock=VClock({0: 4, 1: 12}))
     assert b"\x08\xcf" + (2**64 - 8).to_bytes(8) in block

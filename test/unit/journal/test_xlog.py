@@ -31,7 +31,7 @@ PEER_BLOCK = bytes.fromhex(
     "d5ba0bab2800ceab9d40c1a700000000000000"
     "8400040201030104cb41dac03b4f01bbc48410cd011015012091a66d61785f69642191 93a12b0201".replace(" ", "")
 )
-"""One row as the peer wrote it: an UPDATE of _schema at the start of a fresh log."""
+"""One row as Tarantool wrote it: an UPDATE of _schema at the start of a fresh log."""
 
 
 def blocks_of(data: bytes, step: int = 1 << 20) -> tuple[list[bytes], XlogDecoder]:

@@ -136,7 +136,7 @@ def test_no_sleep_is_shorter_than_asked_for(evaluate: Callable[..., list[Any]]) 
 
 
 def test_the_clocks_stand_still_in_a_turn(evaluate: Callable[..., list[Any]]) -> None:
-    """As those of the peer's loop: what was given a microsecond is not late before the fiber has waited."""
+    """As those of Tarantool's loop: what was given a microsecond is not late before the fiber has waited."""
     assert evaluate("""
         local fiber, clock = require('fiber'), require('clock')
         local function read() return fiber.clock(), fiber.time(), fiber.clock64(), fiber.time64() end

@@ -35,7 +35,7 @@ int luaopen_shapes_squares(lua_State *L) {
     return 1;
 }
 """
-# A stored procedure that expects the functions of the peer's module.h.
+# A stored procedure that expects the functions of Tarantool's module.h.
 PROCEDURES = """
 extern int box_txn_begin(void);
 int luaopen_procedures(lua_State *L) {

@@ -32,7 +32,7 @@ def test_create_runs_at_once_and_new_on_the_next_round(evaluate: Evaluate) -> No
 
 
 def test_woken_fibers_run_before_yielded_ones(evaluate: Evaluate) -> None:
-    """A yield gives way to the whole round of what is ready, as a sleep of 0 does in the peer."""
+    """A yield gives way to the whole round of what is ready, as a sleep of 0 does in Tarantool."""
     assert evaluate(
         PRELUDE
         + """
@@ -155,7 +155,7 @@ def test_a_module_body_may_wait(evaluate: Evaluate, tmp_path: Path, call: str) -
 
 
 def test_require_texts(evaluate: Evaluate, tmp_path: Path) -> None:
-    """Loops, failures and absent modules: the peer's messages."""
+    """Loops, failures and absent modules: Tarantool's messages."""
     (tmp_path / "loops.lua").write_text("require('loops')")
     (tmp_path / "fails.lua").write_text("error('fails')")
     (tmp_path / "gives.lua").write_text("gives = (gives or 0) + 1")

@@ -33,7 +33,7 @@ _values = st.recursive(
 
 @pytest.mark.parametrize("flavour", ["luajit20", "luajit21"])
 def test_everything_comes_back_as_it_went(flavour: str) -> None:
-    """decode and encode are inverse. Floats are written as such only when they are not whole, as in the peer."""
+    """decode and encode are inverse. Floats are written as such only when they are not whole, as in Tarantool."""
 
     async def main() -> None:
         async with open_lua(flavour) as lua:
@@ -113,7 +113,7 @@ def test_serialize_may_encode_and_wait(evaluate: Evaluate) -> None:
 
 
 def test_holes_are_nil_whatever_index_says(evaluate: Evaluate) -> None:
-    """`__index` of a table is not asked for elements: as in the peer, and it might encode something itself."""
+    """`__index` of a table is not asked for elements: as in Tarantool, and it might encode something itself."""
     assert evaluate(
         """
         local msgpack = require('msgpack')
@@ -259,7 +259,7 @@ def test_error_objects(evaluate: Evaluate) -> None:
 
 
 def test_errors_without_a_code(evaluate: Evaluate) -> None:
-    """Errors of Lua and of fibers have no code; their fields are those of the peer's objects."""
+    """Errors of Lua and of fibers have no code; their fields are those of Tarantool's objects."""
     assert evaluate(
         """
         local fiber = require('fiber')

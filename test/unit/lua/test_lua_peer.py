@@ -1,4 +1,4 @@
-"""The same scripts on the peer's executable and here: the same text on standard output."""
+"""The same scripts on Tarantool's executable and here: the same text on standard output."""
 
 from __future__ import annotations
 

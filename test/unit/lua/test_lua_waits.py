@@ -107,7 +107,7 @@ def test_a_failed_token_raises(run: Run) -> None:
 
 
 def test_wakeup_does_not_end_a_token(run: Run) -> None:
-    """As with a WAL write of the peer: neither wakeup nor cancel cut it short, and the cancellation is seen later."""
+    """As with a WAL write of Tarantool: neither wakeup nor cancel cut it short, and the cancellation is seen later."""
 
     async def test(lua: Lua) -> None:
         tokens: list[int] = []

@@ -1,4 +1,4 @@
-"""Fibers end when they are told to: a cancellation ends each wait, or what waits goes to its end, as in the peer."""
+"""Fibers end when they are told to: a cancellation ends each wait, or what waits goes to its end, as in Tarantool."""
 
 from __future__ import annotations
 

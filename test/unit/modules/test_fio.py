@@ -1,4 +1,4 @@
-"""Files and directories. Error texts were printed by a running peer."""
+"""Files and directories. Error texts were printed by a running Tarantool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the peer adds to Lua's own libraries. Expected values were printed by a running peer."""
+"""What Tarantool adds to Lua's own libraries. Expected values were printed by a running Tarantool."""
 
 from __future__ import annotations
 

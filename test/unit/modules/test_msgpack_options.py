@@ -1,4 +1,4 @@
-"""Options of `msgpack.cfg` hold for tuples, requests, results and messages, too, as they do in a running peer."""
+"""Options of `msgpack.cfg` hold for tuples, requests, results and messages, too, as they do in a running Tarantool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to a node over the binary protocol, from the same node's Lua. Texts were printed by a running peer."""
+"""Requests to a node over the binary protocol, from the same node's Lua. Texts were printed by a running Tarantool."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_operations_on_spaces(remote: Any) -> None:
 
 @pytest.mark.parametrize("wait", ["", "require('fiber').yield()"])
 def test_a_transaction_that_a_function_leaves_open_is_rolled_back(remote: Any, wait: str) -> None:
-    """Whether the function ends in order, with the peer's error for that, or by an error of its own."""
+    """Whether the function ends in order, with Tarantool's error for that, or by an error of its own."""
     assert remote(
         f"""
         function leave() box.begin() box.space.tst:insert{{3, 'c'}} end
@@ -193,7 +193,7 @@ def test_close_ends_requests_that_wait(remote: Any) -> None:
 
 
 def test_triggers_of_connections_have_all_rights(remote: Any) -> None:
-    """Those of on_auth have the client's, as in the peer; a client without rights could not end a task of its own."""
+    """Those of on_auth have the client's, as in Tarantool; a client without rights could not end a task of its own."""
     assert remote(
         """box.schema.user.create('u', {password = 'p'})
         local seen = {}
@@ -352,7 +352,7 @@ def test_results_and_arguments_have_room_for_their_fields(remote: Any) -> None:
 
 
 def test_a_call_by_name_is_no_use_of_an_undeclared_global(remote: Any) -> None:
-    """`strict` lets C code look for one, and the peer's search for a function is C code."""
+    """`strict` lets C code look for one, and Tarantool's search for a function is C code."""
     assert remote(
         """local strict = require('strict')
         strict.on()

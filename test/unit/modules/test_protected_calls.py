@@ -79,7 +79,7 @@ def test_a_trace_without_arguments(lua: Lua) -> None:
 
 
 def test_traces_end_with_what_users_have_written(lua: Lua) -> None:
-    """As in the peer, where a fiber and a request begin in C."""
+    """As in Tarantool, where a fiber and a request begin in C."""
     fiber_trace, inner = lua(
         """local trace
         local f = require('fiber').new(function() trace = debug.traceback() end)

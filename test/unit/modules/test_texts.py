@@ -1,4 +1,4 @@
-"""Modules over texts and bytes. Expected values were printed by a running peer."""
+"""Modules over texts and bytes. Expected values were printed by a running Tarantool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decimals, key definitions, buffers, log files. Expected values were printed by a running peer."""
+"""Decimals, key definitions, buffers, log files. Expected values were printed by a running Tarantool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wrong arguments of built-in modules: the texts of the peer, which names the caller's place and the function."""
+"""Wrong arguments of built-in modules: the texts of Tarantool, which names the caller's place and the function."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_users_and_errors_of_odd_numbers(lua: Lua) -> None:
     ],
 )
 def test_bad_yaml(lua: Lua, text: str, problem: str) -> None:
-    """A document without any content is an END event for the peer, whatever the reason."""
+    """A document without any content is an END event for Tarantool, whatever the reason."""
     (told,) = lua("return tostring(select(2, pcall(require('yaml').decode, ...)))", text)
     assert told == problem or (not problem.endswith(("event", "\n")) and told.startswith(problem + " at document: 1"))
 

@@ -84,7 +84,7 @@ SPACE_IDS = (7, 127, 128, 255, 280, 512, 513, 70000)
 
 
 def _space_id(space_id: int, form: str) -> bytes:
-    """As short as it can be, or in five bytes, as the peer writes it."""
+    """As short as it can be, or in five bytes, as Tarantool writes it."""
     return b"\xce" + space_id.to_bytes(4, "big") if form == "long" else bytes(msgpack.packb(space_id))
 
 

@@ -1,4 +1,4 @@
-"""Addresses, compared with what the peer's `uri.parse` says of them."""
+"""Addresses, compared with what Tarantool's `uri.parse` says of them."""
 
 from __future__ import annotations
 

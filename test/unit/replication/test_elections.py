@@ -167,7 +167,7 @@ async def _rolled_back(votes_as_peer: bool) -> None:
 
 @pytest.mark.parametrize("votes_as_peer", [False, True])
 def test_a_row_that_was_rolled_back_keeps_nobody_from_leading(votes_as_peer: bool) -> None:
-    """Whoever has it does not ask for it; one who does, as the peer, gives it to candidates as a row without effect.
+    """Whoever has it does not ask for it; one who does, as Tarantool, gives it to candidates as a row without effect.
     Others are in sync without it."""
     asyncio.run(_rolled_back(votes_as_peer))
 

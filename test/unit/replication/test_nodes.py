@@ -423,7 +423,7 @@ def test_orphan_until_the_quorum_is_in_sync() -> None:
 
 
 def test_status_while_the_instance_gets_in_sync() -> None:
-    """`running` and read-only, as the peer says; an orphan only if that fails, and the log tells both ends."""
+    """`running` and read-only, as Tarantool says; an orphan only if that fails, and the log tells both ends."""
 
     async def main() -> None:
         async with cluster() as running:

@@ -521,7 +521,7 @@ class Timed:
 
 
 class Steady(Raft):
-    """Waits as the peer does."""
+    """Waits as Tarantool does."""
 
     def _compare(self, request: RaftRequest) -> None:
         pass

@@ -237,7 +237,7 @@ def test_drop_user_rules(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_users(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """The peer's text for every wrong row."""
+    """Tarantool's text for every wrong row."""
     assert dictionary.error(dictionary.insert, SpaceId.USER, *row) == text
 
 

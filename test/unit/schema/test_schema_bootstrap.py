@@ -1,4 +1,4 @@
-"""A new instance's dictionary is the peer's, row by row, and describes itself."""
+"""A new instance's dictionary is Tarantool's, row by row, and describes itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .harness import INSTANCE_UUID, REPLICASET_UUID, Dictionary
 
 
 def test_rows_are_those_of_the_peer() -> None:
-    """The digest was taken over the peer's own rows (`_schema` to `_cluster`, in the order of a snapshot)."""
+    """The digest was taken over Tarantool's own rows (`_schema` to `_cluster`, in the order of a snapshot)."""
     digest = sha256()
     for space_id, raw in bootstrap_rows(INSTANCE_UUID, REPLICASET_UUID):
         digest.update(codec.pack(space_id) + raw)
@@ -20,7 +20,7 @@ def test_rows_are_those_of_the_peer() -> None:
 
 
 def test_row_counts() -> None:
-    """Each system space that is not empty has the peer's number of rows."""
+    """Each system space that is not empty has Tarantool's number of rows."""
     counts: dict[int, int] = {}
     for space_id, _ in bootstrap_rows(INSTANCE_UUID, REPLICASET_UUID):
         counts[space_id] = counts.get(space_id, 0) + 1

@@ -118,7 +118,7 @@ def part(field: Any = 0, type: str = "unsigned", **options: Any) -> dict[str, An
     ],
 )
 def test_refused_definitions(dictionary: Dictionary, space: Space, row: tuple[Any, ...], text: str) -> None:
-    """The peer's text for every wrong row, and a clear one for what this product does not have."""
+    """Tarantool's text for every wrong row, and a clear one for what this product does not have."""
     assert dictionary.error(dictionary.insert, SpaceId.INDEX, 512, *row) == text
     assert list(space.indexes) == [0]
 

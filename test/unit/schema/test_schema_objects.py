@@ -266,7 +266,7 @@ def test_functions(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_functions(dictionary: Dictionary, values: dict[str, Any], text: str) -> None:
-    """The peer's text for every wrong row."""
+    """Tarantool's text for every wrong row."""
     assert dictionary.error(dictionary.insert, SpaceId.FUNC, *function_row(**values)) == text
 
 
@@ -365,7 +365,7 @@ def test_replica_set_uuid(dictionary: Dictionary) -> None:
     ],
 )
 def test_refused_collations(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """The peer's text for every wrong row."""
+    """Tarantool's text for every wrong row."""
     assert dictionary.error(dictionary.insert, SpaceId.COLLATION, *row) == text
 
 

@@ -118,7 +118,7 @@ LONG = "x" * 65001
     ],
 )
 def test_refused_definitions(dictionary: Dictionary, row: tuple[Any, ...], text: str) -> None:
-    """The peer's text for every wrong row."""
+    """Tarantool's text for every wrong row."""
     assert dictionary.error(dictionary.insert, SpaceId.SPACE, *row) == text
     assert len(dictionary.schema.spaces) == 25
 

@@ -1,4 +1,4 @@
-"""A snapshot tells nothing of promotions, as in the peer, unless `replication_keep_promotions` is on.
+"""A snapshot tells nothing of promotions, as in Tarantool, unless `replication_keep_promotions` is on.
 
 ```
 1   node2 leads, and is cut off with a row that waits; node1 leads, and the row is void

@@ -205,7 +205,7 @@ def test_the_first_blocks_of_a_batch_are_not_shown_when_the_disk_is_full(tmp_pat
 def test_a_writer_without_marks_is_found_out(
     tmp_path: Path, disk: type[DiskFile], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where the file system has no locks, and with the peer's executable."""
+    """As where the file system has no locks, and with Tarantool's executable."""
     monkeypatch.setattr(pending_mark, "_SET", None)
     reader = Reader(tmp_path)
 

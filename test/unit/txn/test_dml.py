@@ -167,7 +167,7 @@ def test_update_of_the_primary_key() -> None:
 
 
 def test_too_large_tuple() -> None:
-    """`memtx_max_tuple_size` counts the peer's overhead, field offsets included."""
+    """`memtx_max_tuple_size` counts Tarantool's overhead, field offsets included."""
 
     async def body() -> None:
         world = World()

@@ -144,7 +144,7 @@ def test_others_between_synchronous_ones() -> None:
 
 
 def test_an_owner_who_comes_again_makes_nobody_read_only() -> None:
-    """As in the peer, the mode follows changes of the owner; who writes all the same is refused by the queue."""
+    """As in Tarantool, the mode follows changes of the owner; who writes all the same is refused by the queue."""
     limbo = limbo_of(OTHER, 10)
     assert limbo.is_read_only
     limbo.process(SynchroRequest(RequestType.CONFIRM, OTHER, 10, 0, OTHER))

@@ -47,7 +47,7 @@ def test_other_greetings() -> None:
 
 
 def test_reply_bytes() -> None:
-    """The fixed widths of the peer's replies."""
+    """The fixed widths of Tarantool's replies."""
     header = "83 00ce00000000 01cf0000000000000005 05ce0000004d"
     assert reply_ok(5, 77) == bytes.fromhex("ce00000018" + header + "80")
     assert reply_tuples(5, 77, [b"\x91\x01"]) == bytes.fromhex("ce00000020" + header + "8130dd00000001 9101")

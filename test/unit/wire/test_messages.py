@@ -76,7 +76,7 @@ def test_a_list_of_instances_to_fetch() -> None:
 
 
 def test_an_acknowledgement_tells_the_term() -> None:
-    """Our own key; who knows of no elections tells nothing that the peer does not."""
+    """Our own key; who knows of no elections tells nothing that Tarantool does not."""
     assert unpacked(ack_row(CLOCK, 7)) == {0x26: {1: 300, 2: 7}, 0x7C: 7}
     assert decode_replication(ack_row(CLOCK, 7)).term == 7
     assert encode_row(ack_row(CLOCK, 0)) == encode_row(vclock_row(CLOCK))

@@ -34,7 +34,7 @@ BODY = msgpack.packb({0x10: 512, 0x21: [1, "a"]})
     ],
 )
 def test_header_bytes(row: Row, header: str) -> None:
-    """Keys in the peer's order; zeros, the tsn of a lone row and its COMMIT flag are left out."""
+    """Keys in Tarantool's order; zeros, the tsn of a lone row and its COMMIT flag are left out."""
     assert encode_row(row) == bytes.fromhex(header)
     decoded = decode_row(encode_row(row))
     assert decoded.txn_id == row.txn_id

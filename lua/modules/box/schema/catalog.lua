@@ -11,7 +11,7 @@ local function find(view, name_or_id)
     end
 end
 
--- Id of a user or a role, or nil. A nil name raises ER_EXACT_MATCH, as in the peer.
+-- Id of a user or a role, or nil. A nil name raises ER_EXACT_MATCH, as in Tarantool.
 function M.user_or_role(name_or_id)
     local tuple = type(name_or_id) == 'nil' and box.space._vuser:get{} or find('_vuser', name_or_id)
     return tuple and tuple[1]

@@ -1,4 +1,4 @@
--- Inside the peer: our JSON against its own, in both directions. Argument: the directory of our modules.
+-- Inside Tarantool: our JSON against its own, in both directions. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
 for _, name in ipairs({'arguments', 'marks', 'code_point', 'serializer', 'json_decode', 'json_encode'}) do

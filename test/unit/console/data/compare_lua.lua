@@ -1,4 +1,4 @@
--- Inside the peer: our `\set output lua` against its own. Argument: the directory of our modules.
+-- Inside Tarantool: our `\set output lua` against its own. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
 for _, name in ipairs({'internal.marks', 'internal.serializer', 'internal.printable', 'internal.lua_output'}) do
@@ -12,7 +12,7 @@ client:read(128)
 
 local output = require('internal.lua_output')
 local options = require('internal.serializer').options({encode_use_tostring = true, encode_invalid_as_nil = true})
--- No fractions: the peer prints them with a precision that it has not set, which now and then is 0.
+-- No fractions: Tarantool prints them with a precision that it has not set, which now and then is 0.
 local VALUES = {
     '1', '"x"', 'nil', 'box.NULL', 'true', '{}', '{1, 2, {3}}', '{a = 1}', '{a = {b = {c = 1}}, 7}',
     '{["a b"] = 1, ["end"] = 2, [5] = 3, x_1 = 4}', '{[0] = 1}', '{[true] = 3}',

@@ -1,4 +1,4 @@
--- Inside the peer: our YAML emitter against its own. Argument: the directory of our modules.
+-- Inside Tarantool: our YAML emitter against its own. Argument: the directory of our modules.
 local modules = arg[1]
 local here = arg[0]:match('^(.*)/') .. '/'
 for _, name in ipairs({

@@ -55,7 +55,7 @@ local function key(plain)
     return result == nil and 1 or result
 end
 
--- `hinted`: inside of a flow collection every collection asks for flow style, because the peer
+-- `hinted`: inside of a flow collection every collection asks for flow style, because Tarantool
 -- takes the first string of one that does not for block style.
 value = function(depth, hinted, plain)
     local kind = random(10)
