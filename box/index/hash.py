@@ -9,13 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Final
 
-from BTrees.QOBTree import QOBTree
-
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
+from box.index.own_trees import NumberTree
 
 _BYTES_AN_ENTRY: Final = 8
 """Bytes that Tarantool's hash table takes for a tuple: a slot of two words, half filled at worst."""
@@ -31,7 +30,7 @@ class HashIndex(OrderedIndex):
         self.key_of = self.key_def.extract
         first = definition.parts[0]
         if len(definition.parts) == 1 and first.type is FieldType.UNSIGNED and not first.is_nullable:
-            self._use_tree(QOBTree())
+            self._use_tree(NumberTree())
 
     def bsize(self) -> int:
         return _BYTES_AN_ENTRY * 2 * self._size

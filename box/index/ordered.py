@@ -1,8 +1,9 @@
 """The container of TREE and HASH: entries in the order of their keys, in a B-tree in C (the `BTrees` package).
 
-Which tree: QOBTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one unsigned
-part; OOBTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a tree takes
-longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's would not.
+Which tree: NumberTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one
+unsigned part; ObjectTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a
+tree takes longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's
+would not.
 
 The iterators of a BTree break or skip when the tree changes, and it has none that goes backwards. So a cursor
 remembers the last key it gave and seeks anew for each chunk; backwards it walks the leaves from right to
@@ -31,12 +32,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBucket
-
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, Index, IndexDef
 from box.index.layered import GONE, LayeredTree
+from box.index.own_trees import LEAVES, ObjectTree
 
 Bounds = tuple[Any, Any, bool, bool]
 """(least, greatest, least excluded, greatest excluded); None is no bound."""
@@ -59,7 +58,7 @@ class OrderedIndex(Index):
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         self.listeners: list[Listener] = []
         self.followers: list[Follower] = []
-        self._use_tree(OOBTree())
+        self._use_tree(ObjectTree())
 
     def _use_tree(self, tree: Any) -> None:
         self._base: Any = tree
@@ -367,7 +366,7 @@ def is_within(key: SortKey, bounds: Bounds) -> bool:
 
 def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
     """The children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one leaf."""
-    if isinstance(node, (OOBucket, QOBucket)):
+    if isinstance(node, LEAVES):
         return (), ()
     state = node.__getstate__()
     if state is None or len(state) == 1:

@@ -16,13 +16,12 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final
 
-from BTrees.QOBTree import QOBTree
-
 from box.data.keydef import NIL_PART, TOP, KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
+from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer
 
 _BYTES_AN_ENTRY: Final = 16
@@ -50,7 +49,7 @@ class TreeIndex(OrderedIndex):
         part = self.cmp_def.parts[0]
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
         if is_number:
-            self._use_tree(QOBTree())
+            self._use_tree(NumberTree())
 
     def bsize(self) -> int:
         return _BYTES_AN_ENTRY * self._size

@@ -8,11 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from BTrees.OOBTree import OOBucket
-from BTrees.QOBTree import QOBucket
 
 from box import Node
 from box.embed import space_requests
+from box.index.own_trees import LEAVES
 from box.index.release import LEAVES_A_TURN
 
 DEADLINE = 60
@@ -140,7 +139,7 @@ def test_stop_frees_the_tuples_a_few_in_every_turn() -> None:
         await node.eval("s:create_index('name', {parts = {{2, 'string'}}, unique = false})")
         await node.eval("for id = 1, ... do s:replace{id, 'n' .. id % 100} end", COUNT)
         indexes = node.instance.node.schema.space_by_name("s").indexes.values()
-        leaves = [found for index in indexes for found in index.nodes() if isinstance(found, (OOBucket, QOBucket))]
+        leaves = [found for index in indexes for found in index.nodes() if isinstance(found, LEAVES)]
         del indexes
         full = []
         stopping = asyncio.ensure_future(node.stop())
