@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from box.embed.await_places import place_of_await
 from box.errors import ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.session import Context, Session
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 class TaskTransaction:
     """A transaction that a task has open."""
 
-    __slots__ = ("ctx", "error", "task", "txn", "watch")
+    __slots__ = ("ctx", "error", "interruption", "task", "txn", "watch")
 
     def __init__(self, ctx: Context, txn: Transaction, task: asyncio.Task[Any]) -> None:
         self.ctx = ctx
@@ -44,6 +45,8 @@ class TaskTransaction:
         self.watch: asyncio.Handle | None = None
         self.error: BoxError | None = None
         """The reason of an end that was not its task's doing."""
+        self.interruption: str | None = None
+        """The place of the await that has undone it, for a person."""
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +66,11 @@ class TaskContexts:
         self._inside: Context | None = None
 
     def current(self, caller: str) -> Context:
-        """The context of one call. RuntimeError in another thread than the node's."""
+        """The context of one call.
+
+        Raises:
+            RuntimeError: in another thread than the node's.
+        """
         self.check_thread(caller)
         if self._inside is not None:
             return self._inside
@@ -74,7 +81,11 @@ class TaskContexts:
         return Context(self._session)
 
     def check_thread(self, caller: str) -> None:
-        """RuntimeError in another thread than the node's."""
+        """Refuse a call of another thread than the node's.
+
+        Raises:
+            RuntimeError: names `caller`.
+        """
         if threading.get_ident() != self._thread:
             remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
             raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
@@ -86,7 +97,12 @@ class TaskContexts:
     # -- transactions of tasks
 
     def begin(self) -> TaskTransaction:
-        """Open a transaction for the current task. ACTIVE_TRANSACTION, UNSUPPORTED (the loop)."""
+        """Open a transaction for the current task.
+
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION, the task has one open.
+            UnsupportedError: the loop cannot tell when the task gives way.
+        """
         ctx = self.current("transaction()")
         task = asyncio.current_task()
         if task is None:
@@ -122,14 +138,20 @@ class TaskContexts:
         if not self._node.tuples.allows_yield:
             for opened in self._open.values():
                 if opened is not own:
-                    self._node.txns.on_yield(opened.ctx)
+                    self._has_waited(opened)
             if own is not None and own.watch is None:
                 own.watch = self._call_first(lambda: self._yielded(own))
         return own
 
     def _yielded(self, opened: TaskTransaction) -> None:
         opened.watch = None
+        self._has_waited(opened)
+
+    def _has_waited(self, opened: TaskTransaction) -> None:
+        """The transaction's task awaits something: undo its changes, and remember where."""
         self._node.txns.on_yield(opened.ctx)
+        if opened.txn.aborted_by_yield and opened.interruption is None:
+            opened.interruption = place_of_await(opened.task)
 
     def _call_first(self, callback: Callable[[], None]) -> asyncio.Handle:
         """Have the loop call back before it runs anything else."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable
 from os import PathLike
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from box.embed import Node as AsynchronousNode
+from box.embed import NodeInfo, NodeOptions
 from box.embed.loop_thread import LoopThread
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
 
@@ -16,37 +18,44 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class BlockingNode:
-    """A node for programs without a loop: `with Node(directory, **options) as node`; see `box.embed.Node`.
+    """A node for programs without a loop: `with Node(directory, **options) as node`; see `box.Node`.
 
     Transactions need `memtx_use_mvcc_engine`, which is on unless the options say otherwise: between two blocking calls
     others have their turn. It may be started and stopped again.
     """
 
-    def __init__(self, directory: str | PathLike[str] | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        logger: logging.Logger | None = None,
+        **options: Unpack[NodeOptions],
+    ) -> None:
         options.setdefault("memtx_use_mvcc_engine", True)
-        self._has_versions = bool(options["memtx_use_mvcc_engine"])
-        self.asynchronous = AsynchronousNode(directory, **options)
+        self._has_versions = bool(options.get("memtx_use_mvcc_engine"))
+        self.asynchronous = AsynchronousNode(directory, logger=logger, **options)
         """The node of `box.embed`, for coroutines on its loop."""
         self._thread: LoopThread | None = None
 
     @property
     def _running(self) -> LoopThread:
         if self._thread is None:
-            raise client_error(ErrorCode.LOADING)
+            remedy = "use `with node`, or `node.start()` before"
+            raise BoxError(ErrorCode.LOADING, f"The node is not started: {remedy}")
         return self._thread
 
     @property
     def space(self) -> BlockingSpaces:
-        """The spaces by name: `node.space["goods"]`."""
+        """The spaces by name: `node.space["goods"]` or `node.space.goods`."""
         return BlockingSpaces(self._running, self.asynchronous)
 
     @property
     def schema(self) -> BlockingSchema:
-        """Makes and lists spaces, users, roles, grants and functions."""
+        """Makes and lists spaces, sequences, users, roles, grants and functions."""
         return BlockingSchema(self._running, self.asynchronous.schema)
 
     def start(self) -> None:
-        """Start the node and its thread; `with` does it. ALREADY_RUNNING."""
+        """Start the node and its thread; `with` does it."""
         if self._thread is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, repr(self))
         thread = LoopThread("box")
@@ -80,19 +89,19 @@ class BlockingNode:
         return BlockingTransaction(self._running, self.asynchronous.transaction())
 
     def eval(self, source: str, *args: Any) -> Any:
-        """Run Lua source; see `box.embed.Node.eval`."""
+        """Run Lua source; see `box.Node.eval`."""
         return self._running.call(lambda: self.asynchronous.eval(source, *args))
 
     def call(self, name: str, *args: Any) -> Any:
-        """Call a Lua function by name; see `box.embed.Node.call`."""
+        """Call a Lua function by name; see `box.Node.call`."""
         return self._running.call(lambda: self.asynchronous.call(name, *args))
 
-    def configure(self, **options: Any) -> None:
-        """Change options: `box.cfg{...}`."""
+    def configure(self, **options: Unpack[NodeOptions]) -> None:
+        """Change options while the node runs; see `box.Node.configure`."""
         self._running.call(lambda: self.asynchronous.configure(**options))
 
     def function(self, function: F) -> F:
-        """Make a Python function a global of Lua; see `box.embed.Node.function`. It runs in the thread of the node."""
+        """Make a Python function a global of Lua; see `box.Node.function`. It runs in the thread of the node."""
 
         async def declare() -> None:
             self.asynchronous.function(function)
@@ -101,10 +110,10 @@ class BlockingNode:
         return function
 
     @property
-    def info(self) -> Mapping[str, Any]:
+    def info(self) -> NodeInfo:
         """Status, ids, vclock and read-only mode, as in `box.info`."""
 
-        async def look() -> Mapping[str, Any]:
+        async def look() -> NodeInfo:
             return self.asynchronous.info
 
         return self._running.call(look)

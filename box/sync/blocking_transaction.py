@@ -11,7 +11,7 @@ from box.errors import BoxError, ErrorCode, client_error
 
 
 class BlockingTransaction:
-    """`with node.transaction() as tx`: see `box.embed.TransactionBlock`.
+    """`with node.transaction() as tx`: see `box.TransactionBlock`.
 
     It belongs to the thread that opens it, whose requests are part of it until its end; those of other threads are not.
     """

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import update_wrapper
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from box.embed import NamedRow
 from box.embed.loop_thread import LoopThread
 
 T = TypeVar("T")
-H = TypeVar("H")
-P = ParamSpec("P")
+H = TypeVar("H", covariant=True)
 
 _CHUNK: Final = 256
 """Rows that an iteration fetches at once."""
@@ -34,13 +31,13 @@ class Facade(Generic[H]):
 
         return self._thread.call(work)
 
-    def _pairs(self, key: Any, options: Mapping[str, Any]) -> Iterator[NamedRow]:
+    def _pairs(self, key: Any, options: Mapping[str, Any]) -> Iterator[Any]:
         """Rows of an iteration, some hundreds with each call."""
         asynchronous: Any = self.asynchronous
         rows = asynchronous.pairs(key, **options)
 
-        async def fetch() -> list[NamedRow]:
-            chunk: list[NamedRow] = []
+        async def fetch() -> list[Any]:
+            chunk: list[Any] = []
             async for row in rows:
                 chunk.append(row)
                 if len(chunk) == _CHUNK:
@@ -52,14 +49,3 @@ class Facade(Generic[H]):
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
-
-
-def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """The method of a facade that waits for this one of the object it stands for; arguments and text are the same."""
-
-    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
-        result: T = self._run(lambda: method(self.asynchronous, *args, **options))
-        return result
-
-    update_wrapper(call, method)
-    return call

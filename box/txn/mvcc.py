@@ -69,6 +69,10 @@ class MvccStorage(VersionedReads):
     def has_versions(self) -> bool:
         return bool(self._readers.by_txn or self._writes or self._slots.by_index)
 
+    @property
+    def open_transactions(self) -> Collection[Transaction]:
+        return self._readers.by_txn.keys()
+
     def abandon(self) -> Iterator[None]:
         return self._slots.abandon()
 

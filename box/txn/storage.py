@@ -8,7 +8,7 @@ One tuple is in all indexes of its space or in none: every check comes before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -74,6 +74,11 @@ class TupleStorage:
     def has_versions(self) -> bool:
         """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
         return False
+
+    @property
+    def open_transactions(self) -> Collection[Transaction]:
+        """Transactions that have read or written and are not prepared. Without versions none stays open."""
+        return ()
 
     def abandon(self) -> Iterator[None]:
         """Let go of what is open when the instance has ended or died: it is neither committed nor rolled back. Each

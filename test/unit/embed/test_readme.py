@@ -63,6 +63,7 @@ def test_the_options_that_do_nothing() -> None:
     named = re.findall(r"`([a-z_*]+)`", shown(r"accepted and do nothing here: (.*?)\."))
     text = product(
         "box/instance/config.py",
+        "box/embed/node_options.py",
         "box/error_codes.py",
         "lua/modules/suite/instance.lua",
         "lua/modules/box/idle_stat.lua",

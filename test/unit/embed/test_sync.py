@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from box import BoxError
-from box.embed import IndexHandle, SchemaRequests, SpaceHandle
+from box.embed import IndexHandle, SchemaRequests, SequenceHandle, SpaceHandle
 from box.errors import ErrorCode, FiberIsCancelled
 from box.sync import BlockingSpace, Node
 from box.sync.blocking_handles import BlockingIndex
-from box.sync.blocking_schema import BlockingSchema
+from box.sync.blocking_schema import BlockingSchema, BlockingSequence
 
 
 def space_of(node: Node) -> BlockingSpace:
@@ -185,12 +185,22 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("blocking", "asynchronous"),
-    [(BlockingSpace, SpaceHandle), (BlockingIndex, IndexHandle), (BlockingSchema, SchemaRequests)],
+    [
+        (BlockingSpace, SpaceHandle),
+        (BlockingIndex, IndexHandle),
+        (BlockingSchema, SchemaRequests),
+        (BlockingSequence, SequenceHandle),
+    ],
 )
-def test_a_facade_has_all_methods_with_their_texts(blocking: type, asynchronous: type) -> None:
+def test_a_facade_has_all_methods_with_their_arguments(blocking: type, asynchronous: type) -> None:
     """Nothing that a program can wait for is missing, and nothing has to be awaited."""
     for name, method in inspect.getmembers(asynchronous, inspect.iscoroutinefunction):
         if not name.startswith("_"):
             facade = getattr(blocking, name)
             assert not inspect.iscoroutinefunction(facade), name
-            assert facade.__doc__ == method.__doc__ or "See `box.embed" in facade.__doc__, name
+            assert f"See `box.{asynchronous.__name__}.{name}`" in facade.__doc__
+            given = [list(inspect.signature(one).parameters.values())[1:] for one in (facade, method)]
+            if name != "create_space":  # its arguments are those of its overloads
+                assert [(one.name, one.kind, one.default) for one in given[0]] == [
+                    (one.name, one.kind, one.default) for one in given[1]
+                ]
