@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from box.embed.named_rows import encode_values
@@ -10,9 +10,11 @@ from box.errors import ErrorCode, client_error, illegal_params
 from box.index import IteratorType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from _typeshed import DataclassInstance
 
-Row = Sequence[Any] | Mapping[str, Any] | Any
+    Row = Sequence[Any] | Mapping[str, Any] | DataclassInstance
+else:
+    Row = Any
 """A tuple as it is given: a sequence, a dict by the names of the space's format, or a dataclass."""
 Operations = Sequence[Sequence[Any]] | Mapping[str, Any] | Mapping[int, Any]
 """Changes of a tuple: a list of operations, or a dict of assignments, `{"price": 3}`."""

@@ -46,7 +46,7 @@ class ClusterInfo(TypedDict):
 
 
 class NodeInfo(TypedDict):
-    """What a node tells of itself, as `box.info` does.
+    """Information of a node on itself, as `box.info` has it.
 
     `id` and `uuid` are its own; `vclock` maps replica ids to the numbers of their newest rows here, `lsn` is its own
     component. `ro` is true while it takes no changes. `listen` is the bound address, None without a server.

@@ -16,7 +16,9 @@ DOCS = ROOT / "docs"
 COMMANDS = ("lunabox", "lunabox-test", "lunabox-export", "lunabox-cat", "lunabox-sim")
 
 
-@pytest.mark.parametrize("page", ["tutorials/node.md", "tutorials/suites.md", "how-to/test-an-application.md"])
+@pytest.mark.parametrize(
+    "page", ["tutorials/node.md", "tutorials/suites.md", "how-to/test-an-application.md", "how-to/take-and-expire.md"]
+)
 def test_examples_do_what_the_page_says(page: str, tmp_path: Path) -> None:
     assert walk(DOCS / page, tmp_path) >= 2
 

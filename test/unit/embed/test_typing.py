@@ -26,20 +26,9 @@ def test_the_program_is_right_but_for_its_mistakes(tmp_path: Path) -> None:
         if (found := MISTAKE.search(line))
     }
     assert len(expected) >= 10
+    options = ["--strict", "--follow-imports", "silent", "--no-error-summary", "--hide-error-context"]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--follow-imports",
-            "silent",
-            "--no-error-summary",
-            "--hide-error-context",
-            "--cache-dir",
-            str(tmp_path),
-            str(PROGRAM.relative_to(ROOT)),
-        ],
+        [sys.executable, "-m", "mypy", *options, "--cache-dir", str(tmp_path), str(PROGRAM.relative_to(ROOT))],
         cwd=ROOT,
         capture_output=True,
         text=True,
