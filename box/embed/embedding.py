@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from box.data.codec import unpack
@@ -12,6 +12,7 @@ from box.embed.row_types import RecordCodec
 from box.errors import BoxError, ErrorCode, client_error
 
 if TYPE_CHECKING:
+    from box.embed.commits import Commits
     from box.embed.lua_instance import LuaInstance
     from box.embed.task_contexts import TaskContexts
     from box.instance.node import Instance
@@ -29,6 +30,25 @@ class Watcher(Protocol):
         """Stop watching."""
 
 
+class ContextSource(Protocol):
+    """Gives the context of a call: whose transaction is it part of?"""
+
+    @property
+    def commits(self) -> Commits:
+        """Runs what commits."""
+
+    @property
+    def idle(self) -> Context | None:
+        """The context for calls that belong to no transaction, and are over when they return. None where a call may
+        belong to one, or comes from a wrong thread."""
+
+    def current(self, caller: str) -> Context:
+        """The context of one call, whose name is for errors."""
+
+    def new(self) -> Context:
+        """A context for a transaction of its own."""
+
+
 class Embedding:
     """The instance, its contexts and the codecs of its spaces: shared by handles, transactions and functions."""
 
@@ -37,6 +57,8 @@ class Embedding:
         self._contexts: TaskContexts | None = None
         self._codecs: dict[tuple[Space, Any], RowCodec] = {}
         self._was_started = False
+        self.epoch: object = object()
+        """Another object whenever the dictionary has changed, or the node has started or stopped."""
         self.watchers: dict[Watcher, None] = {}
         """Streams of changes that are open."""
         self._background: set[asyncio.Future[Any]] = set()
@@ -51,12 +73,18 @@ class Embedding:
         """The instance is started."""
         self._instance = instance
         self._was_started = True
+        self.epoch = object()
+        instance.node.schema.on_alter_spaces.append(self._altered)
+
+    def _altered(self, spaces: list[Space]) -> None:
+        self.epoch = object()
 
     def end(self) -> LuaInstance | None:
         """Let go of the instance: calls are refused from now on. Gives it, to be stopped."""
         instance, self._instance = self._instance, None
         contexts, self._contexts = self._contexts, None
         self._codecs = {}
+        self.epoch = object()
         for watcher in list(self.watchers):
             watcher.close()
         if contexts is not None:
@@ -157,10 +185,6 @@ class Embedding:
         if is_left_open:
             raise client_error(ErrorCode.FUNCTION_TX_ACTIVE)
         return _result(raw)
-
-
-ContextSource = Callable[[str], "Context"]
-"""Gives the context of one call, whose name is for errors."""
 
 
 def _result(raw: bytes) -> Any:

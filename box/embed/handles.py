@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast
 from box.embed.change_stream import MAX_BYTES
 from box.embed.space_requests import Requests
 from box.errors import ErrorCode, client_error
+from box.txn.pending import Pending
 from box.wire.change import INSERT, REPLACE
 
 if TYPE_CHECKING:
@@ -50,9 +51,9 @@ class SpaceHandle(Generic[R]):
     """
 
     def __init__(
-        self, embedding: Embedding, name: str, context: ContextSource | None = None, row: type[R] | None = None
+        self, embedding: Embedding, name: str, contexts: ContextSource | None = None, row: type[R] | None = None
     ) -> None:
-        self._requests = Requests(embedding, name, context or embedding.new_context, row)
+        self._requests = Requests(embedding, name, contexts, row)
         self.name = name
 
     @classmethod
@@ -94,7 +95,11 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: its key, or one of another unique index, is taken.
         """
-        return cast("R | None", await self._requests.insert(row))
+        requests = self._requests
+        outcome = requests.store(INSERT, row)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def replace(self, row: R | Row) -> R | None:
         """Add a tuple, or replace the one with its primary key. Returns what is stored, as `insert`.
@@ -102,7 +107,11 @@ class SpaceHandle(Generic[R]):
         Raises:
             DuplicateKeyError: a key of another unique index is taken.
         """
-        return cast("R | None", await self._requests.replace(row))
+        requests = self._requests
+        outcome = requests.store(REPLACE, row)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """Add many tuples: all of them in one transaction, or `batch` in each. Returns how many were stored.
@@ -130,11 +139,17 @@ class SpaceHandle(Generic[R]):
             DataError: the index is not unique, a field is not there or has another type, the primary key would change.
             TypeError: the operations are no list of lists.
         """
-        return cast("R | None", await self._requests.update(index, key, operations))
+        requests = self._requests
+        outcome = requests.update(index, key, operations)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def upsert(self, row: R | Row, operations: Operations) -> None:
         """Insert the tuple, or apply the operations (see `update`) to the one with its primary key."""
-        await self._requests.upsert(row, operations)
+        outcome = self._requests.upsert(row, operations)
+        if isinstance(outcome, Pending):
+            await self._requests.ended(outcome)
 
     async def delete(self, key: Any, *, index: str | int = 0) -> R | None:
         """Remove a tuple. Returns it, or None if the key is absent.
@@ -142,7 +157,11 @@ class SpaceHandle(Generic[R]):
         Raises:
             DataError: the index is not unique, or the key is not whole.
         """
-        return cast("R | None", await self._requests.delete(index, key))
+        requests = self._requests
+        outcome = requests.delete(index, key)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
 
     async def truncate(self) -> None:
         """Remove all tuples."""
@@ -281,7 +300,8 @@ class SpaceHandle(Generic[R]):
     async def rename(self, name: str) -> None:
         """Give the space another name; this handle follows."""
         await self._requests.run("rename(...)", name)
-        self.name = self._requests.name = name
+        self._requests.rename(name)
+        self.name = name
 
     async def drop(self) -> None:
         """Drop the space with its tuples and indexes."""
@@ -362,11 +382,17 @@ class IndexHandle(Generic[R]):
 
     async def update(self, key: Any, operations: Operations) -> R | None:
         """Change fields of a tuple; see `SpaceHandle.update`."""
-        return cast("R | None", await self._requests.update(self.name, key, operations))
+        outcome = self._requests.update(self.name, key, operations)
+        if isinstance(outcome, Pending):
+            return cast("R | None", await self._requests.row_of(outcome))
+        return None if outcome is None else cast("R", self._requests.decode(outcome))
 
     async def delete(self, key: Any) -> R | None:
         """Remove a tuple; see `SpaceHandle.delete`."""
-        return cast("R | None", await self._requests.delete(self.name, key))
+        outcome = self._requests.delete(self.name, key)
+        if isinstance(outcome, Pending):
+            return cast("R | None", await self._requests.row_of(outcome))
+        return None if outcome is None else cast("R", self._requests.decode(outcome))
 
     async def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
         """Count the tuples that `select` would give."""
@@ -457,9 +483,9 @@ class Spaces(Mapping[str, SpaceHandle]):
         AttributeError: from a dot.
     """
 
-    def __init__(self, embedding: Embedding, context: ContextSource | None = None) -> None:
+    def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
         self._embedding = embedding
-        self._context = context
+        self._contexts = contexts
 
     def _listed(self) -> list[Space]:
         spaces = self._embedding.core.schema.spaces.values()
@@ -467,7 +493,7 @@ class Spaces(Mapping[str, SpaceHandle]):
 
     def __getitem__(self, name: str) -> SpaceHandle:
         self._embedding.core.schema.space_by_name(name)
-        return SpaceHandle(self._embedding, name, self._context)
+        return SpaceHandle(self._embedding, name, self._contexts)
 
     def __getattr__(self, name: str) -> SpaceHandle:
         # Names with two underscores are Python's: copies, pickles and consoles look for them.

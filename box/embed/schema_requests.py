@@ -61,9 +61,9 @@ class SchemaRequests:
         ReadOnlyError: the instance takes no changes.
     """
 
-    def __init__(self, embedding: Embedding, context: ContextSource | None = None) -> None:
+    def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
         self._embedding = embedding
-        self._spaces = Spaces(embedding, context)
+        self._spaces = Spaces(embedding, contexts)
 
     def __repr__(self) -> str:
         return f"<schema: {self._spaces!r}>"

@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from box.embed.await_places import place_of_await
+from box.embed.commits import Commits
 from box.errors import ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.session import Context, Session
 
@@ -64,6 +65,15 @@ class TaskContexts:
         self._thread = threading.get_ident()
         self._open: dict[asyncio.Task[Any], TaskTransaction] = {}
         self._inside: Context | None = None
+        self._idle = Context(self._session)
+        self.commits = Commits(node, _ready_of(self._loop))
+
+    @property
+    def idle(self) -> Context | None:
+        """The context for calls that belong to no transaction, and are over when they return."""
+        if self._open or self._inside is not None or threading.get_ident() != self._thread:
+            return None
+        return self._idle
 
     def current(self, caller: str) -> Context:
         """The context of one call.
@@ -133,7 +143,7 @@ class TaskContexts:
 
     def _look_at_open(self) -> TaskTransaction | None:
         """The transaction of the current task. Those of others have waited, if they must not."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         own = self._open.get(task) if task is not None else None
         if not self._node.tuples.allows_yield:
             for opened in self._open.values():
@@ -207,10 +217,16 @@ def _thrower(work: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[
     return lambda: work.throw(error)
 
 
+def _ready_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle] | None:
+    """The handles that a loop of asyncio is about to run; None for a loop of another kind."""
+    queue = getattr(loop, "_ready", None)
+    return queue if isinstance(queue, deque) else None
+
+
 def _queue_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
     """The handles that a loop of asyncio is about to run. UNSUPPORTED for a loop of another kind."""
-    queue = getattr(loop, "_ready", None)
-    if not isinstance(queue, deque):
+    queue = _ready_of(loop)
+    if queue is None:
         name = type(loop).__module__.partition(".")[0]
         raise unsupported(f"The event loop of {name}", "transactions without memtx_use_mvcc_engine")
     return queue

@@ -12,6 +12,7 @@ from box.errors import BoxError, ErrorCode, TransactionYieldError, client_error
 
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
+    from box.embed.commits import Commits
     from box.embed.embedding import Embedding
     from box.embed.task_contexts import TaskTransaction
     from box.session import Context
@@ -73,7 +74,7 @@ class TransactionBlock:
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
         self._opened: TaskTransaction | None = None
-        self.space = Spaces(embedding, self._context)
+        self.space = Spaces(embedding, _OwnContexts(self))
         """As `node.space`, for the task of the transaction only."""
 
     @property
@@ -120,10 +121,6 @@ class TransactionBlock:
             raise client_error(ErrorCode.NO_TRANSACTION)
         return opened
 
-    def _context(self, caller: str) -> Context:
-        self._own(caller)
-        return self._embedding.new_context(caller)
-
     async def commit(self) -> None:
         """Commit before the end of the block; what the block does then is not part of the transaction.
 
@@ -133,7 +130,8 @@ class TransactionBlock:
         opened = self._own("commit()")
         self._end(opened)
         try:
-            pending = self._embedding.core.txns.commit(opened.ctx)
+            contexts = self._embedding.contexts
+            pending = contexts.commits.run(self._embedding.core.txns.commit, opened.ctx)
         except TransactionYieldError as error:
             raise _explained(error, opened) from None
         if pending is not None:
@@ -164,6 +162,28 @@ class TransactionBlock:
 
     def _rollback_to(self, savepoint: Savepoint) -> None:
         self._embedding.core.txns.rollback_to_savepoint(self._own("rollback() to a savepoint").ctx, savepoint)
+
+
+class _OwnContexts:
+    """Contexts for requests of `tx.space`: the transaction's, for its task."""
+
+    idle = None
+
+    def __init__(self, transaction: TransactionBlock) -> None:
+        self._transaction = transaction
+
+    @property
+    def commits(self) -> Commits:
+        return self._transaction._embedding.contexts.commits
+
+    def current(self, caller: str) -> Context:
+        """The transaction's context. RuntimeError for other tasks, NO_TRANSACTION if it is over."""
+        self._transaction._own(caller)
+        return self._transaction._embedding.new_context(caller)
+
+    def new(self) -> Context:
+        """A context outside of the transaction."""
+        return self._transaction._embedding.contexts.new()
 
 
 def _explained(error: TransactionYieldError, opened: TaskTransaction) -> BoxError:

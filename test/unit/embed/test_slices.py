@@ -21,7 +21,7 @@ COUNT = 3000
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many slices of few tuples."""
-    monkeypatch.setattr(space_requests, "_CHUNK", 16)
+    monkeypatch.setattr(space_requests, "CHUNK", 16)
 
 
 def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
