@@ -186,38 +186,59 @@ class Requests:
         """Store rows in one transaction, or in one for each `batch` of them. Gives their number."""
         count, space = 0, self.space
         for raws in self.batches(kind, rows, batch):
-            ctx = self._contexts.current("insert_many()")
             if count:
+                await asyncio.sleep(0)
                 self._check_there(space)
-            if ctx.txn is not None:
-                await self._store_all(ctx, space, kind, raws)
-            else:
-                await self._store_together(ctx, space, kind, raws)
-                if batch is not None:
-                    await asyncio.sleep(0)
+            await self.store_raws(kind, raws)
             count += len(raws)
         return count
 
-    async def _store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
-        store = self._dml.store
-        for raw in raws:
-            outcome = store(ctx, space, kind, raw)
-            if outcome.__class__ is not bytes and isinstance(outcome, Pending):
-                await self.ended(outcome)
+    async def store_raws(self, kind: int, raws: list[bytes]) -> None:
+        """Store tuples in the open transaction, or together in one of their own.
 
-    async def _store_together(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
-        """A transaction of all. Without versions of tuples nothing but a trigger may wait in it, which undoes it."""
-        txns = self.embedding.core.txns
-        ctx = self._contexts.new()
+        Without versions of tuples nothing but a trigger may wait in it, which undoes it.
+        """
+        if not self.has_triggers:
+            pending = self.store_at_once(kind, raws)
+        else:
+            pending = await self._store_one_by_one(kind, raws)
+        if pending is not None:
+            await pending.wait()
+
+    def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
+        """Store tuples in a space without triggers, as `store_raws`. Gives what the commit has to wait for."""
+        ctx = self._contexts.current("insert_many()")
+        if ctx.txn is not None:
+            self._dml.store_all(ctx, self._space, kind, raws)
+            return None
+        return self._commits.run(self._store_together, kind, raws)
+
+    def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
+        txns, ctx = self.embedding.core.txns, self._contexts.new()
         txns.begin(ctx)
         try:
-            await self._store_all(ctx, space, kind, raws)
+            self._dml.store_all(ctx, self._space, kind, raws)
         except BaseException:
             txns.fiber_stopped(ctx)
             raise
-        pending = self._commits.run(txns.commit, ctx)
-        if pending is not None:
-            await pending.wait()
+        return txns.commit(ctx)
+
+    async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:
+        txns, ctx, space = self.embedding.core.txns, self._contexts.current("insert_many()"), self._space
+        is_own = ctx.txn is None
+        if is_own:
+            ctx = self._contexts.new()
+            txns.begin(ctx)
+        try:
+            for raw in raws:
+                outcome = self._dml.store(ctx, space, kind, raw)
+                if isinstance(outcome, Pending):
+                    await self.ended(outcome)
+        except BaseException:
+            if is_own:
+                txns.fiber_stopped(ctx)
+            raise
+        return self._commits.run(txns.commit, ctx) if is_own else None
 
     # -- the dictionary
 

@@ -268,6 +268,11 @@ class Journal:
         return True
 
     @property
+    def unexpected_failure(self) -> Exception | None:
+        """What has ended the last write that failed, if it was no trouble of the log's own: it came from outside."""
+        return self._thread.unexpected
+
+    @property
     def takes_runs(self) -> bool:
         return self._thread.is_running
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from box.embed import Change, ChangeStream, IndexHandle, SpaceHandle
 from box.embed.callables import PythonFunction, SpaceTrigger
 from box.embed.change_stream import MAX_BYTES
 from box.embed.declarations import NodeTrigger
+from box.sync.direct_requests import DirectRequests
 from box.sync.facade import Facade
+from box.wire.change import INSERT, REPLACE
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     from box.embed import NamedRow
     from box.embed.arguments import IteratorName, Operations, Row
-    from box.embed.loop_thread import LoopThread
     from box.index import IteratorType
+    from box.sync.thread_contexts import ThreadContexts
 
     R = TypeVar("R", default=NamedRow)
     S = TypeVar("S")
@@ -27,8 +29,16 @@ else:
     R = TypeVar("R")
 
 
-class BlockingIndex(Facade[IndexHandle[R]]):
+class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
     """One index of a space; see `box.IndexHandle`."""
+
+    def __init__(self, contexts: ThreadContexts, asynchronous: IndexHandle[R]) -> None:
+        super().__init__(contexts, asynchronous)
+        self._requests = asynchronous._requests.with_contexts(contexts)
+
+    @property
+    def _name(self) -> str:
+        return self.asynchronous.name
 
     @property
     def name(self) -> str:
@@ -42,14 +52,14 @@ class BlockingIndex(Facade[IndexHandle[R]]):
 
     def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> Iterator[R]:
         """See `box.IndexHandle.pairs`."""
-        return self._pairs(key, {"iterator": iterator})
+        return self._pairs(self._name, key, iterator)
 
     def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
     def get(self, key: Any) -> R | None:
         """See `box.IndexHandle.get`."""
-        return self._run(lambda: self.asynchronous.get(key))
+        return self._find(self._name, key)
 
     def select(
         self,
@@ -60,35 +70,35 @@ class BlockingIndex(Facade[IndexHandle[R]]):
         limit: int | None = None,
     ) -> list[R]:
         """See `box.IndexHandle.select`."""
-        return self._run(lambda: self.asynchronous.select(key, iterator=iterator, offset=offset, limit=limit))
+        return self._select(self._name, key, iterator, offset, limit)
 
     def update(self, key: Any, operations: Operations) -> R | None:
         """See `box.IndexHandle.update`."""
-        return self._run(lambda: self.asynchronous.update(key, operations))
+        return self._change(self._requests.update, self._name, key, operations)
 
     def delete(self, key: Any) -> R | None:
         """See `box.IndexHandle.delete`."""
-        return self._run(lambda: self.asynchronous.delete(key))
+        return self._change(self._requests.delete, self._name, key)
 
     def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
         """See `box.IndexHandle.count`."""
-        return self._run(lambda: self.asynchronous.count(key, iterator=iterator))
+        return self._read(self._requests.count, self._name, key, iterator)
 
     def min(self, key: Any = ()) -> R | None:
         """See `box.IndexHandle.min`."""
-        return self._run(lambda: self.asynchronous.min(key))
+        return cast("R | None", self._read(self._requests.least, self._name, key))
 
     def max(self, key: Any = ()) -> R | None:
         """See `box.IndexHandle.max`."""
-        return self._run(lambda: self.asynchronous.max(key))
+        return cast("R | None", self._read(self._requests.greatest, self._name, key))
 
     def random(self, seed: int) -> R | None:
         """See `box.IndexHandle.random`."""
-        return self._run(lambda: self.asynchronous.random(seed))
+        return cast("R | None", self._read(self._requests.random, self._name, seed))
 
     def len(self) -> int:
         """See `box.IndexHandle.len`."""
-        return self._run(lambda: self.asynchronous.len())
+        return self._read(self._requests.size, self._name)
 
     def alter(self, **options: Any) -> None:
         """See `box.IndexHandle.alter`."""
@@ -106,12 +116,12 @@ class BlockingIndex(Facade[IndexHandle[R]]):
 class BlockingIndexes(Mapping[str, BlockingIndex[R]]):
     """The indexes of a space by name; see `box.SpaceHandle.index`."""
 
-    def __init__(self, thread: LoopThread, space: BlockingSpace[R]) -> None:
-        self._thread = thread
+    def __init__(self, contexts: ThreadContexts, space: BlockingSpace[R]) -> None:
+        self._contexts = contexts
         self._space = space
 
     def __getitem__(self, name: str) -> BlockingIndex[R]:
-        return BlockingIndex(self._thread, self._space._now(lambda: self._space.asynchronous.index[name]))
+        return BlockingIndex(self._contexts, self._space._now(lambda: self._space.asynchronous.index[name]))
 
     def __getattr__(self, name: str) -> BlockingIndex[R]:
         if not name.startswith("__") and "_space" in self.__dict__ and name in self:
@@ -138,8 +148,12 @@ class BlockingIndexes(Mapping[str, BlockingIndex[R]]):
         return repr(self._space.asynchronous.index)
 
 
-class BlockingSpace(Facade[SpaceHandle[R]]):
+class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
     """One space; see `box.SpaceHandle`."""
+
+    def __init__(self, contexts: ThreadContexts, asynchronous: SpaceHandle[R]) -> None:
+        super().__init__(contexts, asynchronous)
+        self._requests = asynchronous._requests.with_contexts(contexts)
 
     @property
     def name(self) -> str:
@@ -154,7 +168,7 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
     @property
     def index(self) -> BlockingIndexes[R]:
         """The indexes by name: `space.index["name"]` or `space.index.name`."""
-        return BlockingIndexes(self._thread, self)
+        return BlockingIndexes(self._contexts, self)
 
     @property
     def format(self) -> list[dict[str, Any]]:
@@ -163,7 +177,7 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
 
     def rows_as(self, row: type[S]) -> BlockingSpace[S]:
         """See `box.SpaceHandle.rows_as`."""
-        return BlockingSpace(self._thread, self._now(lambda: self.asynchronous.rows_as(row)))
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.rows_as(row)))
 
     def create_index(
         self,
@@ -190,59 +204,59 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
                 **options,
             )
         )
-        return BlockingIndex(self._thread, made)
+        return BlockingIndex(self._contexts, made)
 
     def pairs(
         self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
     ) -> Iterator[R]:
         """See `box.SpaceHandle.pairs`."""
-        return self._pairs(key, {"index": index, "iterator": iterator})
+        return self._pairs(index, key, iterator)
 
     def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
     def on_replace(self, function: PythonFunction) -> BlockingTrigger:
         """See `box.SpaceHandle.on_replace`. It runs in the thread of the node."""
-        return BlockingTrigger(self._thread, self._now(lambda: self.asynchronous.on_replace(function)))
+        return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.on_replace(function)))
 
     def before_replace(self, function: PythonFunction) -> BlockingTrigger:
         """See `box.SpaceHandle.before_replace`. It runs in the thread of the node."""
-        return BlockingTrigger(self._thread, self._now(lambda: self.asynchronous.before_replace(function)))
+        return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.before_replace(function)))
 
     def changes(
         self, *, start: Mapping[int, int] | None = None, limit: int = 10_000, max_bytes: int = MAX_BYTES
     ) -> BlockingChanges[R]:
         """Watch the space: `for change in space.changes()` waits for each; see `box.SpaceHandle.changes`."""
-        made = self._now(lambda: self.asynchronous.changes(start=start, limit=limit, max_bytes=max_bytes))
-        return BlockingChanges(self._thread, made)
+        made = self._there(lambda: self.asynchronous.changes(start=start, limit=limit, max_bytes=max_bytes))
+        return BlockingChanges(self._contexts, made)
 
     def insert(self, row: R | Row) -> R | None:
         """See `box.SpaceHandle.insert`."""
-        return self._run(lambda: self.asynchronous.insert(row))
+        return self._change(self._requests.store, INSERT, row)
 
     def replace(self, row: R | Row) -> R | None:
         """See `box.SpaceHandle.replace`."""
-        return self._run(lambda: self.asynchronous.replace(row))
+        return self._change(self._requests.store, REPLACE, row)
 
     def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """See `box.SpaceHandle.insert_many`."""
-        return self._run(lambda: self.asynchronous.insert_many(rows, batch=batch))
+        return self._store_many(INSERT, rows, batch)
 
     def replace_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
         """See `box.SpaceHandle.replace_many`."""
-        return self._run(lambda: self.asynchronous.replace_many(rows, batch=batch))
+        return self._store_many(REPLACE, rows, batch)
 
     def update(self, key: Any, operations: Operations, *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.update`."""
-        return self._run(lambda: self.asynchronous.update(key, operations, index=index))
+        return self._change(self._requests.update, index, key, operations)
 
     def upsert(self, row: R | Row, operations: Operations) -> None:
         """See `box.SpaceHandle.upsert`."""
-        self._run(lambda: self.asynchronous.upsert(row, operations))
+        self._change(self._requests.upsert, row, operations)
 
     def delete(self, key: Any, *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.delete`."""
-        return self._run(lambda: self.asynchronous.delete(key, index=index))
+        return self._change(self._requests.delete, index, key)
 
     def truncate(self) -> None:
         """See `box.SpaceHandle.truncate`."""
@@ -250,7 +264,7 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
 
     def get(self, key: Any, *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.get`."""
-        return self._run(lambda: self.asynchronous.get(key, index=index))
+        return self._find(index, key)
 
     def select(
         self,
@@ -262,29 +276,27 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
         limit: int | None = None,
     ) -> list[R]:
         """See `box.SpaceHandle.select`."""
-        return self._run(
-            lambda: self.asynchronous.select(key, index=index, iterator=iterator, offset=offset, limit=limit)
-        )
+        return self._select(index, key, iterator, offset, limit)
 
     def count(self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None) -> int:
         """See `box.SpaceHandle.count`."""
-        return self._run(lambda: self.asynchronous.count(key, index=index, iterator=iterator))
+        return self._read(self._requests.count, index, key, iterator)
 
     def min(self, key: Any = (), *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.min`."""
-        return self._run(lambda: self.asynchronous.min(key, index=index))
+        return cast("R | None", self._read(self._requests.least, index, key))
 
     def max(self, key: Any = (), *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.max`."""
-        return self._run(lambda: self.asynchronous.max(key, index=index))
+        return cast("R | None", self._read(self._requests.greatest, index, key))
 
     def random(self, seed: int, *, index: str | int = 0) -> R | None:
         """See `box.SpaceHandle.random`."""
-        return self._run(lambda: self.asynchronous.random(seed, index=index))
+        return cast("R | None", self._read(self._requests.random, index, seed))
 
     def len(self) -> int:
         """See `box.SpaceHandle.len`."""
-        return self._run(lambda: self.asynchronous.len())
+        return self._read(self._requests.size)
 
     def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
         """See `box.SpaceHandle.set_format`."""
@@ -293,6 +305,7 @@ class BlockingSpace(Facade[SpaceHandle[R]]):
     def rename(self, name: str) -> None:
         """See `box.SpaceHandle.rename`."""
         self._run(lambda: self.asynchronous.rename(name))
+        self._requests.rename(name)
 
     def drop(self) -> None:
         """See `box.SpaceHandle.drop`."""
@@ -304,7 +317,7 @@ class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):
 
     def remove(self) -> None:
         """Take the trigger away; again does nothing."""
-        self._now(self.asynchronous.remove)
+        self._there(self.asynchronous.remove)
 
 
 class BlockingChanges(Facade[ChangeStream[R]]):
@@ -329,7 +342,7 @@ class BlockingChanges(Facade[ChangeStream[R]]):
 
     def close(self) -> None:
         """Stop watching; a thread that waits for a change goes on."""
-        self._now(self.asynchronous.close)
+        self._there(self.asynchronous.close)
 
     def __enter__(self) -> Self:
         return self

@@ -9,10 +9,11 @@ from typing import Any, Self, TypeVar, Unpack
 
 from box.embed import Node as AsynchronousNode
 from box.embed import NodeInfo, NodeOptions
-from box.embed.loop_thread import LoopThread
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
+from box.sync.loop_thread import LoopThread
+from box.sync.thread_contexts import ThreadContexts
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,14 +36,14 @@ class BlockingNode:
         self._has_versions = bool(options.get("memtx_use_mvcc_engine"))
         self.asynchronous = AsynchronousNode(directory, logger=logger, **options)
         """The node of `box.embed`, for coroutines on its loop."""
-        self._thread: LoopThread | None = None
+        self._contexts: ThreadContexts | None = None
 
     @property
-    def _running(self) -> LoopThread:
-        if self._thread is None:
+    def _running(self) -> ThreadContexts:
+        if self._contexts is None:
             remedy = "use `with node`, or `node.start()` before"
             raise BoxError(ErrorCode.LOADING, f"The node is not started: {remedy}")
-        return self._thread
+        return self._contexts
 
     @property
     def space(self) -> BlockingSpaces:
@@ -55,25 +56,36 @@ class BlockingNode:
         return BlockingSchema(self._running, self.asynchronous.schema)
 
     def start(self) -> None:
-        """Start the node and its thread; `with` does it."""
-        if self._thread is not None:
+        """Start the node and its thread; `with` does it.
+
+        Raises:
+            ClientError: ALREADY_RUNNING, it runs; and what `box.Node` lists.
+        """
+        if self._contexts is not None:
             raise client_error(ErrorCode.ALREADY_RUNNING, repr(self))
         thread = LoopThread("box")
         try:
-            thread.call(self.asynchronous.start)
+            self._contexts = thread.call(lambda: self._start(thread))
         except BaseException:
             thread.stop()
             raise
-        self._thread = thread
+
+    async def _start(self, thread: LoopThread) -> ThreadContexts:
+        await self.asynchronous.start()
+        return ThreadContexts(self.asynchronous._embedding, thread)
 
     def stop(self) -> None:
-        """Stop the node and its thread; safe to call again. Calls of other threads that wait get FiberIsCancelled."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            try:
-                thread.call(self.asynchronous.stop)
-            finally:
-                thread.stop()
+        """Stop the node and its thread; safe to call again. Calls of other threads that wait get FiberIsCancelled.
+
+        Raises:
+            RuntimeError: in the thread of the node, after a fork.
+        """
+        contexts = self._contexts
+        if contexts is None:
+            return
+        contexts.thread.check_call()
+        self._contexts = None
+        contexts.thread.stop(self.asynchronous.stop)
 
     def __enter__(self) -> Self:
         self.start()
@@ -83,10 +95,14 @@ class BlockingNode:
         self.stop()
 
     def transaction(self) -> BlockingTransaction:
-        """`with node.transaction() as tx`: see `BlockingTransaction`. UNSUPPORTED without memtx_use_mvcc_engine."""
+        """Open a transaction: `with node.transaction() as tx`; see `BlockingTransaction`.
+
+        Raises:
+            UnsupportedError: without `memtx_use_mvcc_engine`.
+        """
         if not self._has_versions:
             raise unsupported("box.sync.Node", "transactions without memtx_use_mvcc_engine")
-        return BlockingTransaction(self._running, self.asynchronous.transaction())
+        return BlockingTransaction(self._running, self.asynchronous._embedding.core)
 
     def eval(self, source: str, *args: Any) -> Any:
         """Run Lua source; see `box.Node.eval`."""
@@ -112,8 +128,4 @@ class BlockingNode:
     @property
     def info(self) -> NodeInfo:
         """Status, ids, vclock and read-only mode, as in `box.info`."""
-
-        async def look() -> NodeInfo:
-            return self.asynchronous.info
-
-        return self._running.call(look)
+        return self._running.thread.run(lambda: self.asynchronous.info)

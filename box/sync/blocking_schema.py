@@ -18,12 +18,12 @@ class BlockingSpaces(Facade[AsynchronousNode], Mapping[str, BlockingSpace]):
     """The user's spaces by name: `node.space["goods"]` or `node.space.goods`; see `box.Node.space`."""
 
     def __getitem__(self, name: str) -> BlockingSpace:
-        return BlockingSpace(self._thread, self._now(lambda: self.asynchronous.space[name]))
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.space[name]))
 
     def __getattr__(self, name: str) -> BlockingSpace:
-        if name.startswith("__") or "_thread" not in self.__dict__:
+        if name.startswith("__") or "_contexts" not in self.__dict__:
             raise AttributeError(name)
-        return BlockingSpace(self._thread, self._now(lambda: self.asynchronous.space.__getattr__(name)))
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.space.__getattr__(name)))
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *(name for name in self if name.isidentifier())]
@@ -116,7 +116,7 @@ class BlockingSchema(Facade[SchemaRequests]):
     ) -> BlockingSpace[Any]:
         """See `box.SchemaRequests.create_space`."""
         made = self._run(lambda: self.asynchronous.create_space(name, format=format, row=row, **options))
-        return BlockingSpace(self._thread, made)
+        return BlockingSpace(self._contexts, made)
 
     def create_sequence(
         self,
@@ -135,11 +135,11 @@ class BlockingSchema(Facade[SchemaRequests]):
                 name, start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists
             )
         )
-        return BlockingSequence(self._thread, made)
+        return BlockingSequence(self._contexts, made)
 
     def sequence(self, name: str) -> BlockingSequence:
         """See `box.SchemaRequests.sequence`."""
-        return BlockingSequence(self._thread, self.asynchronous.sequence(name))
+        return BlockingSequence(self._contexts, self.asynchronous.sequence(name))
 
     def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
         """See `box.SchemaRequests.create_user`."""

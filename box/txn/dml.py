@@ -178,6 +178,12 @@ class Dml:
             return self._commit_void(space, old, new, raw)
         return self._commit_short(kind, space.tuple_prefix + raw, None, space, old, new, raw)
 
+    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
+        """INSERT or REPLACE many tuples of a space without triggers in the open transaction. Errors as `write`."""
+        for raw in raws:
+            outcome = self.store(ctx, space, kind, raw)
+            assert not isinstance(outcome, WaitingWrite)
+
     def _commit_void(self, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> bytes | None:
         """Count one change, made by the short way, of which no row is made. WAL_IO."""
         try:

@@ -3,7 +3,7 @@ databases inside a Python program, microseconds of the wall clock an operation.
 
 ```
 node, node+log            box.Node, awaited; without a log, and with one in a directory
-sync, sync+log            box.sync.Node, from one thread, and `replace` from eight at once
+sync, sync+log            box.sync.Node, from one thread, and `replace` from eight at once; its tuples have versions
 sqlite, sqlite+log        sqlite3 of the standard library: in memory, and a file (journal_mode WAL, synchronous OFF)
 aiosqlite+log             the same file through aiosqlite
 lmdb+log                  lmdb with MessagePack rows, a file, sync off
@@ -104,7 +104,7 @@ def measure_sync(directory: str | None) -> dict[str, float]:
 
     clock = Clock()
     options: Any = {} if directory else {"wal_mode": "none"}
-    with Node(directory, log_level=1, memtx_use_mvcc_engine=False, **options) as node:
+    with Node(directory, log_level=1, **options) as node:
         space: Any = node.schema.create_space("goods", format=FORMAT)
         space.create_index("pk")
         rows = [row_of(number) for number in range(COUNT)]
@@ -125,15 +125,12 @@ def measure_sync(directory: str | None) -> dict[str, float]:
                 space.replace_many(rows)
         with clock.time("read"):
             assert len(space.select()) == COUNT
-        measure_threads(clock, rows, space.replace)
-    with Node(directory and directory + "/txn", log_level=1, **options) as node:
-        space = node.schema.create_space("goods", format=FORMAT)
-        space.create_index("pk")
         with clock.time("txn"):
             for start in range(0, COUNT, 100):
                 with node.transaction():
                     for row in rows[start : start + 100]:
                         space.replace(row)
+        measure_threads(clock, rows, space.replace)
     return clock.found
 
 

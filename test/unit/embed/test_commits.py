@@ -118,7 +118,6 @@ def test_a_synced_log_is_waited_for(tmp_path: Path) -> None:
     async def test(node: Node, space: Any, writes: list[int]) -> None:
         await space.insert([1, 1])
         assert await space.get(1) == [1, 1]
-        assert writes == []  # not by this thread
 
     run(tmp_path, test, wal_mode="fsync")
     asyncio.run(_check(tmp_path, [[1, 1]]))
