@@ -30,6 +30,8 @@ from box.testing.simulation.simulation import Simulation
 
 _WRITES: Final = 1.0
 """Seconds in which clients write something that has to wait."""
+_SETTLING: Final = 0.05
+"""Seconds in which acknowledgements that were under way have arrived."""
 _ELECTION: Final = 6.0
 """Seconds in which somebody has been elected, where that is possible."""
 _BEFORE: Final = 0.3
@@ -68,6 +70,7 @@ class HazardFaults:
     async def _let_lapse(self, fault: Fault, leader: SimulatedNode, others: Sequence[SimulatedNode]) -> None:
         network = self._simulation.network
         with network.cuts((other.name, leader.name) for other in others):
+            await self._simulation.sleep(_SETTLING)
             if not await until(lambda: _has_told(leader, others), _WRITES):
                 return
             with network.cuts((leader.name, other.name) for other in others):
