@@ -152,7 +152,7 @@ class LogLoader:
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)
         promotions = self._synchro.promotions
-        promotions.void.note_nops(rows)
+        promotions.note_nops(rows)
         if self._promotions:
             self._ends[rows[-1].replica_id] = rows[-1].lsn
             if rows[-1].flags & Flag.WAIT_SYNC:

@@ -3,8 +3,10 @@
 ```
 state          event                                        what happens                              next
 EMPTY          append                                       the origin becomes the owner              WAITING
-WAITING        quorum of acks, on the owner                 decide: write CONFIRM(lsn)                CONFIRMING
-WAITING        the first entry's deadline, on the owner     decide: write ROLLBACK(lsn)               ROLLING_BACK
+WAITING        quorum of acks, the owner may decide         decide: write CONFIRM(lsn)                CONFIRMING
+WAITING        the first entry's deadline, the owner may    decide: write ROLLBACK(lsn)               ROLLING_BACK
+               decide and has heard a quorum meanwhile
+WAITING        an entry's deadline otherwise                its callers learn that nobody knows       same
 WAITING        promote()                                    decide: write PROMOTE(lsn)                ROLLING_BACK
 any            a row of another instance goes to the WAL    nothing yet                               CONFIRMING or
                                                                                                       ROLLING_BACK
@@ -23,6 +25,10 @@ write, `process` returns what became of the entries; box.txn.synchro acts on it.
 An acknowledgement is the lsn of the owner's rows that an instance has in its WAL. The quorum counts instances, the
 owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
 
+The owner may always decide without elections. With elections only the leader of the latest known term may, once it
+has written its PROMOTE: box.replication.raft tells why. An owner that may not decide leaves its entries to the next
+leader, whose PROMOTE commits them or rolls them back. A timer alone decides nothing.
+
 Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
 ARCHITECTURE.md follows a CONFIRM through all parts. Source: Tarantool's behaviour as of 2.8.1, and the public patch
 "applier: process synchro rows after WAL write" (April 2021) for the order of log and decision.
@@ -31,7 +37,7 @@ ARCHITECTURE.md follows a CONFIRM through all parts. Source: Tarantool's behavio
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, auto
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,6 +99,10 @@ class Limbo:
         self.writing: Decision | None = None
         """The row that is on its way to the log. For reading."""
         self._confirmed_before = 0
+        self._told = 0
+        """The number of the oldest entries whose callers wait no longer, because the outcome was not known in time."""
+        self._put_off_at = 0.0
+        """The time when the first entry was overdue and could not be rolled back: its timeout begins anew then."""
 
     # -- questions
 
@@ -207,6 +217,7 @@ class Limbo:
         if self.entries[-1] is not entry:
             raise AssertionError(f"{entry!r} is not the last of {self!r}")
         self.entries.pop()
+        self._told = min(self._told, len(self.entries))
         self.rollback_count += 1
 
     # -- acknowledgements
@@ -236,26 +247,53 @@ class Limbo:
             return 0
         return acknowledged[self._quorum - 1]
 
-    def decide(self, now: float) -> Decision | None:
-        """The row that this instance must write now; None: nothing, or a row is on its way already."""
+    def decide(self, now: float, heard_quorum: Callable[[float], bool] = lambda since: True) -> Decision | None:
+        """The row that this instance, which may decide, must write now. None: nothing, or a row is on its way already.
+
+        `heard_quorum` tells whether a quorum has been heard of since a moment; a ROLLBACK needs that.
+        """
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
         if self.reached > self.confirmed_lsn:
             lsn = self._quorum_lsn()
             if lsn > self.confirmed_lsn:
                 return Decision(RequestType.CONFIRM, lsn)
-        deadline = self.deadline
-        if deadline is not None and now >= deadline:
+        since = self._first_since
+        if since is not None and now >= since + self.timeout and heard_quorum(since):
             return Decision(RequestType.ROLLBACK, self.entries[0].lsn)
         return None
 
     @property
+    def _first_since(self) -> float | None:
+        """The time from which on the first entry's timeout counts; None if it does not."""
+        first = self.entries[0]
+        return None if first.since is None or not first.wait_ack else max(first.since, self._put_off_at)
+
+    @property
     def deadline(self) -> float | None:
-        """The time when the first entry times out; None if it cannot now."""
+        """The time when the next entry times out; None if none can now."""
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
-        first = self.entries[0]
-        return None if first.since is None or not first.wait_ack else first.since + self.timeout
+        since = self._first_since
+        if 0 < self._told < len(self.entries):
+            waits_since = self.entries[self._told].since
+            if waits_since is not None and (since is None or waits_since < since):
+                since = waits_since
+        return None if since is None else since + self.timeout
+
+    def put_off(self, now: float) -> list[LimboEntry]:
+        """Overdue entries cannot be decided here: the callers of the returned ones are to learn that, once."""
+        first_since = self._first_since
+        if first_since is not None and now >= first_since + self.timeout:
+            self._put_off_at = now
+        overdue = []
+        for entry in islice(self.entries, self._told, None):
+            if entry.waits:
+                if entry.since is None or now < entry.since + self.timeout:
+                    break
+                overdue.append(entry)
+            self._told += 1
+        return overdue
 
     def _quorum_lsn(self) -> int:
         """The newest synchronous entry that a quorum has, 0 if none."""
@@ -293,11 +331,13 @@ class Limbo:
             if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):
                 break
             committed.append(self.entries.popleft())
+        self._told = max(0, self._told - len(committed))
         return LimboOutcome(committed, [])
 
     def roll_back(self, lsn: int) -> LimboOutcome:
         """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
         rolled_back = [self.entries.pop() for _ in range(self._count_from(lsn))]
+        self._told = min(self._told, len(self.entries))
         self.rollback_count += len(rolled_back)
         return LimboOutcome([], rolled_back)
 
@@ -319,8 +359,8 @@ class Limbo:
     def _decided_by(self, request: SynchroRequest) -> tuple[int | None, int | None]:
         """The lsn up to which a row confirms, and that from which on it rolls back; None: nothing."""
         is_promotion, lsn = request.type == RequestType.PROMOTE, request.lsn
-        if is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term:
-            return None, None  # somebody else was promoted in a later term
+        if self.is_outdated_promotion(request):
+            return None, None
         if request.replica_id not in (0, self.owner_id):
             if not is_promotion:
                 return None, None  # about transactions that are no longer here
@@ -328,6 +368,15 @@ class Limbo:
         if is_promotion:
             return lsn, lsn + 1
         return (lsn, None) if request.type == RequestType.CONFIRM else (None, lsn)
+
+    def is_outdated_promotion(self, request: SynchroRequest) -> bool:
+        """Whether somebody else was promoted in a later term than this PROMOTE's."""
+        is_promotion = request.type == RequestType.PROMOTE
+        return is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term
+
+    def has_effect(self, request: SynchroRequest) -> bool:
+        """Whether a row decides about transactions that are, or were last, in the queue."""
+        return self._decided_by(request) != (None, None)
 
     def process(self, request: SynchroRequest) -> LimboOutcome:
         """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""

@@ -14,6 +14,15 @@ while a row is being written, and the latch is held.
 
 A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
 write succeeds. (Tarantool gives up the whole process here.)
+
+With elections, what the callers of a transaction are told is true on every instance:
+
+```
+committed                    a CONFIRM or PROMOTE is in the log here, and a quorum has the transaction
+rolled back, by a leader     the ROLLBACK is in the logs of a quorum: no later leader can be without it
+rolled back, by a PROMOTE    the next leader does without the transaction
+outcome not known            the timeout is over and none of these has happened; the next leader decides
+```
 """
 
 from __future__ import annotations
@@ -28,6 +37,7 @@ from box.txn.limbo import Decision, Limbo, LimboOutcome
 from box.txn.promoter import Promoter
 from box.txn.promotion_history import Standing
 from box.txn.promotion_record import PromotionRecord
+from box.txn.refusals import Refusals, outcome_unknown
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
 from box.wire.constants import Flag, RequestType
@@ -69,12 +79,18 @@ class LimboDriver:
         self.others_may_lead: Callable[[], bool] = lambda: False
         """Others may have elected a leader since this instance was promoted: what they have of its rows may be without
         an effect there, and does not count."""
+        self.may_decide: Callable[[], bool] = lambda: True
+        """Elections are off, or this instance leads in the latest term that it knows and has taken over the limbo."""
+        self.voters_needed: Callable[[], int] = lambda: 0
+        """Instances, this one included, that elect a leader; 0 without elections."""
         self.is_forbidden: Callable[[], bool] = lambda: False
         """Elections give the limbo to another instance. A transaction that was begun before would be one that nobody
         confirms, and that is in the way of all that the leader sends."""
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
         self.on_write_error: Callable[[BoxError], None] = _no_hook
+        self.on_contradiction: Callable[[BoxError], None] = _no_hook
+        """A decision of another instance contradicts one that has had its effect here."""
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline: float | None = None
@@ -87,10 +103,15 @@ class LimboDriver:
         self._promoter = Promoter(limbo, self)
         self._is_deposed = False
         """Our transactions are being rolled back because another instance leads without them."""
+        self._heard: dict[int, float] = {}
+        """The time when each follower was last heard of."""
+        self._refusals = Refusals(loop)
 
     def info(self) -> dict[str, Any]:
-        """`box.info.synchro`."""
-        return {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
+        """`box.info.synchro`, with `contradiction` if this instance differs from others."""
+        info: dict[str, Any] = {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
+        contradiction = self.promotions.contradiction
+        return info if contradiction is None else info | {"contradiction": contradiction.message}
 
     # -- transactions
 
@@ -159,6 +180,9 @@ class LimboDriver:
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
         self._promoter.on_ack(replica_id, vclock)
+        self._heard[replica_id] = self._loop.time()
+        if self._refusals:
+            self._refusals.tell(self._is_certain)
         if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
@@ -185,20 +209,37 @@ class LimboDriver:
     async def apply(self, row: Row, is_next: Callable[[], bool] = lambda: True) -> None:
         """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. INVALID_MSGPACK, WAL_IO.
 
-        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile.
+        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile. A row that
+        contradicts what is decided here is not written: it raises "Split-Brain discovered".
         """
-        decode_synchro(row)
+        request = decode_synchro(row)
         await self.latch.wait_write()
         if not is_next():
             self.latch.release_write()
             raise client_error(ErrorCode.WAL_IO)
+        contradiction = self.promotions.contradiction_of(row, request)
+        if contradiction is not None:
+            self.latch.release_write()
+            self.on_contradiction(contradiction)
+            raise contradiction
         if self.promotions.is_to_be_void(row):
             row.flags |= Flag.VOID
         await self._write(row, decode_synchro(row))
 
     def recover(self, row: Row) -> None:
-        """Act on a row that comes from the log. INVALID_MSGPACK."""
-        self._settle(self.promotions.process(row, decode_synchro(row)))
+        """Act on a row that comes from the log. INVALID_MSGPACK.
+
+        A log of an earlier version or of 2.8.1 may have rows that contradict each other: `promotions.contradiction`
+        tells so afterwards.
+        """
+        request = decode_synchro(row)
+        self.promotions.contradiction_of(row, request)
+        self._settle(self.promotions.process(row, request))
+
+    def check_consistent(self) -> None:
+        """Raise "Split-Brain discovered" if a decision that came later contradicts one that has had its effect here."""
+        if self.promotions.contradiction is not None:
+            raise self.promotions.contradiction
 
     async def learn_leader(self, leader: Standing) -> None:
         """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none, and
@@ -254,7 +295,7 @@ class LimboDriver:
         """Write what the limbo asks for, or wait for the first deadline."""
         if self._is_requested or self._is_stopped:
             return
-        if self.limbo.decide(self._loop.time()) is None:
+        if self._decision() is None:
             self._arm()
             return
         self._is_requested = True
@@ -273,13 +314,26 @@ class LimboDriver:
 
     def _time_over(self) -> None:
         self._timer = self._timer_deadline = None
+        # While a row is on its way to the log the outcome is about to be known.
+        if self.voters_needed() and self.limbo.writing is None and not self._is_stopped and self._decision() is None:
+            for entry in self.limbo.put_off(self._loop.time()):
+                entry.take_callers().tell(outcome_unknown())
         self.go_on()
+
+    def _decision(self) -> Decision | None:
+        return self.limbo.decide(self._loop.time(), self._has_heard_quorum) if self.may_decide() else None
+
+    def _has_heard_quorum(self, since: float) -> bool:
+        """Whether so many instances as elect a leader were heard of since then, and none of a newer term."""
+        # Anonymous replicas share id 0 and do not vote.
+        heard = sum(replica_id != 0 and at >= since for replica_id, at in self._heard.items())
+        return 1 + heard >= self.voters_needed()
 
     def _write_decision(self) -> None:
         """The latch is ours; the reason to ask for it may have gone."""
         self._is_requested = False
         limbo = self.limbo
-        decision = limbo.decide(self._loop.time())
+        decision = self._decision()
         if decision is None or self._is_stopped:
             self.latch.release_write()
             self._arm()
@@ -355,8 +409,22 @@ class LimboDriver:
         if error is None:
             is_own = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
             timed_out = is_own and not self._is_deposed
-            self._settle(self.promotions.process(row, request), timed_out=timed_out)
+            self._settle_own(row, request) if timed_out else self._settle(self.promotions.process(row, request))
         self.latch.release_write()
+
+    def _settle_own(self, row: Row, request: SynchroRequest) -> None:
+        """Our own ROLLBACK is in the log. With elections its callers learn of it when that is certain."""
+        outcome = self.promotions.process(row, request)
+        callers = [entry.take_callers() for entry in outcome.rolled_back] if self.voters_needed() > 1 else []
+        self._settle(outcome, timed_out=True)
+        if callers:
+            errors = [entry.error or outcome_unknown() for entry in outcome.rolled_back]
+            self._refusals.add(row.lsn, list(zip(callers, errors, strict=True)), self.limbo.timeout)
+            self._refusals.tell(self._is_certain)
+
+    def _is_certain(self, lsn: int) -> bool:
+        """Whether a quorum has our rows up to `lsn`, and nobody else may lead."""
+        return self.may_decide() and self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
@@ -409,8 +477,9 @@ class LimboDriver:
     # -- promotion
 
     def look_again(self) -> None:
-        """Something has changed of what a promotion depends on."""
+        """Something has changed of what a promotion depends on, or who may decide."""
         self._waiters.wake()
+        self.go_on()
 
     async def promote(self, term: int = 1, check_leads: Callable[[], None] | None = None) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).
@@ -444,6 +513,7 @@ class LimboDriver:
         """The node closes: nothing is written any more."""
         self._is_stopped = True
         self._prepare()
+        self._refusals.stop()
         self._waiters.wake()
         if self._timer is not None:
             self._timer.cancel()
