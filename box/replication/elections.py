@@ -88,6 +88,8 @@ class Elections:
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0
         """The term in which the limbo was taken over, or is being."""
+        self._settled_term = 0
+        """The term in which a quorum has our PROMOTE."""
         self._timer: asyncio.TimerHandle | None = None
         self._timed: Wait | None = None
         self._timed_since = 0.0
@@ -294,10 +296,15 @@ class Elections:
     def accepts_from_all(self) -> bool:
         """Whether this instance leads: then it takes the rows of all others.
 
-        Rows that a former leader has written and nobody else has would go nowhere otherwise. They come when the limbo
-        is taken over, so that transactions that waited for a decision are NOPs.
+        Rows that a former leader has written and nobody else has would go nowhere otherwise. They come when a quorum
+        has our PROMOTE: then each later leader has it, too, and transactions that it decides about are NOPs for all.
         """
-        return self.raft.is_enabled and self._may_decide()
+        raft = self.raft
+        if not raft.is_enabled or not self._may_decide():
+            return False
+        if self._settled_term != raft.term and self._synchro.is_certain(self._synchro.promotions.latest[1]):
+            self._settled_term = raft.term
+        return self._settled_term == raft.term
 
     # -- box.ctl.promote
 

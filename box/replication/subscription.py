@@ -222,7 +222,7 @@ class Subscription:
         """Whether the next row of the peer may be applied.
 
         A follower takes rows of the leader only, whose relay sends those that were passed over again when it leads. An
-        instance that has come to lead takes the rows of all, and asks anew for those passed over. Raises Resubscription.
+        instance that has come to lead takes the rows of all, and asks anew for those passed over. Resubscription.
         """
         elections = self._host.elections
         if elections.is_leader(self.peer_id):

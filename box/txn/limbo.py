@@ -283,6 +283,8 @@ class Limbo:
 
     def put_off(self, now: float) -> list[LimboEntry]:
         """Overdue entries cannot be decided here: the callers of the returned ones are to learn that, once."""
+        if not self.entries or self.owner_id != self.instance_id:
+            return []
         first_since = self._first_since
         if first_since is not None and now >= first_since + self.timeout:
             self._put_off_at = now

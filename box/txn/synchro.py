@@ -182,7 +182,7 @@ class LimboDriver:
         self._promoter.on_ack(replica_id, vclock)
         self._heard[replica_id] = self._loop.time()
         if self._refusals:
-            self._refusals.tell(self._is_certain)
+            self._refusals.tell(self.is_certain)
         if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
@@ -420,9 +420,9 @@ class LimboDriver:
         if callers:
             errors = [entry.error or outcome_unknown() for entry in outcome.rolled_back]
             self._refusals.add(row.lsn, list(zip(callers, errors, strict=True)), self.limbo.timeout)
-            self._refusals.tell(self._is_certain)
+            self._refusals.tell(self.is_certain)
 
-    def _is_certain(self, lsn: int) -> bool:
+    def is_certain(self, lsn: int) -> bool:
         """Whether a quorum has our rows up to `lsn`, and nobody else may lead."""
         return self.may_decide() and self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
