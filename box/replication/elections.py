@@ -302,7 +302,7 @@ class Elections:
         raft = self.raft
         if not raft.is_enabled or not self._may_decide():
             return False
-        if self._settled_term != raft.term and self._synchro.is_certain(self._synchro.promotions.latest[1]):
+        if self._settled_term != raft.term and self._synchro.have(self._synchro.promotions.latest[1]):
             self._settled_term = raft.term
         return self._settled_term == raft.term
 

@@ -85,6 +85,9 @@ class Promoter:
             if not len(limbo):
                 return limbo.confirmed_lsn
         quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
+        if limbo.proposal and check_leads is not None:
+            # If a quorum has the proposal, too, its author may have rolled back what waits.
+            return limbo.entries[0].lsn - 1
         await self._wait_quorum(former, lsn, quorum, check_leads or _no_check)
         if quorum < limbo.quorum:
             raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")

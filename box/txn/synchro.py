@@ -18,10 +18,9 @@ write succeeds. (Tarantool gives up the whole process here.)
 With elections, what the callers of a transaction are told is true on every instance:
 
 ```
-committed                    a CONFIRM or PROMOTE is in the log here, and a quorum has the transaction
-rolled back, by a leader     the ROLLBACK is in the logs of a quorum: no later leader can be without it
-rolled back, by a PROMOTE    the next leader does without the transaction
-outcome not known            the timeout is over and none of these has happened; the next leader decides
+committed             a CONFIRM or PROMOTE is in the log here, and a quorum has the transaction
+rolled back           a quorum has the proposal to roll back, or the next leader does without the transaction
+outcome not known     the timeout is over and none of these has happened: SYNC_QUORUM_TIMEOUT with `outcome` "unknown"
 ```
 """
 
@@ -37,7 +36,6 @@ from box.txn.limbo import Decision, Limbo, LimboOutcome
 from box.txn.promoter import Promoter
 from box.txn.promotion_history import Standing
 from box.txn.promotion_record import PromotionRecord
-from box.txn.refusals import Refusals, outcome_unknown
 from box.txn.transaction import NO_LSN, LimboEntry
 from box.waiters import Waiters
 from box.wire.constants import Flag, RequestType
@@ -49,6 +47,13 @@ if TYPE_CHECKING:
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a row that could not be written is tried again."""
+
+
+def _outcome_unknown() -> BoxError:
+    """The next leader may still commit the transaction."""
+    error = client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
+    error.fields = {"outcome": "unknown", "reason": "no quorum has decided; the next leader may commit it"}
+    return error
 
 
 class GivenBack(NamedTuple):
@@ -105,7 +110,6 @@ class LimboDriver:
         """Our transactions are being rolled back because another instance leads without them."""
         self._heard: dict[int, float] = {}
         """The time when each follower was last heard of."""
-        self._refusals = Refusals(loop)
 
     def info(self) -> dict[str, Any]:
         """`box.info.synchro`, with `contradiction` if this instance differs from others."""
@@ -181,8 +185,6 @@ class LimboDriver:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
         self._promoter.on_ack(replica_id, vclock)
         self._heard[replica_id] = self._loop.time()
-        if self._refusals:
-            self._refusals.tell(self.is_certain)
         if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
@@ -225,6 +227,12 @@ class LimboDriver:
         if self.promotions.is_to_be_void(row):
             row.flags |= Flag.VOID
         await self._write(row, decode_synchro(row))
+
+    def note_nops(self, rows: list[Row]) -> None:
+        """A transaction of another instance, or of the log, whose rows may all be NOPs; one may be a proposal."""
+        self.promotions.note_nops(rows)
+        if rows[-1].flags & Flag.PROPOSED:
+            self.limbo.note_proposal(rows[-1].replica_id, rows[-1].lsn)
 
     def recover(self, row: Row) -> None:
         """Act on a row that comes from the log. INVALID_MSGPACK.
@@ -317,17 +325,23 @@ class LimboDriver:
         # While a row is on its way to the log the outcome is about to be known.
         if self.voters_needed() and self.limbo.writing is None and not self._is_stopped and self._decision() is None:
             for entry in self.limbo.put_off(self._loop.time()):
-                entry.take_callers().tell(outcome_unknown())
+                entry.take_callers().tell(_outcome_unknown())
         self.go_on()
 
     def _decision(self) -> Decision | None:
-        return self.limbo.decide(self._loop.time(), self._has_heard_quorum) if self.may_decide() else None
+        if not self.may_decide():
+            return None
+        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
 
-    def _has_heard_quorum(self, since: float) -> bool:
+    def were_heard_since(self, moment: float) -> bool:
         """Whether so many instances as elect a leader were heard of since then, and none of a newer term."""
         # Anonymous replicas share id 0 and do not vote.
-        heard = sum(replica_id != 0 and at >= since for replica_id, at in self._heard.items())
+        heard = sum(replica_id != 0 and at >= moment for replica_id, at in self._heard.items())
         return 1 + heard >= self.voters_needed()
+
+    def have(self, lsn: int) -> bool:
+        """Whether so many instances as elect a leader have our rows up to `lsn`."""
+        return self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
     def _write_decision(self) -> None:
         """The latch is ours; the reason to ask for it may have gone."""
@@ -338,8 +352,30 @@ class LimboDriver:
             self.latch.release_write()
             self._arm()
             return
+        if decision.type == RequestType.NOP:
+            self._propose(decision)
+            return
         request = SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id)
         self._submit(synchro_row(request), request, self._on_decision_written)
+
+    def _propose(self, decision: Decision) -> None:
+        """Write that all that waits is to be rolled back; the latch is ours."""
+        row = Row(RequestType.NOP, flags=Flag.PROPOSED)
+
+        def completed(entry: JournalEntry) -> None:
+            self.limbo.end(written=entry.error is None)
+            if entry.error is None:
+                self.limbo.note_proposal(self.limbo.instance_id, row.lsn)
+            self.latch.release_write()
+            self._on_decision_written(entry.error)
+
+        self.limbo.begin(decision)
+        try:
+            self.journal.submit(JournalEntry([row], completed))
+        except BoxError as error:
+            self.limbo.end(written=False)
+            self.latch.release_write()
+            self._on_decision_written(error)
 
     def _on_decision_written(self, error: BoxError | None) -> None:
         if error is None:
@@ -409,22 +445,8 @@ class LimboDriver:
         if error is None:
             is_own = request.type == RequestType.ROLLBACK and request.origin_id in (0, self.limbo.instance_id)
             timed_out = is_own and not self._is_deposed
-            self._settle_own(row, request) if timed_out else self._settle(self.promotions.process(row, request))
+            self._settle(self.promotions.process(row, request), timed_out=timed_out)
         self.latch.release_write()
-
-    def _settle_own(self, row: Row, request: SynchroRequest) -> None:
-        """Our own ROLLBACK is in the log. With elections its callers learn of it when that is certain."""
-        outcome = self.promotions.process(row, request)
-        callers = [entry.take_callers() for entry in outcome.rolled_back] if self.voters_needed() > 1 else []
-        self._settle(outcome, timed_out=True)
-        if callers:
-            errors = [entry.error or outcome_unknown() for entry in outcome.rolled_back]
-            self._refusals.add(row.lsn, list(zip(callers, errors, strict=True)), self.limbo.timeout)
-            self._refusals.tell(self.is_certain)
-
-    def is_certain(self, lsn: int) -> bool:
-        """Whether a quorum has our rows up to `lsn`, and nobody else may lead."""
-        return self.may_decide() and self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
     def _settle(self, outcome: LimboOutcome, *, timed_out: bool = False) -> None:
         """Tell transactions what became of them. One that is not written yet learns it by its own write."""
@@ -513,7 +535,6 @@ class LimboDriver:
         """The node closes: nothing is written any more."""
         self._is_stopped = True
         self._prepare()
-        self._refusals.stop()
         self._waiters.wake()
         if self._timer is not None:
             self._timer.cancel()
