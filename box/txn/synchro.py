@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.latch import RWLatch
@@ -41,9 +41,7 @@ from box.waiters import Waiters
 from box.wire.constants import Flag, RequestType
 from box.wire.entry import JournalEntry, JournalSink, PatientEntry
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
-
-if TYPE_CHECKING:
-    from box.wire.row import Row
+from box.wire.row import Row
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a row that could not be written is tried again."""
