@@ -226,6 +226,18 @@ ELECTIONS: Final = (
         seconds=20,
     ),
     Mutation(
+        "a deposed leader that rolls back by its timeout",
+        "box/txn/synchro.py",
+        "return self.limbo.decide(self._loop.time(), self._has_heard_quorum) if self.may_decide() else None",
+        "return self.limbo.decide(self._loop.time())",
+        "set",
+        "lapse",
+        5,
+        elections="candidate",
+        seconds=20,
+        hazards=True,
+    ),
+    Mutation(
         "a promotion that confirms nothing",
         "box/txn/promoter.py",
         "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self._limbo.instance_id)\n",
