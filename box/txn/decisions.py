@@ -1,4 +1,4 @@
-"""What CONFIRM, ROLLBACK and PROMOTE rows have decided here, and rows that say otherwise.
+"""Decisions of CONFIRM, ROLLBACK and PROMOTE rows, and rows that say otherwise.
 
 ```
 decided here                        comes later                                        then
@@ -52,7 +52,7 @@ def decision_text(row: Row, request: SynchroRequest) -> str:
     return f"{RequestType(request.type).name} {about} of instance {row.replica_id}, lsn {row.lsn}"
 
 
-class Decisions:
+class DecisionRecord:
     """One per node, beside its limbo. Pure: no clock, no files."""
 
     def __init__(self) -> None:

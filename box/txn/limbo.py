@@ -71,7 +71,7 @@ class LimboState(Enum):
 
 
 class Voters(Protocol):
-    """What the owner knows of those who may elect the next leader."""
+    """Knowledge of the instances that may elect the next leader."""
 
     def were_heard_since(self, moment: float) -> bool:
         """Whether a quorum of them was heard of since then, and nobody of a newer term."""

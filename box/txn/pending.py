@@ -78,7 +78,7 @@ class Pending:
 
 
 class Told(Pending):
-    """What callers learn instead of the end of what they wait for: `error`."""
+    """An error that callers learn instead of the end of what they wait for."""
 
     __slots__ = ("_callbacks", "done", "error", "result")
 

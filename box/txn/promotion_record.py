@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
-from box.txn.decisions import Decisions
+from box.txn.decisions import DecisionRecord
 from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
@@ -34,7 +34,7 @@ class PromotionRecord:
         has not kept it."""
         self.history = PromotionHistory()
         self.void_promotions = VoidPromotions()
-        self._decisions = Decisions()
+        self._decisions = DecisionRecord()
         self.contradiction: BoxError | None = None
         """The first decision that contradicts one which had its effect here: this instance differs from others."""
         self._decided: dict[int, tuple[int, int]] = {}

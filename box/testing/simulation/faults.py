@@ -45,7 +45,7 @@ GROUPS: Final = {
 HAZARDS: Final = GROUPS["hazards"]
 EVERY_KIND: Final = tuple(kind for kinds in GROUPS.values() for kind in kinds)
 KINDS: Final = tuple(kind for kind in EVERY_KIND if kind not in HAZARDS)
-"""What `all` stands for."""
+"""Kinds of faults that `all` stands for."""
 
 _PAUSE: Final = (0.1, 2.0)
 """Seconds between the beginnings of two faults."""

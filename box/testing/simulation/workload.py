@@ -53,7 +53,7 @@ Body = Callable[[Changes], Any]
 
 
 def ending_of(error: BoxError) -> Ending:
-    """What a client knows of a call that got an error: a timeout of a leader that may have been deposed leaves the
+    """The ending of a call with an error: a timeout of a leader that may have been deposed leaves the
     outcome to the next leader, and says so in a field."""
     is_unknown = (error.fields or {}).get("outcome") == "unknown"
     return Ending.FAILED if error.code in NO_EFFECT and not is_unknown else Ending.UNKNOWN
