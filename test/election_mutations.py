@@ -228,8 +228,9 @@ ELECTIONS: Final = (
     Mutation(
         "a deposed leader that rolls back by its timeout",
         "box/txn/synchro.py",
-        "return self.limbo.decide(self._loop.time(), self._has_heard_quorum) if self.may_decide() else None",
-        "return self.limbo.decide(self._loop.time())",
+        "        if not self.may_decide():\n            return None\n"
+        "        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
+        "        return self.limbo.decide(self._loop.time())\n",
         "set",
         "lapse",
         5,
