@@ -226,6 +226,19 @@ ELECTIONS: Final = (
         seconds=20,
     ),
     Mutation(
+        "a deposed leader that rolls back by its timeout",
+        "box/txn/synchro.py",
+        "        if not self.may_decide():\n            return None\n"
+        "        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)\n",
+        "        return self.limbo.decide(self._loop.time())\n",
+        "set",
+        "lapse",
+        5,
+        elections="candidate",
+        seconds=20,
+        hazards=True,
+    ),
+    Mutation(
         "a promotion that confirms nothing",
         "box/txn/promoter.py",
         "            request = SynchroRequest(RequestType.PROMOTE, former, lsn, term, self._limbo.instance_id)\n",

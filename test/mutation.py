@@ -23,6 +23,8 @@ class Mutation(NamedTuple):
     rate: int | None = None
     """Calls a second, at most."""
     fetch_once: bool = False
+    hazards: bool = False
+    """Synchronous timeouts are shorter than elections."""
     corpus: str = ""
     """The file of the corpus that fails with it: the mutation takes the remedy of a fault back."""
 

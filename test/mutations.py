@@ -277,8 +277,8 @@ REPLICATION: Final = (
     Mutation(
         "an applied row that is not remembered",
         "box/replication/row_sink.py",
-        "        self._synchro.promotions.void.note_nops(rows)\n        self._advance(rows[-1])\n",
-        "        self._synchro.promotions.void.note_nops(rows)\n",
+        "        self._synchro.note_nops(rows)\n        self._advance(rows[-1])\n",
+        "        self._synchro.note_nops(rows)\n",
         "async",
         "network,latency",
     ),

@@ -102,7 +102,8 @@ def _runs(mutation: Mutation, first: int, last: int) -> list[str]:
     arguments += ["--elections", mutation.elections, "--time", str(mutation.seconds)]
     if mutation.rate is not None:
         arguments += ["--rate", str(mutation.rate)]
-    return [*arguments, "--fetch-once"] if mutation.fetch_once else arguments
+    arguments += ["--fetch-once"] if mutation.fetch_once else []
+    return [*arguments, "--hazards"] if mutation.hazards else arguments
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

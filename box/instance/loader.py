@@ -151,12 +151,11 @@ class LogLoader:
             self._txns.rollback_open(self._ctx, txn)
             raise
         self._txns.commit_open(self._ctx, txn, waits=False)
-        promotions = self._synchro.promotions
-        promotions.void.note_nops(rows)
+        self._synchro.note_nops(rows)
         if self._promotions:
             self._ends[rows[-1].replica_id] = rows[-1].lsn
             if rows[-1].flags & Flag.WAIT_SYNC:
-                promotions.note_recovered(rows[-1].replica_id, self._promotions, self._ends)
+                self._synchro.promotions.note_recovered(rows[-1].replica_id, self._promotions, self._ends)
 
     async def _run(self, row: Row) -> None:
         if row.type == RequestType.NOP:

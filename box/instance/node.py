@@ -230,6 +230,7 @@ class Instance:
         self.synchro.on_change = self.mode.look_again
         self.elections.on_change = self._role_changed
         self.synchro.on_write_error = self._log_synchro_failure
+        self.synchro.on_contradiction = self._found_contradiction
         self.dml.set_memory(not self.errinj.values["ERRINJ_TUPLE_ALLOC"])
         self._mode_changed()
 
@@ -248,6 +249,10 @@ class Instance:
 
     def _log_synchro_failure(self, error: BoxError) -> None:
         self.log.error(f"could not write a synchronous request to the log: {error.message}")
+
+    def _found_contradiction(self, error: BoxError) -> None:
+        self.log.crit(f"{error.message}: this instance differs from others and takes no more rows; join it anew")
+        self.elections.give_up()
 
     @property
     def status(self) -> str:
@@ -313,6 +318,8 @@ class Instance:
         self.state.configured()
         sources = self.replication.sources
         sources.follow()
+        if self.synchro.promotions.contradiction is not None:
+            self._found_contradiction(self.synchro.promotions.contradiction)
         self.elections.start()
         await self._reconfiguration.start_elections()
         self.log.info("ready to accept requests")

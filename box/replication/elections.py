@@ -82,10 +82,14 @@ class Elections:
         self._synchro = synchro
         synchro.others_may_lead = self._others_may_lead
         synchro.is_forbidden = lambda: self.is_read_only
+        synchro.may_decide = self._may_decide
+        synchro.voters_needed = lambda: self.raft.quorum if self.raft.is_enabled else 0
         self._work = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._taken_term = 0
         """The term in which the limbo was taken over, or is being."""
+        self._settled_term = 0
+        """The term in which a quorum has our PROMOTE."""
         self._timer: asyncio.TimerHandle | None = None
         self._timed: Wait | None = None
         self._timed_since = 0.0
@@ -107,6 +111,11 @@ class Elections:
     def _others_may_lead(self) -> bool:
         raft = self.raft
         return raft.is_enabled and raft.role is not Role.LEADER and not self._has_taken_over
+
+    def _may_decide(self) -> bool:
+        """See `box.replication.raft`: a former leader decides nothing about the transactions that it has begun."""
+        raft = self.raft
+        return not raft.is_enabled or (raft.role is Role.LEADER and self._has_taken_over)
 
     @property
     def known_term(self) -> int:
@@ -180,8 +189,21 @@ class Elections:
     def set_mode(self, mode: str) -> None:
         """`election_mode`."""
         self.mode = ElectionMode(mode)
-        self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE)
+        self.raft.configure_candidate(self.mode is ElectionMode.CANDIDATE and self._is_consistent)
         self.raft.enable(self.mode is not ElectionMode.OFF)
+        self._follow_up()
+
+    @property
+    def _is_consistent(self) -> bool:
+        return self._synchro.promotions.contradiction is None
+
+    def check_consistent(self) -> None:
+        """Raise "Split-Brain discovered" if this instance differs from others."""
+        self._synchro.check_consistent()
+
+    def give_up(self) -> None:
+        """This instance differs from others, and leads them no more."""
+        self.raft.configure_candidate(False)
         self._follow_up()
 
     def set_quorum(self, synchro_quorum: int, registered: int) -> None:
@@ -262,10 +284,27 @@ class Elections:
         origin_id, lsn = self._synchro.promotions.latest
         return origin_id != 0 and standing.knows(origin_id, lsn)
 
-    def accepts_from(self, source: int) -> bool:
-        """Whether rows of an instance may be applied: with elections those of the leader only. Its relay sends the
-        others again when it leads."""
+    def is_leader(self, source: int) -> bool:
+        """Whether an instance decides about transactions now; without elections anyone may."""
         return not self.raft.is_enabled or self.raft.leader_id == source
+
+    def is_later(self, term: int) -> bool:
+        """Whether a term is later than all that this instance has heard of."""
+        return self.raft.is_enabled and term > self.raft.term
+
+    @property
+    def accepts_from_all(self) -> bool:
+        """Whether this instance leads: then it takes the rows of all others.
+
+        Rows that a former leader has written and nobody else has would go nowhere otherwise. They come when a quorum
+        has our PROMOTE: then each later leader has it, too, and transactions that it decides about are NOPs for all.
+        """
+        raft = self.raft
+        if not raft.is_enabled or not self._may_decide():
+            return False
+        if self._settled_term != raft.term and self._synchro.have(self._synchro.promotions.latest[1]):
+            self._settled_term = raft.term
+        return self._settled_term == raft.term
 
     # -- box.ctl.promote
 
@@ -273,9 +312,11 @@ class Elections:
         """`box.ctl.promote`: win an election in manual mode, then take over the limbo.
 
         UNSUPPORTED for a voter and for a candidate that does not lead, INTERFERING_PROMOTE if another one wins,
-        RAFT_DISABLED, and what `before_promotion` and `LimboDriver.promote` raise.
+        RAFT_DISABLED, "Split-Brain discovered" for an instance that differs from others, and what `before_promotion`
+        and `LimboDriver.promote` raise.
         """
         raft = self.raft
+        self.check_consistent()
         if self.mode is ElectionMode.OFF:
             if self.before_promotion is not None:
                 await self.before_promotion()

@@ -31,13 +31,39 @@ a candidate lacks our rows    this instance asks again after half of the time: t
 a candidate has more rows     this instance gives it half of the time more
 ```
 
-The peer's acknowledgements tell no term. Ours do: a leader that nobody else tells of its end would take the rows that
+**Decisions about synchronous transactions.** An election is won by a majority, and each of its voters has no row that
+the winner lacks. So whatever a majority has in its logs, each later leader has. Every decision rests on that:
+
+```
+state of the owner of the limbo        what it may write     why no two instances end with different outcomes
+leader, its PROMOTE is written         CONFIRM(r)            a majority has r: each later leader confirms it, too
+leader, heard a majority since r       a proposal            it decides nothing yet
+leader, a majority has the proposal    ROLLBACK              each later leader has the proposal, and rolls r back
+leader, no majority heard since r      nothing               callers learn that the outcome is not known
+deposed, or elected and not PROMOTEd   nothing               the PROMOTE of the latest leader decides
+latest leader                          PROMOTE(n)            it confirms what waits here once a majority has it, and
+                                                             nothing if it has a proposal
+follower                               nothing               it acts on the rows of the leader, in the order of its log
+```
+
+A deposed leader takes back what it wrote after the last row that the next leader has; a PROMOTE that reached no
+majority has no effect (`box.txn.promotion_history`), and an instance that had acted on it already says that it differs
+(`box.txn.decisions`). A leader takes the rows of all others when a majority has its PROMOTE: rows of former leaders
+that wait for a decision are NOPs from then on, whoever leads.
+
+2.8.1 has the first and the sixth row of the table only. A leader of 2.8.1 writes ROLLBACK when its timeout is over,
+whether it leads or not, and takes no rows of those who do not lead. With 2.8.1 in a cluster this remains: its ROLLBACK
+may contradict the next leader's PROMOTE, which makes instances of ours stop with "Split-Brain discovered"; a leader of
+2.8.1 confirms what waits although it has a proposal; and rows that only a former leader has arrive when that leads
+again. An `election_mode` whose quorum is no majority loses the argument altogether.
+
+Acknowledgements of 2.8.1 tell no term. Ours do: a leader that nobody else tells of its end would take the rows that
 others have got rolled back, without an effect, for rows that they keep.
 
 One thing concerns votes. A former leader keeps rows that were rolled back when another one took over, and nobody else
-gets them before it leads. Tarantool votes for nobody who lacks them, so that with two instances left, one of which
-has such rows and the other one newer rows of the next leader, nobody can win. Here they are not asked for
-(`box.txn.void_rows`), and taken from a candidate that has them, since a peer asks for them.
+needs them. 2.8.1 votes for nobody who lacks them, so that with two instances left, one of which has such rows and the
+other one newer rows of the next leader, nobody can win. Here they are not asked for (`box.txn.void_rows`), and taken
+from a candidate that has them, since a 2.8.1 asks for them.
 
 A pure state machine: no clock, no files, no waiting. Events are methods; what is to be done after each of them is in
 `unrecorded` (a row to write to the WAL; until `recorded` the instance is a frozen follower), `wait` (a timer) and

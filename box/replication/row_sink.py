@@ -220,7 +220,7 @@ class RowSink:
         txn.on_wal_write.append(self._on_wal_write)
         txn.on_done(self._on_done)
         self._txns.commit_open(ctx, txn, waits=False)
-        self._synchro.promotions.void.note_nops(rows)
+        self._synchro.note_nops(rows)
         self._advance(rows[-1])
 
     def _advance(self, row: Row) -> None:

@@ -82,6 +82,8 @@ class Subscription:
         self._ack_waits = asyncio.Event()
         """An acknowledgement cannot be written now."""
         self._passed = PassedRows(host.sink.may_be_void)
+        self._passed_vclock = VClock()
+        """The newest row of each origin that was passed over, because the peer did not lead."""
         self._standing: Standing | None = None
         """The term in which the peer leads, or wants to, with the rows that it had then. Only the first message is
         about the vclock of the subscription."""
@@ -90,8 +92,10 @@ class Subscription:
         """Origin and lsn of the PROMOTE rows that came from the peer's log."""
 
     async def begin(self, timeout: float) -> None:
-        """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH."""
+        """Ask for the rows that are not here; returns when the peer has agreed. REPLICASET_UUID_MISMATCH,
+        "Split-Brain discovered" where the log here contradicts itself."""
         host = self._host
+        host.elections.check_consistent()
         here, vclock = host.instance, host.instance.vclock.copy()
         if self._fetch is not None:
             wanted, left_out = self._fetch.uuids, self._fetch.left_out
@@ -171,7 +175,8 @@ class Subscription:
             end = number
             if not (self._transaction.is_open or self._order.must_wait):
                 elections.hear(self.peer_id)
-                if not elections.accepts_from(self.peer_id):
+                if not self._accepts_rows():
+                    self._note_passed(run.replica_id, run.lsns[count - 1])
                     for left in range(number, count) if run.flags else ():
                         self._pass_over([run.checked_row(left)])
                     return
@@ -195,10 +200,13 @@ class Subscription:
             elections.hear(self.peer_id)
             if row.lsn == 0:
                 await self._handle_signal(row)
-            elif not elections.accepts_from(self.peer_id):
+            elif not self._accepts_rows():
+                self._note_passed(row.replica_id, row.lsn)
                 self._pass_over(complete)
             else:
-                if row.type == RequestType.PROMOTE:
+                if not elections.is_leader(self.peer_id):
+                    self._check_comes_before(row)
+                elif row.type == RequestType.PROMOTE:
                     self._promotions.add((row.replica_id, row.lsn))
                 elif self._promotions and row.flags & Flag.WAIT_SYNC:
                     elections.withdraw_outdating(row.replica_id, self._promotions)
@@ -209,6 +217,30 @@ class Subscription:
         self._rows_taken += 1
         if self._rows_taken % _ROWS_PER_LOOK == 0 or is_long:
             await self._give_way()
+
+    def _accepts_rows(self) -> bool:
+        """Whether the next row of the peer may be applied.
+
+        A follower takes rows of the leader only, whose relay sends those that were passed over again when it leads. An
+        instance that has come to lead takes the rows of all, and asks anew for those passed over. Resubscription.
+        """
+        elections = self._host.elections
+        if elections.is_leader(self.peer_id):
+            return True
+        if not elections.accepts_from_all:
+            return False
+        if not self._host.sink.applied.covers(self._passed_vclock):
+            raise Resubscription
+        return True
+
+    def _note_passed(self, origin_id: int, lsn: int) -> None:
+        if origin_id != self._host.instance.instance_id:
+            self._passed_vclock.reset(origin_id, max(lsn, self._passed_vclock[origin_id]))
+
+    def _check_comes_before(self, row: Row) -> None:
+        """Raise Resubscription for the PROMOTE of a later leader that we have not heard of: its author sends it."""
+        if row.type == RequestType.PROMOTE and self._host.elections.is_later(messages.decode_synchro(row).term):
+            raise Resubscription
 
     def _pass_over(self, transaction: list[Row]) -> None:
         """The peer does not lead: when it does, this comes again. Rows that are not here, and may be rolled back
@@ -238,6 +270,7 @@ class Subscription:
             self._turn_began = loop.time()
 
     async def _handle_signal(self, row: Row) -> None:
+        self._accepts_rows()  # a quiet peer may have rows that were passed over
         if row.type == RequestType.RAFT:
             self._host.elections.receive(row, self.peer_id)
             await self._learn_leader(messages.decode_raft(row))
@@ -259,7 +292,7 @@ class Subscription:
     # -- acknowledgements -----------------------------------------------------------------------------
 
     def signal_ack(self) -> None:
-        """The journal has grown or the peer has asked: send our vclock, as soon as Tarantool takes it."""
+        """The journal has grown or the peer has asked: send our vclock, as soon as the peer takes it."""
         if self._connection.is_full or self._host.errinj.values["ERRINJ_APPLIER_SLOW_ACK"]:
             self._ack_waits.set()
         elif not self._is_ack_planned:

@@ -22,7 +22,7 @@ from typing import Any
 
 
 class Turn:
-    """Who may touch the node now. `owner` is the thread that has the turn, as long as `lock` is locked.
+    """The right to touch the node now. `owner` is the thread that has the turn, as long as `lock` is locked.
 
     A thread that finds the lock taken goes through the `gate`, and so does the loop: it cannot take its turn back
     before a thread that waits has had one.

@@ -3,15 +3,23 @@
 ```
 state          event                                        what happens                              next
 EMPTY          append                                       the origin becomes the owner              WAITING
-WAITING        quorum of acks, on the owner                 decide: write CONFIRM(lsn)                CONFIRMING
-WAITING        the first entry's deadline, on the owner     decide: write ROLLBACK(lsn)               ROLLING_BACK
+WAITING        quorum of acks, the owner may decide         decide: write CONFIRM(lsn)                CONFIRMING
+WAITING        the first entry's deadline, the owner may    decide: write ROLLBACK(lsn), with         ROLLING_BACK
+               decide and has heard a quorum meanwhile      elections a proposal first
+PROPOSED       a quorum has the proposal, and the owner     decide: write ROLLBACK(lsn)               ROLLING_BACK
+               may decide
+PROPOSED       promote()                                    decide: write PROMOTE, which confirms     ROLLING_BACK
+                                                            nothing
+WAITING,       an entry's deadline otherwise                its callers learn that nobody knows       same
+PROPOSED
 WAITING        promote()                                    decide: write PROMOTE(lsn)                ROLLING_BACK
 any            a row of another instance goes to the WAL    nothing yet                               CONFIRMING or
                                                                                                       ROLLING_BACK
 CONFIRMING     the row is in the WAL                        entries up to lsn are committed           WAITING or EMPTY
-ROLLING_BACK   the row is in the WAL                        entries from lsn on are rolled back,      WAITING or EMPTY
-                                                            newest first
-ROLLING_BACK   append                                       refused: SYNC_ROLLBACK                    same
+ROLLING_BACK   the row is in the WAL                        entries from lsn on are rolled back,      WAITING or EMPTY,
+                                                            newest first                              or PROPOSED
+ROLLING_BACK,  append, on the owner                         refused: SYNC_ROLLBACK                    same
+PROPOSED
 CONFIRMING,    the row could not be written                 entries stay as they are                  WAITING or EMPTY
 ROLLING_BACK
 WAITING        append from another origin                   refused: UNCOMMITTED_FOREIGN_SYNC_TXNS    same
@@ -22,6 +30,14 @@ write, `process` returns what became of the entries; box.txn.synchro acts on it.
 
 An acknowledgement is the lsn of the owner's rows that an instance has in its WAL. The quorum counts instances, the
 owner itself among them: with the acknowledged lsns in descending order, the one at place `quorum` is confirmed.
+
+The owner may always decide without elections. With elections only the leader of the latest known term may, once it
+has written its PROMOTE. An owner that may not decide leaves its entries to the next leader, whose PROMOTE commits them
+or rolls them back. A timer alone decides nothing.
+
+A proposal is a NOP with the flag PROPOSED. It says: all that waits before this row is to be rolled back. It is binding
+for whoever has it and leads next, so that a ROLLBACK that follows it is certain as soon as a quorum has the proposal:
+box.replication.raft has the argument.
 
 Transactions that are not synchronous but follow one that is wait in the same queue and share its fate.
 ARCHITECTURE.md follows a CONFIRM through all parts. Source: Tarantool's behaviour as of 2.8.1, and the public patch
@@ -34,7 +50,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from enum import Enum, auto
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from box.errors import ErrorCode, client_error
 from box.txn.transaction import NO_LSN, LimboEntry
@@ -49,12 +65,23 @@ class LimboState(Enum):
 
     EMPTY = auto()
     WAITING = auto()
+    PROPOSED = auto()
     CONFIRMING = auto()
     ROLLING_BACK = auto()
 
 
+class Voters(Protocol):
+    """Knowledge of the instances that may elect the next leader."""
+
+    def were_heard_since(self, moment: float) -> bool:
+        """Whether a quorum of them was heard of since then, and nobody of a newer term."""
+
+    def have(self, lsn: int) -> bool:
+        """Whether a quorum of them has the owner's rows up to `lsn`."""
+
+
 class Decision(NamedTuple):
-    """A row to write: its type and the lsn it is about."""
+    """A row to write: its type (NOP: a proposal to roll back) and the lsn it is about."""
 
     type: int
     lsn: int
@@ -93,6 +120,12 @@ class Limbo:
         self.writing: Decision | None = None
         """The row that is on its way to the log. For reading."""
         self._confirmed_before = 0
+        self._told = 0
+        """The number of the oldest entries whose callers wait no longer, because the outcome was not known in time."""
+        self.proposal = 0
+        """The lsn of the row that proposes to roll back all that is in the queue; 0: there is none."""
+        self._put_off_at = 0.0
+        """The time when the first entry was overdue and could not be rolled back: its timeout begins anew then."""
 
     # -- questions
 
@@ -102,6 +135,8 @@ class Limbo:
         if self.writing is not None:
             confirming = self.writing.type == RequestType.CONFIRM
             return LimboState.CONFIRMING if confirming else LimboState.ROLLING_BACK
+        if self.proposal:
+            return LimboState.PROPOSED
         return LimboState.WAITING if self.entries else LimboState.EMPTY
 
     @property
@@ -111,8 +146,11 @@ class Limbo:
 
     @property
     def is_rolling_back(self) -> bool:
-        """True while a ROLLBACK or PROMOTE row is being written: the whole queue is lost already."""
-        return self.writing is not None and self.writing.type != RequestType.CONFIRM
+        """True while the whole queue is lost already: a ROLLBACK, a PROMOTE or a proposal is being written, or our own
+        proposal is in the log."""
+        if self.writing is not None:
+            return self.writing.type != RequestType.CONFIRM
+        return self.proposal != 0 and self.owner_id == self.instance_id
 
     @property
     def is_read_only(self) -> bool:
@@ -186,13 +224,15 @@ class Limbo:
         """Enter the queue behind others of the same owner while no decision is being written; False: use `append`."""
         if not self.entries or self.writing is not None or self.owner_id != (origin_id or self.instance_id):
             return False
+        if self.proposal:
+            return False
         self.entries.append(entry)
         return True
 
     def append(self, origin_id: int, *entries: LimboEntry) -> None:
         """Enter the queue before the WAL write. SYNC_ROLLBACK, UNCOMMITTED_FOREIGN_SYNC_TXNS."""
         owner_id = origin_id or self.instance_id
-        if self.writing is not None or (self.entries and self.owner_id != owner_id):
+        if self.writing is not None or self.proposal or (self.entries and self.owner_id != owner_id):
             self.check_append(origin_id)
         if self.owner_id != owner_id:
             self.owner_id = owner_id
@@ -207,7 +247,18 @@ class Limbo:
         if self.entries[-1] is not entry:
             raise AssertionError(f"{entry!r} is not the last of {self!r}")
         self.entries.pop()
+        self._has_shrunk()
         self.rollback_count += 1
+
+    def _has_shrunk(self) -> None:
+        self._told = min(self._told, len(self.entries))
+        if not self.entries:
+            self.proposal = 0
+
+    def note_proposal(self, origin_id: int, lsn: int) -> None:
+        """A proposal to roll back is in the log: it is about what its author, the owner, has in the queue."""
+        if self.entries and self.owner_id == origin_id:
+            self.proposal = lsn
 
     # -- acknowledgements
 
@@ -236,26 +287,59 @@ class Limbo:
             return 0
         return acknowledged[self._quorum - 1]
 
-    def decide(self, now: float) -> Decision | None:
-        """The row that this instance must write now; None: nothing, or a row is on its way already."""
+    def decide(self, now: float, voters: Voters | None = None) -> Decision | None:
+        """The row that this instance, which may decide, must write now. None: nothing, or a row is on its way already.
+
+        `voters` are those who may elect another leader meanwhile, None without elections.
+        """
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
+        first_lsn = self.entries[0].lsn
+        if self.proposal:
+            is_certain = voters is None or voters.have(self.proposal)
+            return Decision(RequestType.ROLLBACK, first_lsn) if is_certain else None
         if self.reached > self.confirmed_lsn:
             lsn = self._quorum_lsn()
             if lsn > self.confirmed_lsn:
                 return Decision(RequestType.CONFIRM, lsn)
-        deadline = self.deadline
-        if deadline is not None and now >= deadline:
-            return Decision(RequestType.ROLLBACK, self.entries[0].lsn)
-        return None
+        since = self._first_since
+        if since is None or now < since + self.timeout or (voters is not None and not voters.were_heard_since(since)):
+            return None
+        return Decision(RequestType.ROLLBACK if voters is None else RequestType.NOP, first_lsn)
+
+    @property
+    def _first_since(self) -> float | None:
+        """The time from which on the first entry's timeout counts; None if it does not."""
+        first = self.entries[0]
+        return None if first.since is None or not first.wait_ack else max(first.since, self._put_off_at)
 
     @property
     def deadline(self) -> float | None:
-        """The time when the first entry times out; None if it cannot now."""
+        """The time when the next entry times out; None if none can now."""
         if not self.entries or self.writing is not None or self.owner_id != self.instance_id:
             return None
-        first = self.entries[0]
-        return None if first.since is None or not first.wait_ack else first.since + self.timeout
+        since = self._first_since
+        if 0 < self._told < len(self.entries):
+            waits_since = self.entries[self._told].since
+            if waits_since is not None and (since is None or waits_since < since):
+                since = waits_since
+        return None if since is None else since + self.timeout
+
+    def put_off(self, now: float) -> list[LimboEntry]:
+        """Overdue entries cannot be decided here: the callers of the returned ones are to learn that, once."""
+        if not self.entries or self.owner_id != self.instance_id:
+            return []
+        first_since = self._first_since
+        if first_since is not None and now >= first_since + self.timeout:
+            self._put_off_at = now
+        overdue = []
+        for entry in islice(self.entries, self._told, None):
+            if entry.waits:
+                if entry.since is None or now < entry.since + self.timeout:
+                    break
+                overdue.append(entry)
+            self._told += 1
+        return overdue
 
     def _quorum_lsn(self) -> int:
         """The newest synchronous entry that a quorum has, 0 if none."""
@@ -293,11 +377,14 @@ class Limbo:
             if entry.wait_ack and (entry.lsn == NO_LSN or entry.lsn > lsn):
                 break
             committed.append(self.entries.popleft())
+        self._told = max(0, self._told - len(committed))
+        self._has_shrunk()
         return LimboOutcome(committed, [])
 
     def roll_back(self, lsn: int) -> LimboOutcome:
         """Roll back the synchronous entries from `lsn` on, and everything behind the first of them."""
         rolled_back = [self.entries.pop() for _ in range(self._count_from(lsn))]
+        self._has_shrunk()
         self.rollback_count += len(rolled_back)
         return LimboOutcome([], rolled_back)
 
@@ -319,8 +406,8 @@ class Limbo:
     def _decided_by(self, request: SynchroRequest) -> tuple[int | None, int | None]:
         """The lsn up to which a row confirms, and that from which on it rolls back; None: nothing."""
         is_promotion, lsn = request.type == RequestType.PROMOTE, request.lsn
-        if is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term:
-            return None, None  # somebody else was promoted in a later term
+        if self.is_outdated_promotion(request):
+            return None, None
         if request.replica_id not in (0, self.owner_id):
             if not is_promotion:
                 return None, None  # about transactions that are no longer here
@@ -328,6 +415,15 @@ class Limbo:
         if is_promotion:
             return lsn, lsn + 1
         return (lsn, None) if request.type == RequestType.CONFIRM else (None, lsn)
+
+    def is_outdated_promotion(self, request: SynchroRequest) -> bool:
+        """Whether somebody else was promoted in a later term than this PROMOTE's."""
+        is_promotion = request.type == RequestType.PROMOTE
+        return is_promotion and self.replica_term(request.origin_id) < request.term <= self.greatest_term
+
+    def has_effect(self, request: SynchroRequest) -> bool:
+        """Whether a row decides about transactions that are, or were last, in the queue."""
+        return self._decided_by(request) != (None, None)
 
     def process(self, request: SynchroRequest) -> LimboOutcome:
         """A CONFIRM, ROLLBACK or PROMOTE row is in the WAL (or was read from it)."""

@@ -34,7 +34,10 @@ class Pending:
     result: bytes | None
 
     def on_done(self, callback: Callable[[Any], None]) -> None:
-        """Call back once with this object at the end; at once if that was before."""
+        """Call back once at the end, at once if that was before.
+
+        The argument is this object, or a `Told` where its callers learn something before its end or after it.
+        """
         if self.done:
             callback(self)
         elif self._callbacks is None:
@@ -46,13 +49,14 @@ class Pending:
 
     async def wait(self) -> bytes | None:
         """Wait for the end; the result, or its error raised. Cancelling the waiter leaves what it waits for alone."""
+        ended: Pending = self
         if not self.done:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.on_done(lambda _: _wake(future))
-            await future
-        if self.error is not None:
-            raise self.error
-        return self.result
+            future: asyncio.Future[Pending] = asyncio.get_running_loop().create_future()
+            self.on_done(lambda pending: _wake(future, pending))
+            ended = await future
+        if ended.error is not None:
+            raise ended.error
+        return ended.result
 
     may_be_cancelled: ClassVar[bool] = False
     """A commit may not: what was handed to the log is decided there."""
@@ -65,18 +69,53 @@ class Pending:
         """It has ended: tell those who wait for it."""
         self.done = True
         callbacks, self._callbacks = self._callbacks, None
-        if callbacks is None:
-            return
-        if isinstance(callbacks, list):
-            for callback in callbacks:
-                callback(self)
-        else:
-            callbacks(self)
+        _call(callbacks, self)
+
+    def take_callers(self) -> Callers:
+        """Take over the duty to tell those who wait now. The end of this object tells only callers that come later."""
+        callers, self._callbacks = Callers(self._callbacks), None
+        return callers
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+class Told(Pending):
+    """An error that callers learn instead of the end of what they wait for."""
+
+    __slots__ = ("_callbacks", "done", "error", "result")
+
+    def __init__(self, error: BoxError) -> None:
+        self._callbacks = None
+        self.done = True
+        self.error = error
+        self.result = None
+
+
+class Callers:
+    """Those who waited for a `Pending` and do so no longer. They must be told once."""
+
+    __slots__ = ("_callbacks",)
+
+    def __init__(self, callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None) -> None:
+        self._callbacks = callbacks
+
+    def tell(self, error: BoxError) -> None:
+        """Raise `error` in each of them."""
+        callbacks, self._callbacks = self._callbacks, None
+        _call(callbacks, Told(error))
+
+
+def _call(callbacks: Callable[[Any], None] | list[Callable[[Any], None]] | None, ended: Pending) -> None:
+    if callbacks is None:
+        return
+    if isinstance(callbacks, list):
+        for callback in callbacks:
+            callback(ended)
+    else:
+        callbacks(ended)
+
+
+def _wake(future: asyncio.Future[Pending], ended: Pending) -> None:
     if not future.done():
-        future.set_result(None)
+        future.set_result(ended)
 
 
 Outcome = bytes | Pending | None

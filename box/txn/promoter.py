@@ -85,6 +85,9 @@ class Promoter:
             if not len(limbo):
                 return limbo.confirmed_lsn
         quorum, lsn = limbo.quorum, limbo.last_synchro_lsn
+        if limbo.proposal and check_leads is not None:
+            # If a quorum has the proposal, too, its author may have rolled back what waits.
+            return limbo.entries[0].lsn - 1
         await self._wait_quorum(former, lsn, quorum, check_leads or _no_check)
         if quorum < limbo.quorum:
             raise client_error(ErrorCode.QUORUM_WAIT, quorum, "quorum was increased while waiting")
@@ -96,13 +99,18 @@ class Promoter:
         """Wait until so many instances, this one included, have the origin's rows up to `lsn`."""
         timeout = self._limbo.timeout
         deadline = self._access.now() + timeout
-        while self._holders(origin_id, lsn) < quorum:
+        while self.holders(origin_id, lsn) < quorum:
             is_changed = await self._access.wait_change(deadline)
             check_leads()
-            if not is_changed and (count := self._holders(origin_id, lsn)) < quorum:
+            if not is_changed and (count := self.holders(origin_id, lsn)) < quorum:
                 text = f"timeout after {timeout:.2f} seconds, collected {count} acks"
                 raise client_error(ErrorCode.QUORUM_WAIT, quorum, text)
 
-    def _holders(self, origin_id: int, lsn: int) -> int:
+    def voters_with(self, origin_id: int, lsn: int) -> int:
+        """As `holders`, without anonymous replicas, which have no vote."""
+        return self.holders(origin_id, lsn) - (self._acks.get(0, {}).get(origin_id, 0) >= lsn > 0)
+
+    def holders(self, origin_id: int, lsn: int) -> int:
+        """The number of instances, this one included, that have the origin's rows up to `lsn` in their logs."""
         own = self._access.own_vclock.get(origin_id, 0) >= lsn
         return own + sum(vclock.get(origin_id, 0) >= lsn for vclock in self._acks.values())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING
 
+from box.txn.decisions import DecisionRecord
 from box.txn.limbo import LimboOutcome
 from box.txn.promotion_history import Promotion, PromotionHistory, Standing, VoidPromotions
 from box.txn.void_rows import VoidRows
@@ -16,6 +17,7 @@ from box.wire.constants import RequestType
 from box.wire.messages import Promotions, SynchroRequest
 
 if TYPE_CHECKING:
+    from box.errors import BoxError
     from box.txn.limbo import Limbo
     from box.wire.row import Row
 
@@ -32,6 +34,9 @@ class PromotionRecord:
         has not kept it."""
         self.history = PromotionHistory()
         self.void_promotions = VoidPromotions()
+        self._decisions = DecisionRecord()
+        self.contradiction: BoxError | None = None
+        """The first decision that contradicts one which had its effect here: this instance differs from others."""
         self._decided: dict[int, tuple[int, int]] = {}
         """The newest CONFIRM, ROLLBACK or PROMOTE row of each origin, and the first of those right before it."""
 
@@ -43,7 +48,10 @@ class PromotionRecord:
             self.void_promotions.note([(row.replica_id, row.lsn)])
             return LimboOutcome([], [])
         owner_id, latest, before = limbo.owner_id, limbo.greatest_term, limbo.replica_term(request.origin_id)
+        has_effect = limbo.has_effect(request)
         outcome = limbo.process(request)
+        if has_effect:
+            self._decisions.note(row, request, outcome)
         first, last = self._decided.get(row.replica_id, (0, 0))
         self._decided[row.replica_id] = first if last + 1 == row.lsn else row.lsn, row.lsn
         if request.type == RequestType.PROMOTE and request.term == limbo.greatest_term:
@@ -55,6 +63,19 @@ class PromotionRecord:
             # Otherwise a snapshot has kept what it was, or it is no row of a log.
             self.void_promotions.note([(row.replica_id, row.lsn)])
         return outcome
+
+    def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
+        """The error of a row, which is about to have its effect, if it contradicts a decision that has had its own."""
+        if request.is_void or self.is_to_be_void(row) or self._limbo.is_outdated_promotion(request):
+            return None
+        contradiction = self._decisions.contradiction_of(row, request)
+        self.contradiction = self.contradiction or contradiction
+        return contradiction
+
+    def note_nops(self, rows: list[Row]) -> None:
+        """A transaction that was applied, whose rows may all be NOPs."""
+        self.void.note_nops(rows)
+        self._decisions.note_nops(rows)
 
     def note_recovered(self, origin_id: int, seen: Container[tuple[int, int]], ends: Mapping[int, int]) -> None:
         """The log has promotions, `seen` by origin and lsn, and behind them a synchronous transaction of an instance

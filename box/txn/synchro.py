@@ -14,13 +14,21 @@ while a row is being written, and the latch is held.
 
 A row that cannot be written leaves the limbo as it is; it is tried again after a while, and whenever another
 write succeeds. (Tarantool gives up the whole process here.)
+
+With elections, what the callers of a transaction are told is true on every instance:
+
+```
+committed             a CONFIRM or PROMOTE is in the log here, and a quorum has the transaction
+rolled back           a quorum has the proposal to roll back, or the next leader does without the transaction
+outcome not known     the timeout is over and none of these has happened: SYNC_QUORUM_TIMEOUT with `outcome` "unknown"
+```
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
 from box.txn.latch import RWLatch
@@ -33,12 +41,17 @@ from box.waiters import Waiters
 from box.wire.constants import Flag, RequestType
 from box.wire.entry import JournalEntry, JournalSink, PatientEntry
 from box.wire.messages import SynchroRequest, decode_synchro, synchro_row
-
-if TYPE_CHECKING:
-    from box.wire.row import Row
+from box.wire.row import Row
 
 RETRY_DELAY: Final = 1.0
 """Seconds until a row that could not be written is tried again."""
+
+
+def _outcome_unknown() -> BoxError:
+    """The next leader may still commit the transaction."""
+    error = client_error(ErrorCode.SYNC_QUORUM_TIMEOUT)
+    error.fields = {"outcome": "unknown", "reason": "no quorum has decided; the next leader may commit it"}
+    return error
 
 
 class GivenBack(NamedTuple):
@@ -69,12 +82,18 @@ class LimboDriver:
         self.others_may_lead: Callable[[], bool] = lambda: False
         """Others may have elected a leader since this instance was promoted: what they have of its rows may be without
         an effect there, and does not count."""
+        self.may_decide: Callable[[], bool] = lambda: True
+        """Elections are off, or this instance leads in the latest term that it knows and has taken over the limbo."""
+        self.voters_needed: Callable[[], int] = lambda: 0
+        """Instances, this one included, that elect a leader; 0 without elections."""
         self.is_forbidden: Callable[[], bool] = lambda: False
         """Elections give the limbo to another instance. A transaction that was begun before would be one that nobody
         confirms, and that is in the way of all that the leader sends."""
         self.on_change: Callable[[], None] = _no_hook
         """The limbo became empty or got entries: whether the instance is read-only may have changed."""
         self.on_write_error: Callable[[BoxError], None] = _no_hook
+        self.on_contradiction: Callable[[BoxError], None] = _no_hook
+        """A decision of another instance contradicts one that has had its effect here."""
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
         self._timer_deadline: float | None = None
@@ -87,10 +106,14 @@ class LimboDriver:
         self._promoter = Promoter(limbo, self)
         self._is_deposed = False
         """Our transactions are being rolled back because another instance leads without them."""
+        self._heard: dict[int, float] = {}
+        """The time when each follower was last heard of."""
 
     def info(self) -> dict[str, Any]:
-        """`box.info.synchro`."""
-        return {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
+        """`box.info.synchro`, with `contradiction` if this instance differs from others."""
+        info: dict[str, Any] = {"queue": {"len": len(self.limbo)}, "quorum": self.limbo.quorum}
+        contradiction = self.promotions.contradiction
+        return info if contradiction is None else info | {"contradiction": contradiction.message}
 
     # -- transactions
 
@@ -159,6 +182,7 @@ class LimboDriver:
     def on_ack(self, replica_id: int, vclock: Mapping[int, int]) -> None:
         """A follower told what it has: counts for our own transactions, and for promotion whoever's they are."""
         self._promoter.on_ack(replica_id, vclock)
+        self._heard[replica_id] = self._loop.time()
         if self.limbo.owner_id == self.limbo.instance_id and not self.others_may_lead():
             self.limbo.acknowledge(replica_id, vclock.get(self.limbo.instance_id, 0))
         self.go_on()
@@ -185,20 +209,43 @@ class LimboDriver:
     async def apply(self, row: Row, is_next: Callable[[], bool] = lambda: True) -> None:
         """Write a CONFIRM, ROLLBACK or PROMOTE row of another instance, then act on it. INVALID_MSGPACK, WAL_IO.
 
-        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile.
+        `is_next` is asked when its turn has come: False (WAL_IO) if rows before it have failed meanwhile. A row that
+        contradicts what is decided here is not written: it raises "Split-Brain discovered".
         """
-        decode_synchro(row)
+        request = decode_synchro(row)
         await self.latch.wait_write()
         if not is_next():
             self.latch.release_write()
             raise client_error(ErrorCode.WAL_IO)
+        contradiction = self.promotions.contradiction_of(row, request)
+        if contradiction is not None:
+            self.latch.release_write()
+            self.on_contradiction(contradiction)
+            raise contradiction
         if self.promotions.is_to_be_void(row):
             row.flags |= Flag.VOID
         await self._write(row, decode_synchro(row))
 
+    def note_nops(self, rows: list[Row]) -> None:
+        """A transaction of another instance, or of the log, whose rows may all be NOPs; one may be a proposal."""
+        self.promotions.note_nops(rows)
+        if rows[-1].flags & Flag.PROPOSED:
+            self.limbo.note_proposal(rows[-1].replica_id, rows[-1].lsn)
+
     def recover(self, row: Row) -> None:
-        """Act on a row that comes from the log. INVALID_MSGPACK."""
-        self._settle(self.promotions.process(row, decode_synchro(row)))
+        """Act on a row that comes from the log. INVALID_MSGPACK.
+
+        A log of an earlier version or of 2.8.1 may have rows that contradict each other: `promotions.contradiction`
+        tells so afterwards.
+        """
+        request = decode_synchro(row)
+        self.promotions.contradiction_of(row, request)
+        self._settle(self.promotions.process(row, request))
+
+    def check_consistent(self) -> None:
+        """Raise "Split-Brain discovered" if a decision that came later contradicts one that has had its effect here."""
+        if self.promotions.contradiction is not None:
+            raise self.promotions.contradiction
 
     async def learn_leader(self, leader: Standing) -> None:
         """A promotion that a leader had not heard of when it was elected, or that has no effect there, was none, and
@@ -254,7 +301,7 @@ class LimboDriver:
         """Write what the limbo asks for, or wait for the first deadline."""
         if self._is_requested or self._is_stopped:
             return
-        if self.limbo.decide(self._loop.time()) is None:
+        if self._decision() is None:
             self._arm()
             return
         self._is_requested = True
@@ -273,19 +320,60 @@ class LimboDriver:
 
     def _time_over(self) -> None:
         self._timer = self._timer_deadline = None
+        # While a row is on its way to the log the outcome is about to be known.
+        if self.voters_needed() and self.limbo.writing is None and not self._is_stopped and self._decision() is None:
+            for entry in self.limbo.put_off(self._loop.time()):
+                entry.take_callers().tell(_outcome_unknown())
         self.go_on()
+
+    def _decision(self) -> Decision | None:
+        if not self.may_decide():
+            return None
+        return self.limbo.decide(self._loop.time(), self if self.voters_needed() > 1 else None)
+
+    def were_heard_since(self, moment: float) -> bool:
+        """Whether so many instances as elect a leader were heard of since then, and none of a newer term."""
+        # Anonymous replicas share id 0 and do not vote.
+        heard = sum(replica_id != 0 and at >= moment for replica_id, at in self._heard.items())
+        return 1 + heard >= self.voters_needed()
+
+    def have(self, lsn: int) -> bool:
+        """Whether so many instances as elect a leader have our rows up to `lsn`."""
+        return self._promoter.voters_with(self.limbo.instance_id, lsn) >= self.voters_needed()
 
     def _write_decision(self) -> None:
         """The latch is ours; the reason to ask for it may have gone."""
         self._is_requested = False
         limbo = self.limbo
-        decision = limbo.decide(self._loop.time())
+        decision = self._decision()
         if decision is None or self._is_stopped:
             self.latch.release_write()
             self._arm()
             return
+        if decision.type == RequestType.NOP:
+            self._propose(decision)
+            return
         request = SynchroRequest(decision.type, limbo.owner_id, decision.lsn, 0, limbo.instance_id)
         self._submit(synchro_row(request), request, self._on_decision_written)
+
+    def _propose(self, decision: Decision) -> None:
+        """Write that all that waits is to be rolled back; the latch is ours."""
+        row = Row(RequestType.NOP, flags=Flag.PROPOSED)
+
+        def completed(entry: JournalEntry) -> None:
+            self.limbo.end(written=entry.error is None)
+            if entry.error is None:
+                self.limbo.note_proposal(self.limbo.instance_id, row.lsn)
+            self.latch.release_write()
+            self._on_decision_written(entry.error)
+
+        self.limbo.begin(decision)
+        try:
+            self.journal.submit(JournalEntry([row], completed))
+        except BoxError as error:
+            self.limbo.end(written=False)
+            self.latch.release_write()
+            self._on_decision_written(error)
 
     def _on_decision_written(self, error: BoxError | None) -> None:
         if error is None:
@@ -409,8 +497,9 @@ class LimboDriver:
     # -- promotion
 
     def look_again(self) -> None:
-        """Something has changed of what a promotion depends on."""
+        """Something has changed of what a promotion depends on, or who may decide."""
         self._waiters.wake()
+        self.go_on()
 
     async def promote(self, term: int = 1, check_leads: Callable[[], None] | None = None) -> None:
         """Take over the limbo: confirm what a quorum has, roll back the rest (`box.ctl.promote`).

@@ -164,6 +164,8 @@ class Flag(IntFlag):
     """The last row of a transaction that enters the limbo."""
     WAIT_ACK = 0x04
     """The last row of a synchronous transaction."""
+    PROPOSED = 0x40
+    """Our own: a NOP row that proposes to roll back what waits in the limbo of its author (`box.txn.limbo`)."""
     VOID = 0x80
     """Our own: a PROMOTE row that has no effect where it comes from. Others keep a bit that they do not know."""
 

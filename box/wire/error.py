@@ -64,6 +64,8 @@ def _one(error: BoxError) -> dict[int, Any]:
         fields[_FIELDS] = {name: str(known.get(name, "")) for name in _ACCESS_FIELDS}
     elif error.type == "CustomError":
         fields[_FIELDS] = {"custom_type": error.custom_type or ""}
+    elif error.fields:  # our own, which Tarantool passes over
+        fields[_FIELDS] = error.fields
     return fields
 
 
@@ -134,6 +136,8 @@ def _add_fields(error: BoxError, kind: str, fields: Any) -> None:
         error.fields = {name: fields.get(name) for name in _ACCESS_FIELDS}
         if not all(isinstance(text, str) for text in error.fields.values()):
             raise _incomplete()
+    elif fields:
+        error.fields = {name: value for name, value in fields.items() if isinstance(name, str)}
 
 
 def decode_error_body(type_with_flag: int, body: bytes) -> BoxError:

@@ -14,7 +14,7 @@ who leads has not taken over for a while, the same      another one is promoted:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from random import Random
 from typing import Final
 
@@ -124,7 +124,7 @@ class Administrator:
             node.options["replication"] = sources
         await node.configure(replication=sources)
 
-    # -- manual elections
+    # -- who leads
 
     async def _see_to_a_leader(self) -> None:
         running = [node for node in self._simulation.nodes.values() if node.is_running and not node.process.is_halted]
@@ -143,3 +143,19 @@ class Administrator:
             await self._simulation.within(_PROMOTION, node.run(node.instance.elections.promote()))
         except (BoxError, NodeDied, TimeoutError) as error:
             self._simulation.note(node.name, "error", f"of promote: {error}")
+
+    async def hand_over(self, node: SimulatedNode) -> None:
+        """Make a candidate the leader: `box.ctl.promote` wants manual elections, which this node has so long."""
+        try:
+            # Not among the node's options: a process that is started meanwhile is a candidate.
+            await self._simulation.within(_PATIENCE, node.run(node.instance.configure({"election_mode": "manual"})))
+            await self.promote(node)
+        finally:
+            await self.restore_mode(node)
+
+    async def restore_mode(self, node: SimulatedNode) -> None:
+        """The node's elections are those of its options again."""
+        wanted = node.options.get("election_mode")
+        with suppress(BoxError, NodeDied, TimeoutError):
+            if wanted is not None and node.is_running and node.instance.elections.mode != wanted:
+                await self._simulation.within(_PATIENCE, node.configure(election_mode=wanted))

@@ -6,6 +6,7 @@ every second                logs tell the same (`box.testing.simulation.log_cont
                             fault explains it (`box.testing.simulation.administrator`)
 at rest                     equal vclocks, empty limbos, equal rows; no rest is no violation where a full disk has cost
                             rows that others lacked, but these checks are left out then, and the run says so
+soon afterwards             with short synchronous timeouts (`Scenario.hazards`) equal vclocks under elections, too
 always                      no exception that nobody catches
 ```
 """
@@ -122,6 +123,30 @@ async def come_to_rest(
         for node in nodes:
             await administrator.help(node)
     return None
+
+
+async def become_equal(simulation: Simulation) -> Iterable[str]:
+    """Wait for equal vclocks at rest: two `replication_timeout`, one until whoever lacks rows asks again and one more
+    until it has them. Otherwise what the nodes have."""
+    nodes = list(simulation.nodes.values())
+    bound = 2 * max(node.options["replication_timeout"] for node in nodes)
+    deadline = simulation.loop.time() + bound
+    while not have_equal_vclocks(nodes):
+        if simulation.loop.time() > deadline:
+            found = ", ".join(f"{node.name} {_replicated(node)}" for node in nodes)
+            return [f"vclocks differ {bound:g} s after rest: {found}"]
+        await simulation.sleep(_EVERY)
+    return []
+
+
+def have_equal_vclocks(nodes: Sequence[SimulatedNode]) -> bool:
+    """Whether all nodes have the same replicated rows, NOPs and rows without an effect among them."""
+    return all(node.is_running for node in nodes) and all(_replicated(node) == _replicated(nodes[0]) for node in nodes)
+
+
+def _replicated(node: SimulatedNode) -> dict[int, int]:
+    """The vclock without rows of the node alone; empty if it does not run."""
+    return dict(sorted(node.instance.state.vclock.without_zero().items())) if node.is_running else {}
 
 
 def _cut_off(node: SimulatedNode, nodes: Sequence[SimulatedNode]) -> Iterable[str]:

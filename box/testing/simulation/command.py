@@ -89,6 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", type=_kinds, default="all", metavar="LIST", help="kinds or groups: all, none, ...")
     modes = [mode.value for mode in ElectionMode]
     parser.add_argument("--elections", choices=modes, default="off", help="election_mode of all nodes")
+    parser.add_argument(
+        "--hazards", action="store_true", help="synchronous timeouts shorter than elections, equal vclocks in the end"
+    )
     parser.add_argument("--fetch-once", action="store_true", help="replication_fetch_once of all nodes")
     parser.add_argument("--rate", type=_rate, metavar="CALLS", help="calls a second of all clients, at most")
     parser.add_argument("--time", type=_seconds, default=60.0, metavar="SECONDS", help="simulated seconds")
@@ -176,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.faults,
                 elections=options.elections,
                 options=settings,
+                hazards=options.hazards,
                 rate=options.rate,
             )
             for seed in options.seed

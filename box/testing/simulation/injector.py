@@ -13,6 +13,7 @@ from box.testing.simulation.administrator import Administrator
 from box.testing.simulation.crash_points import CrashPoints, lose_power
 from box.testing.simulation.disk import LATENCY, READ_FAILS, SHORT_WRITES, SYNC_FAILS, TRUNCATE_FAILS, WRITE_FAILS
 from box.testing.simulation.faults import Fault, kinds_of, plan
+from box.testing.simulation.hazard_faults import HazardFaults
 from box.testing.simulation.leader_faults import LeaderFaults
 from box.testing.simulation.rivals import Rivals
 from box.testing.simulation.simulated_node import NodeDied, SimulatedNode, StopStage
@@ -43,6 +44,7 @@ class Injector:
         self._simulation = simulation
         self._leaders = LeaderFaults(simulation)
         self._rivalry = Rivals(simulation)
+        self._hazards = HazardFaults(simulation, self.administrator)
         self._absences = Absences(simulation, self.administrator)
         self._points = CrashPoints(simulation)
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -77,6 +79,8 @@ class Injector:
                 await self._revive(node)
         # And whom it has begun to start while others were: long down by then.
         await self._until(lambda: not self.administrator.is_helping, 40)
+        for node in simulation.nodes.values():
+            await self.administrator.restore_mode(node)
 
     async def _revive(self, node: SimulatedNode) -> None:
         """Whoever is in the middle of a start or of a stop gets some time for it. A stop that has not ended then is
@@ -315,6 +319,20 @@ class Injector:
 
     async def _rivals(self, fault: Fault, node: SimulatedNode) -> None:
         await self._rivalry.rivals(fault, self._leaders.leader() or node)
+
+    # -- elections with short timeouts
+
+    async def _lapse(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._hazards.lapse(fault, self._leaders.leader() or node)
+
+    async def _freeze(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._hazards.freeze(fault, self._leaders.leader() or node)
+
+    async def _stall(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._hazards.stall(fault, self._leaders.leader() or node)
+
+    async def _insist(self, fault: Fault, node: SimulatedNode) -> None:
+        await self._hazards.insist(fault, self._leaders.leader() or node)
 
     # -- people
 

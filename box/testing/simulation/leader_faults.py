@@ -16,7 +16,7 @@ one of these faults is at work already, nothing happens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from typing import Final
 
@@ -140,17 +140,8 @@ class LeaderFaults:
         with suppress(BoxError, NodeDied):
             await node.run(node.instance.checkpoints.make())
 
-    @contextmanager
-    def _cut(self, ways: Iterable[tuple[SimulatedNode, SimulatedNode]]) -> Iterator[None]:
-        network = self._simulation.network
-        names = [(one.name, other.name) for one, other in ways if one is not other]
-        for way in names:
-            network.cut(*way)
-        try:
-            yield
-        finally:
-            for way in names:
-                network.mend(*way)
+    def _cut(self, ways: Iterable[tuple[SimulatedNode, SimulatedNode]]) -> AbstractContextManager[None]:
+        return self._simulation.network.cuts((one.name, other.name) for one, other in ways if one is not other)
 
 
 def _is_over(entry: LimboEntry, node: SimulatedNode) -> bool:

@@ -7,7 +7,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from types import FrameType
@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 from box.errors import BoxError
 from box.replication.elections import ElectionMode
-from box.testing.simulation.checks import Watch, come_to_rest, compare, is_at_rest, uncaught
-from box.testing.simulation.faults import KINDS, Fault, plan
+from box.testing.simulation.checks import Watch, become_equal, come_to_rest, compare, is_at_rest, uncaught
+from box.testing.simulation.faults import EVERY_KIND, KINDS, Fault, plan
 from box.testing.simulation.history import ClientCall
 from box.testing.simulation.injector import Injector
 from box.testing.simulation.loop import Deadlock, TooSlow
@@ -30,6 +30,8 @@ _VERSION: Final = 2
 _HUGE_TIMEOUT: Final = 1e6
 """`replication_synchro_timeout` with elections. A leader that rolls back by itself, while others elect a new one that
 confirms, differs from them for ever: in this version the timeout must be longer than any partition."""
+_HAZARDOUS_TIMEOUTS: Final = (0.4, 0.8, 1.5, 3.0)
+"""`replication_synchro_timeout` of `Scenario.hazards`: an election takes a second of silence and one of votes."""
 _ELECTION_OPTIONS: Final = {"replication_synchro_timeout": _HUGE_TIMEOUT, "replication_keep_promotions": True}
 """Without the second, as in Tarantool, a node started from a snapshot takes rows that were rolled back for real, and
 may stop for good where they meet others."""
@@ -57,6 +59,8 @@ class Scenario:
     """`election_mode` of all nodes."""
     options: dict[str, Any] = field(default_factory=dict)
     """Options of `box.cfg` for every node, beside those that the seed chooses."""
+    hazards: bool = False
+    """Synchronous timeouts are shorter than elections, and soon after the last fault all nodes have equal vclocks."""
     rate: float | None = None
     """Calls a second that all clients make together, at most; None: as many as the workload's pauses allow."""
 
@@ -79,6 +83,9 @@ class Scenario:
         }
         # `wal_cleanup_delay` stays as long as it is: if it were shorter than a node may be down, whoever is started
         # again meanwhile would let go of files that a node needs which has rows of its own, and cannot be joined anew.
+        if self.hazards:
+            random = Simulation.random_of(self.seed, "hazards")
+            options["replication_synchro_timeout"] = random.choice(_HAZARDOUS_TIMEOUTS)
         return options
 
     @property
@@ -120,7 +127,9 @@ class Scenario:
     def check(self) -> None:
         """ValueError for what cannot be played."""
         known = {f"node{number + 1}" for number in range(self.nodes)}
-        strangers = [one for one in self.faults or () if one.kind not in KINDS or not {one.node, one.other} <= known]
+        strangers = [
+            one for one in self.faults or () if one.kind not in EVERY_KIND or not {one.node, one.other} <= known
+        ]
         if self.rate is not None and not self.rate > 0:
             raise ValueError(f"{self.rate} calls a second")
         if self.workload not in WORKLOADS or strangers:
@@ -157,6 +166,7 @@ class Outcome:
         calls = ", ".join(f"{count} {ending}" for ending, count in self.calls.items())
         speed = self.simulated / self.processor if self.processor else 0.0
         elections = "" if scenario.elections == "off" else f", elections {scenario.elections}"
+        elections += ", hazards" if scenario.hazards else ""
         return (
             f"seed {scenario.seed} {scenario.workload} {scenario.nodes} nodes{elections}: {verdict}; "
             f"{len(scenario.faults or ())} faults, {calls}; {self.simulated:.0f} simulated s, {speed:.0f} a second; "
@@ -284,6 +294,7 @@ async def _scenario(
     begin = simulation.loop.time()
     workload.stop_at = begin + scenario.seconds
     clients = workload.start()
+    differences: Iterable[str] = ()
     try:
         await injector.run(scenario.faults or ())
         await asyncio.gather(*clients)
@@ -293,6 +304,8 @@ async def _scenario(
             if unrest is not None:
                 violations += unrest.violations
                 findings.cut_off += unrest.cut_off
+            elif scenario.hazards:
+                differences = await become_equal(simulation)
     finally:
         for task in tasks:
             task.cancel()
@@ -301,7 +314,7 @@ async def _scenario(
         if watch.noticed_at is not None:
             findings.noticed = max(watch.noticed_at - begin, 0.0)
         watch.look_once_more()
-        violations += [*watch.violations, *injector.administrator.violations, *injector.violations]
+        violations += [*watch.violations, *injector.administrator.violations, *injector.violations, *differences]
     if scenario.elections == "candidate" and not scenario.faults:
         violations += _restless(first_term, simulation)
     if not violations and not findings.cut_off:

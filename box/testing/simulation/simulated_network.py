@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import ClassVar, Final, NamedTuple
 
@@ -86,6 +87,18 @@ class SimulatedNetwork:
         for stream in list(self._streams):
             if (stream.host, stream.peer_host) == (source, target):
                 stream.way_is_mended()
+
+    @contextmanager
+    def cuts(self, ways: Iterable[tuple[str, str]]) -> Iterator[None]:
+        """Cut ways (source, target) for as long as the context takes."""
+        chosen = list(ways)
+        for way in chosen:
+            self.cut(*way)
+        try:
+            yield
+        finally:
+            for way in chosen:
+                self.mend(*way)
 
     def isolate(self, name: str) -> None:
         """Cut a host off from all others, both ways."""

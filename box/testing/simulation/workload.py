@@ -52,6 +52,13 @@ NO_EFFECT: Final = frozenset(
 Body = Callable[[Changes], Any]
 
 
+def ending_of(error: BoxError) -> Ending:
+    """The ending of a call with an error: a timeout of a leader that may have been deposed leaves the
+    outcome to the next leader, and says so in a field."""
+    is_unknown = (error.fields or {}).get("outcome") == "unknown"
+    return Ending.FAILED if error.code in NO_EFFECT and not is_unknown else Ending.UNKNOWN
+
+
 class ClientWorld(Protocol):
     """Time and chance: a `Simulation`, or the real world."""
 
@@ -213,8 +220,7 @@ class Workload(ABC):
         except Refused:
             history.end(call, Ending.FAILED, loop.time())
         except BoxError as error:
-            ending = Ending.FAILED if error.code in NO_EFFECT else Ending.UNKNOWN
-            history.end(call, ending, loop.time(), error.code)
+            history.end(call, ending_of(error), loop.time(), error.code)
             self.surroundings.note(node.name, "refused", f"{call.name} {call.key} {error.code}")
             self._guess_again(call.client, node, has_answered=True)
         except (NodeDied, TimeoutError):

@@ -98,7 +98,7 @@ local readers = {
         return address ~= nil and address or nil
     end,
     election = function() return ordered({}, {'state', 'term', 'vote', 'leader'}, field('election')) end,
-    synchro = function() return ordered({}, {'quorum', 'queue'}, field('synchro')) end,
+    synchro = function() return ordered({}, {'quorum', 'queue', 'contradiction'}, field('synchro')) end,
     memory = on_call(read_memory),
     gc = on_call(read_gc),
     vinyl = on_call(idle.vinyl),

@@ -345,3 +345,63 @@ async def _strangers() -> None:
 
 def test_wrong_messages_are_errors_and_change_nothing() -> None:
     asyncio.run(_strangers())
+
+
+async def _cut_off_leader() -> None:
+    """The evidence of a divergence: a leader that was cut off rolled back what its successor had confirmed."""
+    async with cluster() as running:
+        members = await candidates(running, is_sync=True, replication_synchro_timeout=0.4)
+        leader = await leader_of(members)
+        await leader.put([1], space=SPACE + 1)
+        await equal(members, SPACE + 1)
+        others = [member for member in members if member is not leader]
+        leader.node.synchro.on_ack = lambda *_: None  # type: ignore[method-assign]  # acknowledgements are lost
+        writing = asyncio.create_task(leader.put([2], space=SPACE + 1))
+        await until(lambda: all(2 in other.keys(SPACE + 1) for other in others), "the row")
+        await leader.replicate(leader)
+        for other in others:
+            await other.replicate(*others)
+        await leader_of(others)
+        with pytest.raises(BoxError) as caught:
+            await writing
+        assert caught.value.fields is not None
+        assert caught.value.fields["outcome"] == "unknown"
+        del leader.node.synchro.on_ack
+        for member in members:
+            await member.replicate(*members)
+        await leader_of(members)
+        await equal(members, SPACE + 1)
+        assert members[0].keys(SPACE + 1) == [1, 2]
+
+
+def test_a_leader_that_is_cut_off_rolls_nothing_back() -> None:
+    asyncio.run(_cut_off_leader())
+
+
+async def _rows_of_a_former_leader() -> None:
+    async with cluster() as running:
+        members = await candidates(running, is_sync=True, replication_synchro_timeout=30)
+        leader = await leader_of(members)
+        await leader.put([1], space=SPACE + 1)
+        await equal(members, SPACE + 1)
+        others = [member for member in members if member is not leader]
+        for other in others:
+            await other.replicate(*others)
+        await leader.put([7])  # asynchronous: it is committed, and nobody else has it
+        waiting = asyncio.create_task(leader.put([2], space=SPACE + 1))
+        await leader_of(others)
+        for other in others:
+            await other.replicate(*members)
+        with pytest.raises(BoxError):
+            await waiting
+        await until(
+            lambda: len({str(member.node.state.vclock.without_zero()) for member in members}) == 1, "one vclock"
+        )
+        assert [member.keys(SPACE + 1) for member in members] == [[1]] * 3
+        assert [member.keys() for member in members] == [[7]] * 3
+        assert leader.node.elections.raft.role is Role.FOLLOWER
+
+
+def test_rows_that_only_a_former_leader_has_reach_all() -> None:
+    """Asynchronous ones whole, those that wait for a quorum without an effect."""
+    asyncio.run(_rows_of_a_former_leader())

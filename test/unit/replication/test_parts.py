@@ -210,8 +210,11 @@ class NoElections:
     def hear(self, _source: int) -> None:
         """Nobody waits for a leader."""
 
-    def accepts_from(self, _source: int) -> bool:
+    def is_leader(self, _source: int) -> bool:
         return True
+
+    def check_consistent(self) -> None:
+        """No decision contradicts another."""
 
 
 class Host:

@@ -256,7 +256,7 @@ def tell_before_recorded(raft: Raft) -> RaftRequest:
         (
             Scenario(2, workload="register", seconds=12, kinds=("stumble",), elections="candidate"),
             (Elections, "_has_taken_over", True),
-            "differs between",
+            "does not come to rest",
         ),
         (
             Scenario(1, workload="transactions", seconds=4, kinds=()),

@@ -1,0 +1,103 @@
+"""Decisions of CONFIRM, ROLLBACK and PROMOTE rows, and rows that say otherwise.
+
+```
+decided here                        comes later                                        then
+rows m..n of 2 are rolled back      PROMOTE or CONFIRM of a row between m and n        contradiction
+rows m..n of 2 came as NOPs         PROMOTE or CONFIRM of a row between m and n        contradiction
+rows of 2 are confirmed up to c     PROMOTE of 2 up to n with 0 < n < c                contradiction
+rows of 2 are confirmed up to c     ROLLBACK of 2 from m on with m <= c                contradiction
+```
+
+An effect cannot be taken back: a transaction that was rolled back may have been followed by others that build on its
+absence, and its callers know the outcome. So an instance that finds a contradiction says that it differs from others
+and applies no more rows, instead of choosing one of the two decisions silently.
+
+The lsn of a PROMOTE is that of a synchronous row, so that it falls between the rows of a ROLLBACK only if its author
+had not seen that: otherwise the rows would not have been in its limbo.
+
+Known is what the log tells since the last snapshot, for each instance the newest 64 ranges. Tarantool 2.10 and later
+refuse such rows as well, with the same text; 2.8.1 takes them silently.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from box.errors import BoxError
+from box.wire.constants import RequestType
+
+if TYPE_CHECKING:
+    from box.txn.limbo import LimboOutcome
+    from box.wire.messages import SynchroRequest
+    from box.wire.row import Row
+
+SPLIT_BRAIN: Final = 244
+"""The code of Tarantool 2.11. The table of 2.8.1, which `box.error` lists, has none for it."""
+_RANGES: Final = 64
+"""Ranges remembered for each instance: a contradiction concerns the newest rows of a former leader."""
+
+
+class _Range(NamedTuple):
+    """Rows of one instance that have no effect here, and the decision that made it so."""
+
+    first: int
+    last: int
+    reason: str
+
+
+def decision_text(row: Row, request: SynchroRequest) -> str:
+    """`PROMOTE {replica 2, lsn 5711, term 7} of instance 1, lsn 40`."""
+    term = f", term {request.term}" if request.term else ""
+    about = f"{{replica {request.replica_id}, lsn {request.lsn}{term}}}"
+    return f"{RequestType(request.type).name} {about} of instance {row.replica_id}, lsn {row.lsn}"
+
+
+class DecisionRecord:
+    """One per node, beside its limbo. Pure: no clock, no files."""
+
+    def __init__(self) -> None:
+        self._without_effect: dict[int, list[_Range]] = {}
+        self._confirmed: dict[int, tuple[int, str]] = {}
+        """For each instance the lsn up to which its rows are confirmed, and the decision that says so."""
+
+    def note(self, row: Row, request: SynchroRequest, outcome: LimboOutcome) -> None:
+        """A decision has had its effect."""
+        owner_id, text = request.replica_id, decision_text(row, request)
+        if outcome.rolled_back:
+            first, last = outcome.rolled_back[-1].place[0], outcome.rolled_back[0].place[1]
+            if first > 0:  # 0: they are not written yet, so nobody else has them
+                self._add(outcome.rolled_back[0].origin_id or row.replica_id, _Range(first, last, text))
+        if request.type != RequestType.ROLLBACK and request.lsn > self._confirmed.get(owner_id, (0, ""))[0]:
+            self._confirmed[owner_id] = request.lsn, text
+
+    def note_nops(self, rows: list[Row]) -> None:
+        """A transaction of another instance has become NOPs here, or came as such."""
+        first, last = rows[0], rows[-1]
+        if last.type == RequestType.NOP and first.replica_id and all(row.type == RequestType.NOP for row in rows):
+            self._add(first.replica_id, _Range(first.lsn, last.lsn, "an earlier decision, which made it a NOP"))
+
+    def _add(self, origin_id: int, added: _Range) -> None:
+        ranges = self._without_effect.setdefault(origin_id, [])
+        if ranges and ranges[-1].last + 1 == added.first and ranges[-1].reason == added.reason:
+            ranges[-1] = ranges[-1]._replace(last=added.last)
+            return
+        ranges.append(added)
+        del ranges[:-_RANGES]
+
+    def contradiction_of(self, row: Row, request: SynchroRequest) -> BoxError | None:
+        """The error of a decision that has an effect and says the contrary of what has been decided here."""
+        owner_id, lsn = request.replica_id, request.lsn
+        confirmed, text = self._confirmed.get(owner_id, (0, ""))
+        if request.type == RequestType.ROLLBACK:
+            is_contrary = 0 < lsn <= confirmed
+            return _split_brain(row, request, f"rolls back what {text} has confirmed here") if is_contrary else None
+        for known in self._without_effect.get(owner_id, ()):
+            if known.first <= lsn <= known.last:
+                return _split_brain(row, request, f"confirms what {known.reason} has rolled back here")
+        if request.type == RequestType.PROMOTE and 0 < lsn < confirmed:
+            return _split_brain(row, request, f"does not have what {text} has confirmed here")
+        return None
+
+
+def _split_brain(row: Row, request: SynchroRequest, what: str) -> BoxError:
+    return BoxError(SPLIT_BRAIN, f"Split-Brain discovered: {decision_text(row, request)} {what}")

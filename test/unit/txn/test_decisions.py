@@ -1,0 +1,181 @@
+"""Decisions that contradict each other, and who learns of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from box.errors import BoxError, ErrorCode
+from box.txn.decisions import SPLIT_BRAIN
+from box.wire.constants import Flag, RequestType
+from box.wire.row import Row
+
+from ._world import World, code
+from .test_synchro import CONFIRM, PROMOTE, ROLLBACK, commit_of, remote, synchro
+
+
+def elected(world: World, *, leads: bool = True, voters: int = 2) -> None:
+    """Elections are on; `leads`: this instance decides."""
+    world.synchro.voters_needed = lambda: voters
+    world.synchro.may_decide = lambda: leads
+
+
+async def told(commit: Any) -> BoxError:
+    with pytest.raises(BoxError) as caught:
+        await asyncio.wait_for(commit.wait(), 5)
+    return caught.value
+
+
+def test_a_deposed_leader_leaves_the_outcome_to_the_next() -> None:
+    """Its timeout tells the caller that nobody knows; the PROMOTE of the next leader commits the row here, too."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=0.01)
+        space = world.space(is_sync=True)
+        elected(world, leads=False)
+        commit = commit_of(world, space, 1)
+        world.journal.write()
+        error = await told(commit)
+        assert error.code == ErrorCode.SYNC_QUORUM_TIMEOUT
+        assert error.fields is not None
+        assert error.fields["outcome"] == "unknown"
+        assert not world.journal.queue
+        assert len(world.limbo) == 1
+        applying = asyncio.ensure_future(world.synchro.apply(synchro(PROMOTE, 1, 1, 2, 1)))
+        await world.journal.submitted.wait()
+        world.journal.write()
+        await applying
+        assert commit.done
+        assert commit.error is None
+        assert world.all(space) == [[1]]
+
+    asyncio.run(body())
+
+
+def test_a_leader_without_contact_decides_nothing() -> None:
+    """It may have been deposed; what a quorum acknowledges later is confirmed."""
+
+    async def body() -> None:
+        world = World(quorum=2, timeout=0.01)
+        space = world.space(is_sync=True)
+        elected(world)
+        commits = [commit_of(world, space, key) for key in (1, 2)]
+        world.journal.write()
+        for error in await asyncio.gather(*map(told, commits)):
+            assert error.fields is not None
+            assert error.fields["outcome"] == "unknown"
+        assert not world.journal.queue
+        world.synchro.on_ack(2, {1: 2})
+        world.journal.write()
+        assert [commit.error for commit in commits] == [None, None]
+        assert world.limbo.is_empty
+
+    asyncio.run(body())
+
+
+def test_a_leader_in_contact_proposes_before_it_rolls_back() -> None:
+    """The ROLLBACK comes when a quorum has the proposal; only then callers learn that they are refused."""
+
+    async def body() -> None:
+        world = World(quorum=3, timeout=0.05)
+        space = world.space(is_sync=True)
+        elected(world)
+        commit = commit_of(world, space, 1)
+        world.journal.write()
+        world.synchro.on_ack(2, {})
+        await asyncio.wait_for(world.journal.submitted.wait(), 5)
+        world.journal.write()
+        proposal = world.journal.entries[-1].rows[0]
+        assert (proposal.type, proposal.flags) == (RequestType.NOP, Flag.PROPOSED)
+        assert not commit.done
+        with pytest.raises(BoxError) as refused:
+            world.replace(space, 2)
+        assert code(refused.value) == "SYNC_ROLLBACK"
+        world.synchro.on_ack(2, {1: proposal.lsn})
+        world.journal.write()
+        assert world.journal.rows[-1][0] == ROLLBACK
+        assert commit.done
+        assert commit.error.fields is None
+        assert world.all(space) == []
+
+    asyncio.run(body())
+
+
+def test_who_has_a_proposal_rolls_back_when_it_leads() -> None:
+    """A quorum may have it as well, and its author may have rolled back what waits."""
+
+    async def body() -> None:
+        world = World(quorum=2)
+        space = world.space(is_sync=True)
+        remote(world, space, 2, 5, 1)
+        world.journal.write()
+        world.synchro.note_nops([Row(RequestType.NOP, 2, 6, flags=Flag.PROPOSED)])
+        promotion = asyncio.ensure_future(world.synchro.promote(3, lambda: None))
+        await asyncio.wait_for(world.journal.submitted.wait(), 5)
+        world.journal.write()
+        await promotion
+        assert world.all(space) == []
+        assert world.limbo.is_empty
+
+    asyncio.run(body())
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"),
+    [
+        ((ROLLBACK, 2, 5, 2, 6), (PROMOTE, 2, 5, 3, 1)),
+        ((ROLLBACK, 2, 5, 2, 6), (CONFIRM, 2, 5, 2, 7)),
+        ((CONFIRM, 2, 5, 2, 6), (ROLLBACK, 2, 5, 2, 7)),
+        ((CONFIRM, 2, 5, 2, 6), (PROMOTE, 2, 4, 3, 1)),
+    ],
+    ids=["rolled back, promoted", "rolled back, confirmed", "confirmed, rolled back", "confirmed, promoted without"],
+)
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_a_contradiction_is_never_silent(
+    earlier: tuple[int, int, int, int, int], later: tuple[int, int, int, int, int], is_recovered: bool
+) -> None:
+    """It is not written, and the state says so; one that stands in the log already is found at the start."""
+
+    async def body() -> None:
+        world, found = World(quorum=3), []
+        world.synchro.on_contradiction = found.append
+        space = world.space(is_sync=True)
+        remote(world, space, 2, 5, 1)
+        world.journal.write()
+        world.synchro.recover(synchro(*earlier))
+        before = world.all(space)
+        if is_recovered:
+            world.synchro.recover(synchro(*later))
+        else:
+            with pytest.raises(BoxError, match="Split-Brain discovered") as caught:
+                await world.synchro.apply(synchro(*later))
+            assert caught.value.code == SPLIT_BRAIN
+            assert found == [caught.value]
+            assert not world.journal.queue
+        assert world.all(space) == before
+        contradiction = world.synchro.info()["contradiction"]
+        assert "{replica 2, lsn 5}" in contradiction
+        assert contradiction.count("of instance") == 2
+        with pytest.raises(BoxError, match="Split-Brain discovered"):
+            world.synchro.check_consistent()
+
+    asyncio.run(body())
+
+
+def test_a_promotion_that_knows_of_the_rollback_contradicts_nothing() -> None:
+    """Its lsn is that of an older row, or of a newer one."""
+
+    async def body() -> None:
+        world = World(quorum=3)
+        space = world.space(is_sync=True)
+        remote(world, space, 2, 5, 1)
+        world.journal.write()
+        world.synchro.recover(synchro(ROLLBACK, 2, 5, 2, 6))
+        for number, lsn in enumerate((0, 4, 7), 1):
+            world.synchro.recover(synchro(PROMOTE, 2, lsn, 3, number))
+        assert world.synchro.promotions.contradiction is None
+        assert "contradiction" not in world.synchro.info()
+
+    asyncio.run(body())
