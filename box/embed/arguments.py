@@ -50,6 +50,8 @@ def operation_list(operations: Operations) -> list[list[Any]]:
     Raises:
         TypeError: something else, such as one operation without the list around it.
     """
+    if operations.__class__ is list and set(map(type, operations)) == {list}:
+        return [*map(list, operations)]
     if isinstance(operations, Mapping):
         return [["=", field, value] for field, value in operations.items()]
     if isinstance(operations, _TEXTS) or not isinstance(operations, Sequence):

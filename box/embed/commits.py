@@ -28,11 +28,12 @@ _AT_ONCE: Final = 32
 class Commits:
     """Runs functions that may hand something to the journal. `ready` is what the loop runs next; None: nobody knows."""
 
-    __slots__ = ("_count", "_ready", "_round")
+    __slots__ = ("_count", "_dml", "_ready", "_round")
 
     def __init__(self, core: Instance, ready: deque[Any] | None) -> None:
         self._ready = ready
         self._round = core.round
+        self._dml = core.dml
         self._count = 0
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
@@ -44,10 +45,12 @@ class Commits:
         self._count = count = self._count + 1
         if not count % _AT_ONCE:
             return function(*args)
-        fiber_round.is_held = True
+        dml = self._dml
+        fiber_round.is_held = dml.is_alone = True
         try:
             outcome = function(*args)
         finally:
+            dml.is_alone = False
             fiber_round.is_held = fiber_round.is_interrupted = False
             journal = fiber_round.journal
             if journal is not None:

@@ -208,10 +208,16 @@ class Requests:
     def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
         """Store tuples in a space without triggers, as `store_raws`. Gives what the commit has to wait for."""
         ctx = self._contexts.current("insert_many()")
-        if ctx.txn is not None:
+        if ctx.txn is None:
+            return self._commits.run(self._store_together, kind, raws)
+        txns = self.embedding.core.txns
+        before = txns.savepoint(ctx)
+        try:
             self._dml.store_all(ctx, self._space, kind, raws)
-            return None
-        return self._commits.run(self._store_together, kind, raws)
+        except BoxError:
+            txns.rollback_to_savepoint(ctx, before)
+            raise
+        return None
 
     def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
         txns, ctx = self.embedding.core.txns, self._contexts.new()
@@ -229,6 +235,7 @@ class Requests:
         if is_own:
             ctx = self._contexts.new()
             txns.begin(ctx)
+        before = txns.savepoint(ctx)
         try:
             for raw in raws:
                 outcome = self._dml.store(ctx, space, kind, raw)
@@ -237,6 +244,8 @@ class Requests:
         except BaseException:
             if is_own:
                 txns.fiber_stopped(ctx)
+            elif ctx.txn is not None:
+                txns.rollback_to_savepoint(ctx, before)
             raise
         return self._commits.run(txns.commit, ctx) if is_own else None
 

@@ -44,7 +44,7 @@ class WalThread:
         """For the wal thread, and for the tx thread while it writes itself."""
         self.is_running = False
         self.unexpected: Exception | None = None
-        """What the last write has failed with, if that was nothing of the log's own."""
+        """The exception that the last write has failed with, if that is nothing of the log's own."""
         self._loop = loop
         self._threads = threads
         self._writer = writer

@@ -52,12 +52,13 @@ class ThreadCommits(Commits):
         """Call a function that changes something, and write what it commits.
 
         Behind an exception from outside nobody knows what is done: it ends the node."""
-        fiber_round = self._round
+        fiber_round, dml = self._round, self._dml
         try:
-            fiber_round.is_held = True
+            fiber_round.is_held = dml.is_alone = True
             try:
                 outcome = function(*args)
             finally:
+                dml.is_alone = False
                 fiber_round.is_held = fiber_round.is_interrupted = False
                 journal = fiber_round.journal
                 if journal is not None:

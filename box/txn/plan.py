@@ -25,7 +25,8 @@ _OFFSET_SIZE: Final = 4
 
 class WritePlan:
     """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`. `is_usual`: the
-    limbo may have one too, when the transaction is committed.
+    limbo may have one too, when the transaction is committed. `is_short_alone`: as `is_short`, also where tuples may
+    have versions, while none has one.
 
     `max_tuple_size` counts Tarantool's overhead; `max_size` is what is left for the MessagePack.
     """
@@ -35,6 +36,7 @@ class WritePlan:
         "format",
         "has_one_index",
         "is_short",
+        "is_short_alone",
         "is_usual",
         "key_of",
         "max_size",
@@ -52,15 +54,16 @@ class WritePlan:
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
         self.max_size = max_tuple_size - self.overhead
         self.validate = space.format.validate
-        self.is_usual = (
-            short_allowed
-            and index is not None
+        is_usual = (
+            index is not None
             and space.is_plain
             and space.system_trigger is None
             and space.sequence is None
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
+        self.is_usual = short_allowed and is_usual
         self.is_short = self.is_usual and not space.is_sync
+        self.is_short_alone = is_usual and not space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
         if index is not None:

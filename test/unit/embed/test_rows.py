@@ -194,6 +194,16 @@ def test_many_rows_are_one_transaction_or_batches() -> None:
             assert await goods.insert_many([[8, "8"], [9, "9"]], batch=1) == 2
             await tx.rollback()
         assert await goods.len() == 7
+        async with node.transaction() as tx:
+            await goods.insert([8, "8"])
+            with pytest.raises(DuplicateKeyError):
+                await goods.insert_many([[9, "9"], [8, "x"]])
+            trigger = goods.before_replace(lambda old, new: new)
+            with pytest.raises(DuplicateKeyError):
+                await goods.insert_many([[9, "9"], [8, "x"]])
+            trigger.remove()
+            assert await goods.len() == 8
+            await tx.rollback()
         for wrong in ({"id": 1}, "abc", 5):
             with pytest.raises(TypeError, match=r"insert_many\(\) takes many rows"):
                 await goods.insert_many(wrong)  # type: ignore[arg-type]

@@ -258,11 +258,12 @@ def test_calls_while_the_node_stops(tmp_path: Path) -> None:
         """
         told = []
         def work(node, part):
-            space = node.space.s
+            space = None
             number = 0
             while True:
                 number += 1
                 try:
+                    space = space or node.space.s
                     if part % 2:
                         with node.transaction():
                             space.insert([part, number])
