@@ -52,6 +52,8 @@ class LoopThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
         self._is_open = True
+        self._is_ending = False
+        """The node stops: its journal may be gone before the loop is."""
         self._is_guarded = False
         self._main_id = threading.main_thread().ident
         _threads.add(self)
@@ -110,7 +112,7 @@ class LoopThread:
 
     def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int) -> T:
         self.turn.owner = me
-        if not self._is_open:
+        if not self._is_open or self._is_ending:
             raise self._refusal()
         loop = self.loop
         timer = loop.first_timer
@@ -180,6 +182,7 @@ class LoopThread:
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Run the last coroutine and end the loop; calls that wait get FiberIsCancelled. Safe to call again."""
+        self._is_ending = True
         try:
             if last is not None and self._thread.is_alive():
                 self._outcome(asyncio.run_coroutine_threadsafe(last(), self.loop))

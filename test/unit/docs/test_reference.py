@@ -163,6 +163,7 @@ def test_every_option_has_an_effect_or_none(tables: Any) -> None:
     assert effects.keys() == OPTIONS.keys()
     text = product(
         "box/instance/config.py",
+        "box/embed/node_options.py",
         "box/error_codes.py",
         "lua/modules/suite/instance.lua",
         "lua/modules/box/idle_stat.lua",
