@@ -164,6 +164,11 @@ class Dml:
             body, row.group_id = None, GROUP_DEFAULT
         return self._commit_short(kind, body, row, space, old, new, result)
 
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+        return self.is_read_only or (self._limbo.is_foreign and bool(self._limbo.entries))
+
     def store(self, ctx: Context, space: Space, kind: int, raw: bytes) -> Outcome:
         """`write` of an INSERT or REPLACE, as `kind` tells, of a user: the usual one needs no request."""
         plan, limbo, txn = space.write_plan, self._limbo, ctx.txn
