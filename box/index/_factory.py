@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from box.data.keydef import KeyDef
+from box.data.keydef import KeyDef, key_def_of
 from box.errors import ErrorCode, client_error, unsupported
 from box.index.base import Index, IndexDef
 from box.index.hash import HashIndex
-from box.index.tree import SparseTreeIndex, TreeIndex
+from box.index.tree import MultikeyTreeIndex, SparseTreeIndex, TreeIndex
 
 _CLASSES: dict[str, type[Index]] = {"TREE": TreeIndex, "HASH": HashIndex}
 
@@ -24,6 +24,12 @@ def create_index(
     if kind not in _CLASSES:
         raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
     chosen = _CLASSES[kind]
-    if chosen is TreeIndex and any(part.exclude_null for part in definition.parts):
-        chosen = SparseTreeIndex
+    if chosen is TreeIndex:
+        chosen = _tree_class(definition)
     return chosen(definition, primary, space_name=space_name, engine=engine)
+
+
+def _tree_class(definition: IndexDef) -> type[TreeIndex]:
+    if key_def_of(definition.parts).is_multikey:
+        return MultikeyTreeIndex
+    return SparseTreeIndex if any(part.exclude_null for part in definition.parts) else TreeIndex

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from box.data.keydef import SortKey
-from box.index.base import Entry
+from box.index.base import Entry, Index
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untracked_list
@@ -34,6 +34,16 @@ class Keyed:
     def __init__(self) -> None:
         self.keys: list[SortKey] = untracked_list()
         self.entries: list[Entry] = untracked_list()
+
+    def add_tuples(self, index: Index, tuples: list[bytes], decoded: list[list[Any]]) -> None:
+        """Add tuples, with their fields, by the keys that they have in an index. Errors of `Index.keys_of`."""
+        if not index.has_many_keys:
+            self.add(list(map(index.key_of, decoded)), tuples)
+            return
+        for raw, fields in zip(tuples, decoded, strict=True):
+            for key in index.keys_of(raw, fields):
+                self.keys.append(key)
+                self.entries.append(raw)
 
     def add(self, keys: list[SortKey], entries: list[Entry]) -> None:
         """Add entries. One without a key does not belong to the index."""

@@ -55,7 +55,7 @@ class SpaceLoad:
         except BoxError:
             return False
         if self._secondary:
-            self._keyed.add(list(map(self._secondary[0].key_of, decoded)), tuples)
+            self._keyed.add_tuples(self._secondary[0], tuples, decoded)
         self._count += len(tuples)
         return True
 
@@ -95,7 +95,7 @@ class SpaceLoad:
             if index is not self._secondary[0] or not is_sorted:
                 keyed = Keyed()
                 for part in self._slices():
-                    keyed.add(list(map(index.key_of, _unpack_all(part))), part)
+                    keyed.add_tuples(index, part, _unpack_all(part))
                     yield
             yield from fill(index, keyed, partial(duplicate, index, self.space))
         log.info(f"Space '{self.space.name}': done")

@@ -62,10 +62,13 @@ def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> N
 
 
 def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:
-    """The format with a new or changed index. It joins behind the others, so that it is the one that conflicts."""
-    definitions = [index.definition for iid, index in space.indexes.items() if iid != definition.iid]
-    definitions.insert(0 if definition.iid == 0 else len(definitions), definition)
-    return make_format(schema, space.definition, definitions)
+    """The format with a new or changed index. A new one joins behind the others, so that it is the one that
+    conflicts; the primary one comes first."""
+    definitions = {iid: index.definition for iid, index in space.indexes.items()}
+    definitions[definition.iid] = definition
+    if definition.iid == 0:
+        definitions = {0: definition, **definitions}
+    return make_format(schema, space.definition, definitions.values())
 
 
 def _create_index(

@@ -106,7 +106,7 @@ def test_every_iterator_with_every_kind_of_key(shape: str) -> None:
             expected = model.select(iterator, values)
             assert list(index.scan(iterator, values)) == expected, (iterator, values)
             assert [entry for chunk in index.scan_chunks(iterator, values, 7) for entry in chunk] == expected
-            assert index.count(iterator, values) == len(expected)
+            assert index.count(iterator, values) == (len(rows) if iterator is I.ALL else len(expected))
             offset, limit = rnd.choice((0, 0, 1, 5, 300, 1000)), rnd.choice((0, 1, 7, 100, 2000, 2**40))
             assert index.select(iterator, values, offset, limit) == expected[offset : offset + limit]
         equal = model.select(I.EQ, values)
