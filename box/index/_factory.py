@@ -5,6 +5,7 @@ from __future__ import annotations
 from box.data.keydef import KeyDef, key_def_of
 from box.errors import ErrorCode, client_error, unsupported
 from box.index.base import Index, IndexDef
+from box.index.functional import DisabledIndex, FunctionalTreeIndex, KeyFunction
 from box.index.hash import HashIndex
 from box.index.tree import MultikeyTreeIndex, SparseTreeIndex, TreeIndex
 
@@ -12,13 +13,23 @@ _CLASSES: dict[str, type[Index]] = {"TREE": TreeIndex, "HASH": HashIndex}
 
 
 def create_index(
-    definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    definition: IndexDef,
+    primary: KeyDef | None = None,
+    *,
+    space_name: str = "",
+    engine: str = "memtx",
+    function: KeyFunction | None = None,
 ) -> Index:
-    """An empty index. `primary` is the primary index's key definition (None for the primary index itself).
+    """An empty index. `primary` is the primary index's key definition (None for the primary index itself), `function`
+    that of a functional index; one without it is disabled.
 
     Raises UNSUPPORTED for RTREE and BITSET, INDEX_TYPE for an unknown type.
     """
     kind = definition.type.upper()
+    if definition.opts.get("func"):
+        if function is None:
+            return DisabledIndex(definition, primary, space_name=space_name, engine=engine)
+        return FunctionalTreeIndex(definition, primary, space_name=space_name, engine=engine, function=function)
     if kind in ("RTREE", "BITSET"):
         raise unsupported("This node", f"{kind} indexes")
     if kind not in _CLASSES:

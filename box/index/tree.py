@@ -39,7 +39,7 @@ class TreeIndex(OrderedIndex):
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         own, is_unique = self.key_def, definition.unique
-        self.cmp_def = own if is_unique or primary is None else own.merge(primary)
+        self.cmp_def = own if is_unique or primary is None else self._full_key(own, primary)
         nils_repeat = is_unique and own.is_nullable
         self._is_packed = not is_unique and is_packable(self.cmp_def)
         if self._is_packed:
@@ -53,6 +53,10 @@ class TreeIndex(OrderedIndex):
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
         if is_number:
             self._use_tree(QOBTree())
+
+    def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
+        """The parts of the keys in the tree of a non-unique index."""
+        return own.merge(primary)
 
     def bsize(self) -> int:
         return _BYTES_AN_ENTRY * self._size
@@ -208,7 +212,7 @@ def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], Sor
 
 
 def _tail_of_nils(own: KeyDef, primary: KeyDef) -> Callable[[SortKey, list[Any]], SortKey]:
-    """What makes a key of a unique index with nullable parts, and the tuple's fields, the key in the tree."""
+    """The function from a key of a unique index with nullable parts, and the tuple's fields, to the key in the tree."""
     extract_primary = primary.extract
     is_one_pair, is_bare_primary = len(own) == 1, len(primary) == 1
 

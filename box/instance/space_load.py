@@ -10,6 +10,7 @@ from box.data.codec import unpack, unpack_many
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.index.bulk import SLICE, Keyed, fill
+from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index
@@ -32,7 +33,9 @@ class SpaceLoad:
         assert isinstance(primary, OrderedIndex)
         self.space = space
         self._primary = primary
-        self._secondary = [index for index in space.indexes.values() if index is not primary]
+        self._secondary = [
+            index for index in space.indexes.values() if index is not primary and not isinstance(index, DisabledIndex)
+        ]
         self._count = 0
         self._build: SortedBuild | None = SortedBuild(primary)
         self._keyed = Keyed()

@@ -219,6 +219,9 @@ class Multikey(Kind):
         parts = [self.part(self.suffix)]
         if self.chance(0.3):
             parts.append(self.pick("{1, 'unsigned'}", self.part(".m"), "{3, 'scalar', is_nullable = true}"))
+            if "{1, 'unsigned'}" in parts and "is_nullable" in parts[0]:
+                # Tarantool does not look for equal keys when a unique index loses the primary key.
+                parts.pop()
         if self.chance(0.1):
             parts.append(
                 self.pick("{3, 'unsigned', path = '[*]'}", "{2, 'unsigned', path = '[*].a[*]'}", "{2, 'unsigned'}")
@@ -287,7 +290,89 @@ class Multikey(Kind):
         )  # fmt: skip
 
 
-KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey,)}
+class Functional(Kind):
+    """Keys that a function makes."""
+
+    name = "functional"
+    iterators = (*TREE_ITERATORS, "OVERLAPS")
+    BODIES = (
+        ("function(t) return {t[2]} end", False),
+        ("function(t) return {t[2], t[1] % 3} end", False),
+        ("function(t) return {type(t[2]):lower()} end", False),
+        ("function(t) return {t.name} end", False),
+        ("function(t) if t[1] == 7 then error('no seven') end return {t[1] % 4} end", False),
+        ("function(t) return t[2] end", False),
+        ("function(t) return {t[3]} end", False),
+        ("function(t) return {#type(t[2]), t[2]} end", False),
+        ("function(t) return {{t[1]}, {t[1] + 1}, {t[1]}} end", True),
+        ("function(t) local r, text = {}, type(t[2]) == 'string' and t[2] or 'xyz' "
+         "for c in text:gmatch('.') do r[#r + 1] = {c} end return r end", True),
+        ("function(t) if t[1] % 3 == 0 then return {} end return {{t[2], 1}, {t[2], 2}} end", True),
+        ("function(t) if type(t[2]) ~= 'table' then return {{t[2]}} end local r = {} for i, v in ipairs(t[2]) do "
+         "r[i] = {v} end return r end", True),
+        ("function(t) return t[2] end", True),
+    )  # fmt: skip
+
+    def prepare(self) -> list[str]:
+        lines = ["local functions = {}"]
+        for name in ("f", "g", "h"):
+            body, is_multikey = self.random.choice(self.BODIES)
+            is_multikey = is_multikey is not self.chance(0.05)
+            is_fixed = "false" if self.chance(0.04) else "true"
+            options = f"is_deterministic = {is_fixed}, is_sandboxed = true"
+            more = f"opts = {{is_multikey = {str(is_multikey).lower()}}}"
+            lines.append(f'box.schema.func.create("{name}", {{body = "{body}", {options}, {more}}})')
+        return lines
+
+    def finish(self) -> list[str]:
+        return [f"try('drop', box.schema.func.drop, '{name}')" for name in ("f", "g", "h")]
+
+    def format(self) -> str:
+        return "format = {{'id', 'unsigned'}, {'name'}}" if self.chance(0.5) else ""
+
+    def definition(self) -> str:
+        first = self.pick("unsigned", "string", "scalar", "scalar", "integer")
+        nullable = self.pick("", "", ", is_nullable = true", ", is_nullable = true, exclude_null = true")
+        collation = ", collation = 'unicode_ci'" if first in ("string", "scalar") and self.chance(0.2) else ""
+        parts = [f"{{1, '{first}'{nullable}{collation}}}"]
+        if self.chance(0.3):
+            parts.append(self.pick("{2, 'scalar'}", "{2, 'unsigned', is_nullable = true}"))
+        if self.chance(0.05):
+            parts[0] = self.pick("{2, 'unsigned'}", "{1, 'string', path = 'a'}", "{1, 'array'}")
+        options = self.pick("", ", unique = false", ", unique = false", ", type = 'hash'" if self.chance(0.1) else "")
+        function = self.pick("f", "g", "h", "f", "g", "none" if self.chance(0.1) else "h")
+        return f"{{func = '{function}', parts = {{{', '.join(parts)}}}{options}}}"
+
+    def field(self) -> str:
+        return self.pick(
+            "1", "2", "3", "'a'", "'b'", "'B'", "'ab'", "'aab'", "'c'", "{1, 2}", "{'a', 'b', 'a'}", "{}", "box.NULL",
+            "true", "{{1}}", "-1",
+        )  # fmt: skip
+
+    def tuple(self) -> str:
+        more = self.pick("", "", ", 1", ", 'x'", ", box.NULL")
+        return f"{{{self.primary_key()}, {self.field()}{more}}}"
+
+    def key(self) -> str:
+        value = self.pick("1", "2", "3", "'a'", "'b'", "'ab'", "true", "0")
+        return self.pick(
+            "nil", "{}", value, value, f"{{{value}, {self.field()}}}", f"{{{value}, 1}}", "{box.NULL}", "{1, 2, 3}"
+        )
+
+    def rare(self) -> str:
+        name = self.pick(*self.indexes)
+        row = f"{{s.id, {self.indexes.index(name) + 1}"
+        tie = f"box.space._func_index:insert{row}, box.func.{self.pick('f', 'g', 'h')}.id}}"
+        return self.pick(
+            super().rare(),
+            super().rare(),
+            f"try('untie', box.space._func_index.delete, box.space._func_index, {row}}})",
+            f"try('tie', function() return {tie}[2] end)",
+            f"try('drop function', box.schema.func.drop, '{self.pick('f', 'g')}')",
+        )
+
+
+KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey, Functional)}
 
 
 def script(kind: str, seed: int, count: int) -> str:

@@ -265,8 +265,6 @@ def test_engines_without_indexes(dictionary: Dictionary) -> None:
     assert dictionary.error(dictionary.create_index, 514, 0, (0, "unsigned")) == text
     text = "_session_settings space does not support create_index()"
     assert dictionary.error(dictionary.create_index, SpaceId.SESSION_SETTINGS, 1, (0, "string")) == text
-    row = (1, 2, 3)
-    assert "functional indexes" in dictionary.error(dictionary.insert, SpaceId.FUNC_INDEX, *row)
 
 
 def test_index_of_a_document(dictionary: Dictionary, space: Space) -> None:
