@@ -372,7 +372,62 @@ class Functional(Kind):
         )
 
 
-KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey, Functional)}
+class Bitset(Kind):
+    """Bits of numbers and strings."""
+
+    name = "bitset"
+    iterators = (
+        "BITS_ALL_SET", "BITS_ANY_SET", "BITS_ALL_NOT_SET", "EQ", "ALL", "BITS_ALL_SET", "BITS_ANY_SET",
+        "BITS_ALL_NOT_SET", "EQ", "REQ", "GE", "LT", "OVERLAPS",
+    )  # fmt: skip
+
+    def __init__(self, source: random.Random) -> None:
+        super().__init__(source)
+        self.type = self.pick("unsigned", "unsigned", "string")
+        self.path = self.pick("", "", "", ", path = 'a'")
+
+    def definition(self) -> str:
+        if self.chance(0.1):
+            return self.pick(
+                "{type = 'bitset'}", "{type = 'bitset', unique = true}", "{type = 'bitset', parts = {{2, 'integer'}}}",
+                "{type = 'bitset', parts = {{2, 'unsigned'}, {3, 'unsigned'}}}", "{type = 'bitset', hint = true}",
+                "{type = 'bitset', parts = {{2, 'unsigned', is_nullable = true}}}",
+                "{type = 'bitset', parts = {{2, 'unsigned', path = '[*]'}}}",
+                "{type = 'bitset', parts = {{2, 'array'}}}",
+            )  # fmt: skip
+        return f"{{type = 'bitset', unique = false, parts = {{{{2, '{self.type}'{self.path}}}}}}}"
+
+    def scalar(self) -> str:
+        if self.chance(0.05):
+            return self.pick("-1", "1.5", "true", "{}", "box.NULL", "'x'", "7")
+        if self.type == "unsigned":
+            return self.pick(
+                "0", "1", "2", "3", "4", "5", "6", "7", "8", "255", "256", "1023", "2^53", "18446744073709551615ULL",
+                str(self.random.randrange(64)), str(self.random.randrange(1 << 20)),
+            )  # fmt: skip
+        return self.pick("''", "'a'", "'b'", "'ab'", "'a\\0'", "'abc'", "'\\1'", "'\\3\\1'", "'zz'", "'\\0'")
+
+    def field(self) -> str:
+        value = self.scalar()
+        if self.chance(0.04):
+            return self.pick("box.NULL", "{}", "1")
+        return f"{{a = {value}}}" if self.path else value
+
+    def tuple(self) -> str:
+        return f"{{{self.primary_key()}, {self.field()}{self.pick('', '', ', 1')}}}"
+
+    def key(self) -> str:
+        value = self.scalar()
+        return self.pick(value, f"{{{value}}}", f"{{{value}}}", "nil", f"{{{value}, 1}}")
+
+    def read(self) -> str:
+        # The size of a bitset into which nobody has looked yet brings Tarantool down.
+        looks = " ".join(f"on('{name}', 'select')" for name in self.indexes)
+        statement = super().read()
+        return f"{looks} {statement}" if "'count'" in statement or "'len'" in statement else statement
+
+
+KINDS: dict[str, Callable[[random.Random], Kind]] = {kind.name: kind for kind in (Multikey, Functional, Bitset)}
 
 
 def script(kind: str, seed: int, count: int) -> str:
