@@ -1,7 +1,8 @@
 """The interface of all indexes.
 
 An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the
-transaction manager's that stands for its versions; the index never looks inside.
+transaction manager's that stands for its versions; the index never looks inside. A tuple has one key in most indexes,
+and any number of them in those with `has_many_keys`.
 
 `version` grows with every change. A cursor that finds it unchanged may go on with what it has already read.
 """
@@ -9,10 +10,10 @@ transaction manager's that stands for its versions; the index never looks inside
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
@@ -77,6 +78,8 @@ class Index(ABC):
     """Common parts: definition, keys, error texts, scans made of cursors."""
 
     MAX_CHUNK = 1024
+    has_many_keys: ClassVar[bool] = False
+    """A tuple may have no key, or several: ask `keys_of`, as `key_of` has no answer."""
 
     find: Callable[[SortKey], Entry | None]
     """The entry of a full key, or None. The bound method of the container itself."""
@@ -108,6 +111,16 @@ class Index(ABC):
     def is_unique(self) -> bool:
         return self.definition.unique
 
+    def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        """The keys of a tuple, each once; `fields` are those of `raw`. FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT, RTREE_RECT,
+        FIELD_TYPE."""
+        key = self.key_of(fields)
+        return () if key is None else (key,)
+
+    def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        """The keys of a tuple that was stored by them. Raises nothing."""
+        return self.keys_of(raw, fields)
+
     # --- the container ---
 
     @abstractmethod
@@ -120,6 +133,14 @@ class Index(ABC):
     @abstractmethod
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         """Set the entry of a key and return the one it had, or None: `find` and `put` at the price of one."""
+
+    def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
+        """Forget the keys of a tuple, and set the entry of the keys of the one that takes its place."""
+        for key in old_keys:
+            if key not in new_keys:
+                self.remove(key)
+        for key in new_keys:
+            self.put(key, entry)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         """Set the entry of a key that has none; False: it has one."""

@@ -202,13 +202,13 @@ class OrderedIndex(Index):
             nodes += children(node)[0]
             yield node
 
-    def detach(self) -> Any:
-        """Become empty at once. Gives the tree with everything that was in it, for `box.index.release`."""
+    def detach(self) -> list[Any]:
+        """Become empty at once. Gives the trees with everything that was in it, for `box.index.release`."""
         self.settle()
         tree = self._base
         self._use_tree(type(tree)())
         self.version += 1
-        return tree
+        return [tree]
 
     def random(self, seed: int) -> Entry | None:
         node = self._tree

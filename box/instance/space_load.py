@@ -10,6 +10,7 @@ from box.data.codec import unpack, unpack_many
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import IteratorType
 from box.index.bulk import SLICE, Keyed, fill
+from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index
@@ -32,7 +33,9 @@ class SpaceLoad:
         assert isinstance(primary, OrderedIndex)
         self.space = space
         self._primary = primary
-        self._secondary = [index for index in space.indexes.values() if index is not primary]
+        self._secondary = [
+            index for index in space.indexes.values() if index is not primary and not isinstance(index, DisabledIndex)
+        ]
         self._count = 0
         self._build: SortedBuild | None = SortedBuild(primary)
         self._keyed = Keyed()
@@ -55,7 +58,7 @@ class SpaceLoad:
         except BoxError:
             return False
         if self._secondary:
-            self._keyed.add(list(map(self._secondary[0].key_of, decoded)), tuples)
+            self._keyed.add_tuples(self._secondary[0], tuples, decoded)
         self._count += len(tuples)
         return True
 
@@ -95,7 +98,7 @@ class SpaceLoad:
             if index is not self._secondary[0] or not is_sorted:
                 keyed = Keyed()
                 for part in self._slices():
-                    keyed.add(list(map(index.key_of, _unpack_all(part))), part)
+                    keyed.add_tuples(index, part, _unpack_all(part))
                     yield
             yield from fill(index, keyed, partial(duplicate, index, self.space))
         log.info(f"Space '{self.space.name}': done")

@@ -34,6 +34,7 @@ class WritePlan:
     __slots__ = (
         "find",
         "format",
+        "has_many_keys",
         "has_one_index",
         "is_short",
         "is_short_alone",
@@ -66,6 +67,7 @@ class WritePlan:
         self.is_short_alone = is_usual and not space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
+        self.has_many_keys = any(other.has_many_keys for other in self.secondary)
         if index is not None:
             self.find = index.find
             self.parse = index.key_def.parse
@@ -90,7 +92,11 @@ class WritePlan:
         raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
 
     def exchange_all(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
-        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND."""
+        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND, and
+        errors of `Index.keys_of`."""
+        if self.has_many_keys:
+            self._exchange_many(space, old, key, new, fields)
+            return
         changes = []
         for index in self.secondary:
             new_key = index.key_of(fields)
@@ -107,12 +113,38 @@ class WritePlan:
         for index, new_key in changes:
             index.put(new_key, new)
 
+    def _exchange_many(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
+        """As `exchange_all`, where tuples have any number of keys."""
+        changes = []
+        for index in self.secondary:
+            new_keys = index.keys_of(new, fields)
+            if index.is_unique:
+                for new_key in new_keys:
+                    if (present := index.find(new_key)) is not None and present != old:
+                        raise duplicate(index, space, present, new)
+            changes.append((index, new_keys))
+        if old is None:
+            self.put(key, new)
+            for index, new_keys in changes:
+                for new_key in new_keys:
+                    index.put(new_key, new)
+            return
+        old_fields = unpack(old)
+        exchanges = [(index, index.keys_of(old, old_fields), new_keys) for index, new_keys in changes]
+        self.put(key, new)
+        for index, old_keys, new_keys in exchanges:
+            index.exchange(old_keys, new_keys, new)
+
 
 def _offset_count(space: Space) -> int:
     """The number of field offsets in a tuple of Tarantool: for key fields that do not simply follow each other."""
-    places = set()
+    places: set[Any] = set()
     for index in space.indexes.values():
         parts = index.definition.parts
+        if index.definition.opts.get("func"):
+            continue
+        if index.key_def.is_multikey:
+            places.add("[*]")  # the number of elements
         if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
             continue
         places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}

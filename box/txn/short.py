@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.update import apply_update, apply_upsert, check_operations
-from box.txn.storage import changed_key, duplicate, exchange, keys_of
+from box.txn.storage import changed_key, check_old, duplicate, exchange, keys_of
 from box.txn.transaction import NO_LSN, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow
@@ -93,6 +93,8 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
 def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
     old = plan.find(plan.parse(request.key, True))
     if old is not None:
+        if plan.has_many_keys:
+            check_old(space, old)
         exchange(space, old, None, [])
     return old, None
 

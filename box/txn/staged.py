@@ -26,6 +26,8 @@ from box.wire.change import UPSERT
 from box.wire.constants import GROUP_DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from box.data.keydef import SortKey
     from box.index.base import Entry
     from box.schema.schema import Schema
@@ -44,14 +46,30 @@ _SLICE_ROWS: Final = 64
 class StagedIndex:
     """An index as it will be. `changes` has what differs, and GONE for keys that were looked for in vain."""
 
-    __slots__ = ("changes", "definition", "growth", "index", "is_stale", "is_unique", "key_of", "name")
+    __slots__ = (
+        "changes",
+        "definition",
+        "growth",
+        "has_many_keys",
+        "index",
+        "is_stale",
+        "is_unique",
+        "key_of",
+        "keys_of",
+        "name",
+        "stored_keys",
+    )
 
     def __init__(self, index: OrderedIndex) -> None:
         self.index = index
         self.definition = index.definition
         self.name = index.name
         self.is_unique = index.is_unique
-        self.key_of = index.key_of
+        self.has_many_keys = index.has_many_keys
+        if not index.has_many_keys:
+            self.key_of = index.key_of
+        self.keys_of = index.keys_of
+        self.stored_keys = index.stored_keys
         self.changes: Any = index.new_tree()
         self.growth = 0
         """Entries more than the index has."""
@@ -90,6 +108,14 @@ class StagedIndex:
     def put(self, key: SortKey, entry: Entry) -> None:
         """As `Index.put`."""
         self.replace(key, entry)
+
+    def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
+        """As `Index.exchange`."""
+        for key in old_keys:
+            if key not in new_keys:
+                self.remove(key)
+        for key in new_keys:
+            self.replace(key, entry)
 
     def remove(self, key: SortKey) -> None:
         """As `Index.remove`."""

@@ -51,6 +51,10 @@ class OneChange(Protocol):
     new: bytes | None
 
 
+_Noted = tuple[bytes | None, list[Any] | None, bytes | None, list[Any] | None]
+"""A change: the tuple before, its fields, the tuple after, its fields."""
+
+
 class _OneByOne(Exception):
     """Statements have to be taken back one by one."""
 
@@ -64,16 +68,31 @@ class _IndexBefore:
         self.growth = 0
         """Entries that it had more than now."""
 
-    def note(self, tuples: list[tuple[bytes | None, list[Any] | None, list[Any] | None]]) -> None:
-        """Changes in their order: the tuple before, its fields, those of the tuple after. The first of a key counts."""
+    def note(self, tuples: list[_Noted]) -> None:
+        """Changes in their order. The first of a key counts."""
+        if self.index.has_many_keys:
+            self._note_many(tuples)
+            return
         insert, key_of = self.changes.insert, self.index.key_of
-        for old, old_fields, new_fields in tuples:
+        for old, old_fields, _, new_fields in tuples:
             if old_fields is not None and (key := key_of(old_fields)) is not None:
                 insert(key, old)
                 self.growth += 1
             if new_fields is not None and (key := key_of(new_fields)) is not None:
                 insert(key, GONE)
                 self.growth -= 1
+
+    def _note_many(self, tuples: list[_Noted]) -> None:
+        insert, keys_of = self.changes.insert, self.index.stored_keys
+        for old, old_fields, new, new_fields in tuples:
+            if old is not None and old_fields is not None:
+                for key in keys_of(old, old_fields):
+                    insert(key, old)
+                    self.growth += 1
+            if new is not None and new_fields is not None:
+                for key in keys_of(new, new_fields):
+                    insert(key, GONE)
+                    self.growth -= 1
 
 
 class _SpaceBefore:
@@ -92,9 +111,8 @@ class _SpaceBefore:
         present = self._layouts[self._number]
         noted = [before for before in self.indexes if before.index in present]
         if noted:
-            olds = [statement.old for statement in statements]
-            fields = zip(olds, _fields(olds), _fields([statement.new for statement in statements]), strict=True)
-            changed = list(fields)
+            olds, news = [statement.old for statement in statements], [statement.new for statement in statements]
+            changed = list(zip(olds, _fields(olds), news, _fields(news), strict=True))
             for before in noted:
                 before.note(changed)
 

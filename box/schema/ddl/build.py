@@ -104,23 +104,21 @@ class IndexBuild:
     def visit(self, raw: bytes) -> None:
         fields = self._validate(raw)
         for index in self._indexes:
-            key = index.key_of(fields)
-            if not index.add(key, raw):
-                raise self._duplicate(index, key, raw)
+            for key in index.keys_of(raw, fields):
+                if not index.add(key, raw):
+                    raise self._duplicate(index, key, raw)
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
         old_fields = None if old is None else unpack(old)
         new_fields = None if new is None else self._validate(new)
         for index in self._indexes:
-            old_key = None if old_fields is None else index.key_of(old_fields)
-            new_key = None if new_fields is None else index.key_of(new_fields)
-            if old_key is not None and old_key != new_key:
-                index.remove(old_key)
-            if new_key is not None:
-                if new_key != old_key and index.find(new_key) is not None:
+            old_keys = () if old is None or old_fields is None else index.stored_keys(old, old_fields)
+            new_keys = () if new is None or new_fields is None else index.keys_of(new, new_fields)
+            for key in new_keys:
+                if key not in old_keys and index.find(key) is not None:
                     assert new is not None
-                    raise self._duplicate(index, new_key, new)
-                index.put(new_key, new)
+                    raise self._duplicate(index, key, new)
+            index.exchange(old_keys, new_keys, new)
 
     def _duplicate(self, index: Index, key: SortKey, new: bytes) -> BoxError:
         old = index.find(key)
