@@ -1,6 +1,6 @@
-"""`python -m console`: the same as `lunabox`."""
+"""Runs `lunabox` as `python -m console`."""
 
-from console.quick_start import main
+from console.cli import main
 
 if __name__ == "__main__":
     main()

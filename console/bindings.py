@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from box.errors import BoxError, fiber_is_cancelled
 from box.session import Context
-from console.stored_imports import StoredImports
 from console.terminal import Terminal
 from lua.bindings.console import write_pushes
 from lua.standard_output import OUTPUT
@@ -109,9 +108,8 @@ class TerminalConsole:
         return self._terminal
 
     def _open_own(self) -> Terminal:
-        with StoredImports("prompt"):
-            from console.interactive.interruption import Interruption
-            from console.prompt import open_terminal
+        from console.interactive.interruption import Interruption
+        from console.prompt import open_terminal
 
         self._interruption = Interruption(self._runtime, self._tell)
         self._interruption.start()

@@ -10,350 +10,38 @@ what `os.exit` says. SIGTERM and SIGINT end the program with 0.
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import getopt
 import importlib
 import os
-import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
-import uvloop
-
-from box.errors import BoxError
-from box.instance.version import VERSION
-from box.log import Level
-from console import interpreter, streams
-from console.command_texts import HELP, PACKAGE, version_text
-from console.forked_children import ForkedChildren
-from console.stored_imports import StoredImports
-
-if TYPE_CHECKING:
-    from box.embed import LuaInstance
-    from console.bindings import TerminalConsole
+from console.command_texts import HELP, version_text
 
 USAGE_ERROR = 64  # EX_USAGE of sysexits.h
 COMMANDS = ("completion", "connect", "init", "top")
 """Words that are no scripts; `./connect` is one."""
 
-# Sets the global `arg` and runs chunks; every call is one fiber.
-_MAIN = b"""
-local run = {}
-
-function run.arguments(executable, script, ...)
-    local arg = {...}
-    arg[-1], arg[0] = executable, script
-    rawset(_G, 'arg', arg)
-end
-
-function run.chunk(source, name, ...)
-    local chunk, problem = loadstring(source, name)
-    if not chunk then
-        error(problem, 0)
-    end
-    chunk(...)
-end
-
-function run.library(name)
-    -- An error of require() itself has no place here.
-    local ok, module = pcall(require, name)
-    if not ok then
-        error(module, 0)
-    end
-    rawset(_G, name, module)
-end
-
-function run.interactive()
-    require('console').start()
-end
-
--- How many fibers there are besides this one.
-function run.fibers()
-    local count = -1
-    for _ in pairs(require('fiber').info()) do
-        count = count + 1
-    end
-    return count
-end
-
-return function(name, ...)
-    return run[name](...)
-end
-"""
-
-
-class UsageError(Exception):
-    """A wrong command line; the text is for standard error."""
-
-
-@dataclass(slots=True)
-class Options:
-    """The command line. `prelude` has ('l', library) and ('e', expression) in their order."""
-
-    prelude: list[tuple[str, str]] = field(default_factory=list)
-    interactive: bool = False
-    script: str | None = None
-    arguments: list[str] = field(default_factory=list)
-    show: str | None = None
-
-    @property
-    def has_expression(self) -> bool:
-        return any(kind == "e" for kind, _ in self.prelude)
-
-
-def parse_arguments(arguments: list[str]) -> Options:
-    """Raises UsageError."""
-    try:
-        pairs, rest = getopt.getopt(arguments, "hVvie:l:", ["help", "version"])
-    except getopt.GetoptError as error:
-        raise UsageError(f"lunabox: {_usage_problem(error)}") from error
-    options = Options()
-    for name, value in pairs:
-        match name:
-            case "-h" | "--help":
-                options.show = options.show or "help"
-            case "-v" | "-V" | "--version":
-                options.show = options.show or "version"
-            case "-i":
-                options.interactive = True
-            case _:
-                options.prelude.append((name[1:], value))
-    if rest:
-        options.script, options.arguments = rest[0], rest[1:]
-    return options
-
-
-def _usage_problem(error: getopt.GetoptError) -> str:
-    """In the words of the C library's getopt."""
-    if len(error.opt) == 1:
-        what = "invalid option" if "not recognized" in error.msg else "option requires an argument"
-        return f"{what} -- '{error.opt}'"
-    if "not recognized" in error.msg:
-        return f"unrecognized option '--{error.opt}'"
-    return f"option '--{error.opt}' doesn't allow an argument"
-
-
-def strip_shebang(source: bytes) -> bytes:
-    """A first line that begins with `#` is no Lua; the line numbers stay."""
-    if not source.startswith(b"#"):
-        return source
-    end = source.find(b"\n")
-    return b"" if end < 0 else source[end:]
-
-
-class Program:
-    """One run of the command."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._loop = asyncio.get_running_loop()
-        self._stop: asyncio.Future[int] = self._loop.create_future()
-        self._instance: LuaInstance
-        self._console: TerminalConsole
-        self._main = 0
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def run(self) -> int:
-        """The exit code."""
-        with StoredImports("node"):
-            from box.embed import LuaInstance
-            from console.bindings import TerminalConsole
-
-        interpreter.tune()
-        self._instance = LuaInstance(os.getcwd(), on_exit=self._end)
-        try:
-            self._instance.node.errinj.apply_environment(os.environ)
-        except BoxError as error:
-            streams.complain(error.message)
-            await self._instance.stop()
-            return 1
-        self._instance.node.on_panic.append(self._die)
-        self._instance.node.process.enter_directory = os.chdir
-        self._console = TerminalConsole(self._instance)
-        self._main = self._instance.runtime.compile(_MAIN, "=builtin/main.lua")
-        self._handle_signals()
-        ForkedChildren(self._loop, self._owned_processes).watch()
-        script = self._loop.create_task(self._run_script())
-        await asyncio.wait((script, self._stop), return_when=asyncio.FIRST_COMPLETED)
-        code = await self._finish(script)
-        await self._instance.stop()
-        return code
-
-    async def _finish(self, script: asyncio.Task[int | None]) -> int:
-        if not self._stop.done():
-            code = script.result()
-            return await self._stop if code is None else code
-        self._instance.node.is_ending = True
-        if not script.done():
-            script.cancel()
-        with suppress(asyncio.CancelledError):
-            await script
-        return self._stop.result()
-
-    def _end(self, code: int) -> None:
-        if not self._stop.done():
-            self._stop.set_result(code & 0xFF)
-
-    def _die(self) -> None:
-        """The node has panicked: nothing else may happen in this process, no reply, no trigger."""
-        self._instance.node.log.close()
-        streams.INHERITED.restore()
-        os._exit(streams.finish(1))
-
-    # -- the script --------------------------------------------------------------------------------------
-
-    async def _run_script(self) -> int | None:
-        """The exit code, or None if the program stays up."""
-        is_session = self._options.interactive or self._is_terminal_session()
-        if is_session:
-            streams.write(f"Lunabox {VERSION} ({PACKAGE})\ntype 'help' for interactive help\n")
-        try:
-            await self._run_parts()
-            if is_session:
-                await self._call("interactive", title="interactive")
-                return 0
-            if not await self._stays_up():
-                return 0
-        except BoxError as error:
-            self._say(Level.ERROR, _error_text(error))
-            self._say(Level.FATAL, "fatal error, exiting the event loop")
-            return 1
-        self._say(Level.CRIT, "entering the event loop")
-        return None
-
-    async def _run_parts(self) -> None:
-        options = self._options
-        script = options.script or "lunabox"
-        await self._call("arguments", _executable(), options.script or _executable(), *options.arguments)
-        for kind, text in options.prelude:
-            if kind == "l":
-                await self._call("library", text)
-            else:
-                await self._call("chunk", text, "=(command line)")
-        if options.script not in (None, "-"):
-            with open(script, "rb") as file:  # noqa: ASYNC230 - nothing else runs yet
-                source = file.read()
-            await self._chunk(source, f"@{script}", os.path.basename(script))
-        elif options.script == "-" or self._reads_input():
-            source = await streams.read_input()
-            await self._chunk(source, "=stdin", "stdin")
-
-    def _reads_input(self) -> bool:
-        """Input that is no terminal is evaluated; what it has started keeps the program up, as a script's."""
-        options = self._options
-        return options.script is None and not (options.interactive or sys.stdin.isatty())
-
-    def _is_terminal_session(self) -> bool:
-        options = self._options
-        return options.script is None and not options.has_expression and sys.stdin.isatty()
-
-    async def _chunk(self, source: bytes, chunk_name: str, title: str) -> None:
-        await self._call("chunk", strip_shebang(source), chunk_name, *self._options.arguments, title=title)
-
-    async def _stays_up(self) -> bool:
-        if self._instance.node.state.is_configured or self._instance.text_consoles.servers:
-            return True
-        fibers = (await self._call("fibers"))[0]
-        return isinstance(fibers, (int, float)) and fibers > 0
-
-    async def _call(self, name: str, *args: str | bytes, title: str = "main") -> tuple[object, ...]:
-        raw = [arg if isinstance(arg, bytes) else os.fsencode(arg) for arg in args]
-        return await self._instance.runtime.call_raw(self._main, name.encode(), *raw, name=title)
-
-    # -- around it -----------------------------------------------------------------------------------------
-
-    def _handle_signals(self) -> None:
-        node = self._instance.node
-        self._on_signal(signal.SIGTERM, partial(self._end, 0))
-        self._on_signal(signal.SIGINT, self._interrupt)
-        self._on_signal(signal.SIGHUP, node.log.rotate)
-        self._on_signal(signal.SIGUSR1, self._start_snapshot)
-
-    def _on_signal(self, number: signal.Signals, act: Callable[[], None]) -> None:
-        """Not by the loop's own handlers: those trust the pipe that wakes the loop, and a child that a script has
-        forked writes its signals there too until it becomes another program."""
-        signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(act))
-
-    def _owned_processes(self) -> set[int]:
-        log = self._instance.node.log.pid
-        return self._instance.runtime.processes | ({log} if log is not None else set())
-
-    def _interrupt(self) -> None:
-        if not self._console.owns_interrupt:
-            self._end(0)
-
-    def _start_snapshot(self) -> None:
-        task = self._loop.create_task(self._snapshot())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _snapshot(self) -> None:
-        node = self._instance.node
-        if not node.state.is_configured:
-            node.log.warn("snapshot: the node is not configured")
-            return
-        try:
-            await node.checkpoints.make()
-        except BoxError as error:
-            node.log.error(f"snapshot: {error.message}")
-
-    def _say(self, level: Level, text: str) -> None:
-        """To the log; before box.cfg a bare line on standard error, as Tarantool does."""
-        if self._instance.node.state.is_configured:
-            self._instance.node.log.say(level, text, fiber="main")
-        else:
-            streams.complain(text)
-
-
-def _executable() -> str:
-    """The command that starts this program again, `arg[-1]` of scripts. A module has no file that could be executed."""
-    path = sys.argv[0]
-    if os.path.basename(path) != "__main__.py":
-        return path
-    command = os.path.join(os.path.dirname(sys.executable), "lunabox")
-    return command if os.access(command, os.X_OK) else path
-
-
-def _error_text(error: BoxError) -> str:
-    if error.type == "ClientError":
-        return f"{error.name}: {error.message}"
-    return f"{error.type}: {error.message}"
-
-
-def _check_script(path: str | None) -> int:
-    """0, or the errno of a script that cannot be opened; the reason is printed."""
-    if path in (None, "-"):
-        return 0
-    assert path is not None
-    try:
-        with open(path, "rb") as file:
-            file.read(1)
-    except IsADirectoryError:
-        streams.complain(f"LuajitError: cannot read {path}: Is a directory\nfatal error, exiting the event loop")
-        return 1
-    except OSError as error:
-        streams.write(f"Can't open script {path}: {error.strerror}\n")
-        return error.errno or 1
-    return 0
-
-
-def _check_directory() -> int:
-    """0, or 1 where the current directory has been removed; the reason is printed."""
-    try:
-        os.getcwd()
-    except OSError as error:
-        streams.complain(f"lunabox: current directory: {error.strerror}")
-        return 1
-    return 0
-
 
 def main(arguments: list[str] | None = None) -> int:
-    """Entry point of `lunabox`."""
+    """Entry point of `lunabox`; returns the exit code. Without `arguments` those of the process, which ends here."""
+    return run(arguments) if arguments is not None else _run_and_leave(sys.argv[1:])
+
+
+def _run_and_leave(arguments: list[str]) -> NoReturn:
+    gc.disable()  # what the imports make stays; `interpreter.tune` switches the collector on again
+    if _has_told_about_itself(arguments):
+        os._exit(0)
+    code = run(arguments)
+    from console.leave import leave
+
+    leave(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command in this process and return its exit code."""
+    from console import streams
+
     streams.open_missing()
     streams.INHERITED.make_blocking()
     streams.tell_failures()
@@ -363,29 +51,40 @@ def main(arguments: list[str] | None = None) -> int:
         streams.INHERITED.restore()
 
 
-def _run(arguments: list[str] | None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
-    if given and given[0] in COMMANDS:
+def _run(arguments: list[str]) -> int:
+    from console import streams
+    from console.command_line import UsageError, parse_arguments
+
+    if arguments and arguments[0] in COMMANDS:
         gc.enable()
-        command = importlib.import_module(f"console.commands.{given[0]}")
-        return int(command.main(given[1:]))
+        command = importlib.import_module(f"console.commands.{arguments[0]}")
+        return int(command.main(arguments[1:]))
     try:
-        options = parse_arguments(given)
+        options = parse_arguments(arguments)
     except UsageError as error:
         streams.complain(str(error))
         return USAGE_ERROR
     if options.show is not None:
         streams.write(HELP if options.show == "help" else version_text())
         return 0
-    code = _check_script(options.script) or _check_directory()
-    if code:
-        return code
+    from console.program import run_program
 
-    async def run() -> int:
-        return await Program(options).run()
+    return run_program(options)
 
-    return uvloop.run(run())
+
+def _has_told_about_itself(arguments: list[str]) -> bool:
+    """Write the help or the version if nothing else is asked for, before the slow imports.
+
+    False where it cannot be written: `run` tries again and says why not.
+    """
+    if arguments not in (["--version"], ["-v"], ["-V"], ["--help"], ["-h"]):
+        return False
+    text = HELP if "h" in arguments[0] else version_text()
+    try:
+        return os.write(1, text.encode()) == len(text)
+    except OSError:
+        return False
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from box.data import _icu
 from box.errors import ErrorCode, client_error, unsupported
 
 
-@dataclass(frozen=True, slots=True)
-class Collation:
+class Collation(NamedTuple):
     """A row of `_collation`; `strength` is '' for the binary ones."""
 
     id: int

@@ -71,6 +71,9 @@ class IprotoServer:
         if uri is None:
             return
         self._listener = await self.node.network.listen(uri, self._accept)
+        replaced = self._listener.replaced
+        if replaced is not None and replaced.warning is not None:
+            self.node.log.warn(replaced.warning)
         self.node.log.info(f"binary: bound to {self.bound_address}")
 
     def _accept(self) -> ServerConnection:

@@ -6,9 +6,8 @@ kind form a chain: no two are concurrent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from box.errors import BoxError, ErrorCode, client_error
@@ -52,8 +51,7 @@ class LogKind(Enum):
     SNAP = ".snap"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFile:
+class LogFile(NamedTuple):
     """One file of a directory."""
 
     path: str

@@ -15,7 +15,6 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, repeat
 from operator import itemgetter
@@ -231,8 +230,7 @@ class SnapshotWriter:
         remove_quietly(self._storage, self.path + INPROGRESS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """A file with the name of a snapshot: its meta, None without one, and whether it has its EOF marker."""
 
     meta: Meta | None

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from box.errinj import ErrorInjections
@@ -34,8 +33,7 @@ from box.wire.packet_run import PacketRun
 from box.wire.vclock import VClock
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointStart:
+class CheckpointStart(NamedTuple):
     """The point in history of a checkpoint, and the bytes of WAL written since the one before."""
 
     vclock: VClock

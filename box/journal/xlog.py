@@ -22,12 +22,11 @@ a block. Sources: `xlog.c` of the 2.8 line, checked on files that Tarantool wrot
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
-import crc32c
 import msgpack
 import zstandard
 
@@ -62,15 +61,22 @@ _pack = msgpack.Packer().pack
 
 def checksum(data: bytes) -> int:
     """CRC-32C with start value 0 and no final inversion."""
-    value: int = crc32c.crc32c(data, _CRC_MASK)
-    return value ^ _CRC_MASK
+    return _crc32c()(data, _CRC_MASK) ^ _CRC_MASK
+
+
+@cache
+def _crc32c() -> Callable[[bytes, int], int]:
+    """The function, imported at the first checksum: its package takes 10 ms that a console may save."""
+    from crc32c import crc32c
+
+    function: Callable[[bytes, int], int] = crc32c
+    return function
 
 
 # --- meta ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """The text at the start of a file. `file_type` is `XLOG` or `SNAP`; `version` is that of the format."""
 
     file_type: str

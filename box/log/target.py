@@ -11,9 +11,8 @@ Source: `say.c` of the 2.8 line.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error
 
@@ -36,8 +35,7 @@ class Destination(Enum):
     SYSLOG = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class SyslogOptions:
+class SyslogOptions(NamedTuple):
     """`unix_path` or `host` with its port; neither of them for the system's own socket."""
 
     unix_path: str | None = None

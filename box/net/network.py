@@ -7,11 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from box.net.uri import Uri
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
+
+
+class Replaced(NamedTuple):
+    """A file that was removed to make room for a unix socket. `lost_bytes`: the content of an ordinary file."""
+
+    path: str
+    lost_bytes: int
+
+    @property
+    def warning(self) -> str | None:
+        """Text for the log if content was lost."""
+        if not self.lost_bytes:
+            return None
+        return f"{self.path} was an ordinary file of {self.lost_bytes} bytes; the unix socket has replaced it"
 
 
 class Listener(Protocol):
@@ -21,8 +35,8 @@ class Listener(Protocol):
     def address(self) -> str: ...
 
     @property
-    def has_replaced(self) -> bool:
-        """Whether the file of a unix socket that nobody served was there before it."""
+    def replaced(self) -> Replaced | None:
+        """The file that a unix socket has taken the place of, if there was one."""
 
     def close(self) -> None:
         """Accept no more connections; those that are open stay."""

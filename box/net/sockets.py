@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from box.errors import BoxError, system_error
-from box.net.network import ProtocolFactory
+from box.net.network import ProtocolFactory, Replaced
 from box.net.uri import Uri, socket_error
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPCNT, 5), (socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 60))
@@ -42,10 +42,20 @@ def socket_name(sock: socket.socket) -> str:
     return name
 
 
-def bind(family: int, address: Any) -> tuple[socket.socket, bool]:
-    """A listening socket on one address, and whether it takes the place of an abandoned one; raises a SocketError.
+class _OccupiedError(OSError):
+    """The path of a unix socket is served, or taken by what cannot be removed."""
 
-    A file of a unix socket that nobody serves any more is removed first.
+    def __init__(self) -> None:
+        super().__init__(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+
+
+def bind(family: int, address: Any) -> tuple[socket.socket, Replaced | None]:
+    """Return a listening socket on one address, and what it replaced.
+
+    A file in the place of a unix socket that refuses connections is removed first, as in Tarantool: an abandoned
+    socket, but an ordinary file does, too.
+
+    Raises: SocketError
     """
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -55,8 +65,12 @@ def bind(family: int, address: Any) -> tuple[socket.socket, bool]:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _KEEPALIVE:
                 sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        has_replaced = _bind(sock, family, address)
+        replaced = _bind(sock, family, address)
         sock.listen(BACKLOG)
+    except _OccupiedError as error:
+        name = socket_name(sock)
+        sock.close()
+        raise socket_error("unlink", name, errno.EADDRINUSE) from error
     except OSError as error:
         name = socket_name(sock)
         sock.close()
@@ -64,25 +78,35 @@ def bind(family: int, address: Any) -> tuple[socket.socket, bool]:
     except BaseException:
         sock.close()
         raise
-    return sock, has_replaced
+    return sock, replaced
 
 
-def _bind(sock: socket.socket, family: int, address: Any) -> bool:
+def _bind(sock: socket.socket, family: int, address: Any) -> Replaced | None:
     try:
         sock.bind(address)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX or not _is_abandoned(address):
+        if error.errno != errno.EADDRINUSE or family != socket.AF_UNIX:
             raise
-        os.unlink(address)
+        replaced = _remove_refusing(address)
         sock.bind(address)
-        return True
-    return False
+        return replaced
+    return None
 
 
-def _is_abandoned(path: str) -> bool:
-    """Whether it is a socket that nobody listens on. (Another file refuses a connection, too.)"""
-    if not stat.S_ISSOCK(os.stat(path).st_mode):
-        return False
+def _remove_refusing(path: str) -> Replaced:
+    """Remove the file in the place of a unix socket. Raises: _OccupiedError if it is served or cannot be removed."""
+    if not _refuses(path):
+        raise _OccupiedError
+    try:
+        found = os.stat(path)
+        os.unlink(path)
+    except OSError as error:
+        raise _OccupiedError from error
+    return Replaced(path, lost_bytes=found.st_size if stat.S_ISREG(found.st_mode) else 0)
+
+
+def _refuses(path: str) -> bool:
+    """Return whether nobody listens on a path. Files that are no sockets refuse connections, too."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(path)
@@ -118,8 +142,8 @@ def _remove_socket_file(path: str) -> None:
 class SocketListener:
     """A listening socket that a loop serves."""
 
-    def __init__(self, server: asyncio.Server, address: Any, path: str | None, has_replaced: bool) -> None:
-        self.has_replaced = has_replaced
+    def __init__(self, server: asyncio.Server, address: Any, path: str | None, replaced: Replaced | None) -> None:
+        self.replaced = replaced
         self._server = server
         self._address = address
         self._path = path
@@ -141,16 +165,16 @@ class SocketNetwork:
         self._loop = loop
 
     async def listen(self, uri: Uri, factory: ProtocolFactory) -> SocketListener:
-        has_replaced = False
+        replaced: Replaced | None = None
         if uri.unix is not None:
-            sock, has_replaced = bind(socket.AF_UNIX, uri.unix)
+            sock, replaced = bind(socket.AF_UNIX, uri.unix)
             server = await self._loop.create_unix_server(factory, sock=sock)
         else:
             sock = bind_first(await self._resolve(uri))
             server = await self._loop.create_server(factory, sock=sock)
         # Anew: the loop has set its own, which is also how many connections one of its turns accepts.
         sock.listen(BACKLOG)
-        return SocketListener(server, sock.getsockname(), uri.unix, has_replaced)
+        return SocketListener(server, sock.getsockname(), uri.unix, replaced)
 
     async def connect(self, uri: Uri, factory: ProtocolFactory) -> None:
         if uri.unix is not None:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from box.errors import BoxError, ErrorCode, client_error
 
@@ -48,8 +47,7 @@ _MAX_HOST: Final = 1025
 _MAX_SERVICE: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Uri:
+class Uri(NamedTuple):
     """The parts of an address as written: nothing is percent-decoded. None stands for an absent part."""
 
     scheme: str | None = None

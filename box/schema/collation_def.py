@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class CollationDef:
+class CollationDef(NamedTuple):
     """A decoded `_collation` tuple."""
 
     id: int

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from box.data import codec
@@ -26,8 +25,7 @@ from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """A decoded `_priv` tuple without its key (grantee, object)."""
 
     grantor: int

@@ -13,8 +13,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from box.errors import ErrorCode, client_error
@@ -28,8 +27,7 @@ _GREETING = re.compile(
 _FIRST_WITH_UUID: Final = version_id(1, 6, 7)
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
+class Greeting(NamedTuple):
     """The first words of a server. `version_id` is one number, `protocol` is `Binary` or `Lua console`."""
 
     version_id: int

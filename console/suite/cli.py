@@ -33,15 +33,13 @@ def _run_and_leave(arguments: list[str]) -> NoReturn:
 
 
 def _run(arguments: list[str], early: EarlyFork | None) -> int:
-    from console.stored_imports import StoredImports
     from console.suite.runner_options import parse_options
     from console.suite.warm import make_warm
 
     options = parse_options(arguments)
     warm = make_warm(options.executable, early) if options.fork else None
     try:
-        with StoredImports("suite"):
-            from console.suite import suite_run
+        from console.suite import suite_run
 
         return suite_run.run(options, warm)
     finally:

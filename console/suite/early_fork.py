@@ -74,10 +74,7 @@ def _leave_runner(descriptor: int) -> None:
 def become_warm(descriptor: int, runner: int) -> None:
     """Import all that a node starts with, and serve the runner at this end of the connection until it is gone."""
     gc.disable()  # what the imports make stays; each node switches it on again
-    from console.stored_imports import StoredImports
+    from console.suite.warm_process import import_node, serve
 
-    with StoredImports("warm"):
-        from console.suite.warm_process import import_node, serve
-
-        import_node()
+    import_node()
     serve(descriptor, runner)

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from console import quick_start
 from console.suite.bound_child import bind_to_parent
 from console.suite.defaults import LARGEST
 from console.suite.process_title import show_command
@@ -58,8 +57,7 @@ def serve(descriptor: int, runner: int) -> None:
 
 def import_node() -> None:
     """All that a node imports until it is ready."""
-    quick_start.prepare()
-    for name in ("console.cli", "console.bindings", "box.embed.lua_instance"):
+    for name in ("console.cli", "console.program"):
         importlib.import_module(name)
     from lua.runtime import default_flavour
 
@@ -124,7 +122,7 @@ def _become_node(parent: int, connection: socket.socket, request: dict[str, Any]
     show_command("lunabox", request["run"])
     from console import cli
 
-    return cli.main()
+    return cli.run(sys.argv[1:])
 
 
 def _ended(program: Callable[[], int]) -> int:

@@ -8,8 +8,6 @@ import binascii
 import string
 from typing import TYPE_CHECKING, Final
 
-import crc32c
-
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -97,7 +95,9 @@ class DigestBinding(Binding):
     @exported("digest_crc32")
     def crc32(self, state: float, data: bytes) -> int:
         """CRC-32C without the final inversion."""
-        return int(crc32c.crc32c(data, int(state) ^ _MASK)) ^ _MASK
+        from crc32c import crc32c
+
+        return int(crc32c(data, int(state) ^ _MASK)) ^ _MASK
 
     @exported("digest_murmur")
     def murmur(self, seed: float, data: bytes) -> int:

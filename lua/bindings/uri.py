@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from box.data import codec
 from box.net import uri
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text
@@ -18,7 +16,7 @@ class UriBinding(Binding):
         parsed = uri.parse(text(address))
         if parsed is None:
             return None
-        parts = {name: part for name, part in asdict(parsed).items() if part is not None}
+        parts = {name: part for name, part in parsed._asdict().items() if part is not None}
         if parsed.unix is not None:
             parts["unix"] = parsed.unix
         return codec.pack(parts)
@@ -26,6 +24,6 @@ class UriBinding(Binding):
     @guarded("uri_format")
     def format(self, packed: bytes, write_password: bool) -> Outcome:
         """The address with the parts of a map."""
-        names = uri.Uri.__dataclass_fields__
+        names = uri.Uri._fields
         parts = {name: str(part) for name, part in codec.unpack(packed).items() if name in names and part is not None}
         return uri.Uri(**parts).format(write_password=write_password).encode("utf-8", "surrogateescape")

@@ -123,21 +123,27 @@ end
 
 local SERVER_USAGE = 'Usage: socket.tcp_server(host, port, handler | opts)'
 
--- Whether a unix socket's file is left by a server that is no more. (Any other file refuses a connection, too.)
-local function is_stale(address)
+-- Removes a file that refuses connections from the place of a unix socket: what a server that is no more has left, or an
+-- ordinary file. Returns whether the place is free.
+local function make_room(address)
     if not is_unix(address.host) then
-        return false
-    end
-    local file = fio.stat(address.port)
-    if file == nil or not file:is_sock() then
         return false
     end
     local probe = tcp_connect(address.host, address.port, 1)
     if probe ~= nil then
         probe:close()
         return false
+    elseif errno() ~= errno.ECONNREFUSED then
+        return false
     end
-    return errno() == errno.ECONNREFUSED
+    local file = fio.stat(address.port)
+    if not fio.unlink(address.port) then
+        return false
+    end
+    if file ~= nil and file:is_reg() and file.size > 0 then
+        log.warn('%s was an ordinary file of %d bytes; the unix socket has replaced it', address.port, file.size)
+    end
+    return true
 end
 
 local function bind_to(prepare)
@@ -150,11 +156,10 @@ local function bind_to(prepare)
         end
         if not self:bind(address.host, address.port) then
             local number = self._errno
-            if number ~= errno.EADDRINUSE or not is_stale(address) then
+            if number ~= errno.EADDRINUSE or not make_room(address) then
                 self._errno = number
                 return false
             end
-            os.remove(address.port)
             if not self:bind(address.host, address.port) then
                 return false
             end

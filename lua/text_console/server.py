@@ -50,8 +50,11 @@ class ConsoleServer:
             self._listener = await self._node.network.listen(uri, self._accept)
         except (OSError, BoxError) as error:
             raise ListenError(f"failed to create server {self.host}:{self.port}: {_reason(error)}") from error
-        if self._listener.has_replaced:
+        replaced = self._listener.replaced
+        if replaced is not None:
             self._say("main", f"tcp_server: remove dead UNIX socket: {uri.unix}")
+            if replaced.warning is not None:
+                self._node.log.warn(replaced.warning)
         self._say(f"console/{self.host}:{self.port}", "started")
 
     def _accept(self) -> ConsoleConnection:

@@ -239,7 +239,7 @@ class SimulatedListener:
 
     partner: ClassVar[type[Stream]]
     """The kind of end that a node has of a connection to here."""
-    has_replaced: ClassVar[bool] = False
+    replaced: ClassVar[None] = None
     """There are no files of such sockets."""
 
     def __init__(self, network: SimulatedNetwork, owner: SimulatedHost, served: ServedAddress) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from console.cli import USAGE_ERROR, Options, UsageError, parse_arguments, strip_shebang
+from console.cli import USAGE_ERROR
+from console.command_line import Options, UsageError, parse_arguments
+from console.program import strip_shebang
 from test.support import wait_until
 
 COMMAND = [sys.executable, "-m", "console"]

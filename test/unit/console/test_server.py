@@ -93,28 +93,36 @@ def test_stale_socket_file_is_replaced(short_path: Path) -> None:
     assert not path.exists()
 
 
-def test_files_that_are_no_sockets_stay(short_path: Path) -> None:
-    """Only what a node has left is removed."""
-    (short_path / "file").write_text("precious")
-    (short_path / "directory").mkdir()
+def test_ordinary_files_make_room_for_sockets(short_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As in Tarantool; lost content is told. Directories stay."""
+    (short_path / "file0").write_text("precious")
+    (short_path / "file1").write_text("precious")
+    (short_path / "directory0").mkdir()
+    (short_path / "directory1").mkdir()
 
     async def run() -> list[str]:
         async with listening(short_path) as (_, path):
             client = await ConsoleClient.connect(path)
             replies = [
-                await client.execute(call.format(path=short_path / name))
+                await client.execute(call.format(path=short_path / f"{name}{number}"))
                 for name in ("file", "directory")
-                for call in (
-                    "require('console').listen('{path}')",
-                    "require('socket').tcp_server('unix/', '{path}', function() end)",
+                for number, call in enumerate(
+                    (
+                        "require('console').listen('{path}').port",
+                        "require('socket').tcp_server('unix/', '{path}', function() end) ~= nil",
+                    )
                 )
             ]
             client.close()
             await client.wait_closed()
             return replies
 
-    assert all("Address already in use" in " ".join(reply.split()) for reply in asyncio.run(run()))
-    assert (short_path / "file").read_text() == "precious"
+    listened, served, *failed = (" ".join(reply.split()) for reply in asyncio.run(run()))
+    assert (listened, served) == (f"--- - {short_path / 'file0'} ...", "--- - true ...")
+    assert "Address already in use" in failed[0]
+    assert failed[1] == "--- - false ..."
+    told = [line for line in capfd.readouterr().err.splitlines() if "was an ordinary file of 8 bytes" in line]
+    assert len(told) == 2
 
 
 def test_server_can_be_closed(short_path: Path) -> None:

@@ -67,19 +67,27 @@ def test_many_connections_wait_to_be_accepted(tmp_path: Any, kind: str) -> None:
     run(scenario())
 
 
-def test_only_abandoned_sockets_are_taken_over(tmp_path: Any) -> None:
-    """A file of another kind in the socket's place stays; it, too, refuses connections."""
+def test_what_refuses_connections_is_replaced(tmp_path: Any) -> None:
+    """An abandoned socket and an ordinary file make room, as in Tarantool; lost content is told. A directory stays."""
 
     async def scenario() -> None:
-        async with serving() as (_, server, _):
-            file, abandoned = tmp_path / "file", tmp_path / "abandoned"
+        async with serving() as (node, server, _):
+            file, empty, abandoned, directory = (
+                tmp_path / name for name in ("file", "empty", "abandoned", "directory")
+            )
             file.write_text("precious")
-            with pytest.raises(BoxError, match="bind, called on fd"):
-                await server.listen(f"unix/:{file}")
-            assert file.read_text() == "precious"
+            empty.touch()
+            directory.mkdir()
             with socket.socket(socket.AF_UNIX) as old:
                 old.bind(str(abandoned))
-            await server.listen(f"unix/:{abandoned}")
+            for path in (file, empty, abandoned):
+                await server.listen(f"unix/:{path}")
+                assert path.is_socket()
+            with pytest.raises(BoxError, match="unlink, called on fd"):
+                await server.listen(f"unix/:{directory}")
+            assert directory.is_dir()
+            (told,) = (text for text in node.log.lines if "ordinary file" in text)
+            assert told == f"{file} was an ordinary file of 8 bytes; the unix socket has replaced it"
 
     run(scenario())
 
@@ -93,7 +101,7 @@ def test_unix_socket(tmp_path: Any) -> None:
             async with client(address) as connection:
                 assert connection.greeting.uuid == INSTANCE_UUID
             assert server.bound_address == "unix/:(socket)"
-            with pytest.raises(BoxError, match="bind, called on fd"):
+            with pytest.raises(BoxError, match="unlink, called on fd"):
                 await IprotoServer(node).listen(str(path))
         assert not path.exists()
         with socket.socket(socket.AF_UNIX) as abandoned:

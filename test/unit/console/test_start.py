@@ -1,48 +1,11 @@
-"""Quicker imports are the packages' own code with the same sizes of nodes; quick answers are the usual ones."""
+"""The command's process: answers before the slow imports, imports where they are used, the exit."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
 import pytest
-
-LOOK = """
-import json, sys
-if sys.argv[1] == "quick":
-    from console import quick_start
-    quick_start.prepare()
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBTree, QOBucket
-from crc32c import crc32c
-tree = QOBTree({number: number for number in range(1000)})
-print(json.dumps([
-    OOBTree.max_leaf_size, OOBTree.max_internal_size, QOBTree.max_leaf_size, QOBTree.max_internal_size,
-    list(tree.keys(500, 510)), crc32c(b"abc"), [kind.__module__ for kind in (OOBTree, OOBucket, QOBTree, QOBucket)],
-]))
-"""
-
-
-def look(way: str) -> object:
-    done = subprocess.run([sys.executable, "-c", LOOK, way], capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(done.stdout)
-
-
-def test_quick_imports_are_like_the_usual_ones() -> None:
-    assert look("quick") == look("usual")
-
-
-def test_who_needs_ssl_has_it() -> None:
-    """The event loops are imported without it, everything else gets the real one."""
-    program = (
-        "import sys; from console import quick_start; quick_start.prepare()\n"
-        "assert 'asyncio' in sys.modules and 'uvloop' in sys.modules and '_ssl' not in sys.modules\n"
-        "import ssl, http.client, uvloop, asyncio; ssl.create_default_context()\n"
-        "async def run(): return await asyncio.to_thread(ssl.create_default_context)\n"
-        "assert isinstance(uvloop.run(run()), ssl.SSLContext)"
-    )
-    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
 @pytest.mark.parametrize("option", ["--version", "-v", "--help", "-h"])
@@ -69,8 +32,18 @@ def test_the_end_of_the_process_keeps_code_and_output(source: str, code: int, ou
     program = (
         "import atexit, sys; atexit.register(lambda: print('registered', file=sys.stderr))\n"
         f"sys.argv = ['lunabox', '-e', {source!r}]\n"
-        "from console.quick_start import main; main()"
+        "from console.cli import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (code, output)
     assert done.stderr.endswith("registered\n")
+
+
+def test_a_console_without_box_cfg_loads_no_checksums() -> None:
+    """Packages that only the log, the prompt or a server of HTTP needs are imported where they are used."""
+    program = (
+        "import sys; from console.cli import main; code = main(['-e', 'x = 1'])\n"
+        "print([name for name in ('crc32c', 'prompt_toolkit', 'email', 'http.client') if name in sys.modules], code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[] 0\n"
