@@ -68,11 +68,14 @@ class CollectorWatch:
     _on: ClassVar[set[CollectorWatch]] = set()
 
     def begin(self) -> None:
-        """Begin to look; safe to call again."""
+        """Begin to look; safe to call again.
+
+        Older generations are left alone: a walk over them takes as long as the program is large, and holds nothing of
+        ours but the empty trees of system spaces.
+        """
         if not self._on:
             gc.callbacks.append(_before_collection)
-            for generation in range(3):
-                untrack_nodes(generation)
+            untrack_nodes(0)
         self._on.add(self)
 
     def end(self) -> None:
