@@ -17,7 +17,7 @@ Tarantool's 2.8 has no type for a point in time: `datetime`, `date`, `time` and 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from keyword import iskeyword
@@ -189,13 +189,23 @@ def explained(error: BoxError, values: list[Any]) -> BoxError:
 
 
 def _refusal(value: Any) -> BoxError | None:
-    """The error of the first value inside `value` that cannot be stored."""
+    """The error of the first value inside `value` that cannot be stored. The packer goes deeper than Python's stack."""
+    left = [value]
+    seen = {}
+    while left:
+        item = left.pop()
+        if not isinstance(item, (Mapping, list, tuple)):
+            if (refusal := _refusal_of_one(item)) is not None:
+                return refusal
+        elif id(item) not in seen:
+            seen[id(item)] = item
+            left += reversed([*item.keys(), *item.values()] if isinstance(item, Mapping) else item)
+    return None
+
+
+def _refusal_of_one(value: Any) -> BoxError | None:
     if isinstance(value, _TIMES):
         return unsupported("Tarantool 2.8", f"values of type {type(value).__name__}")
-    if isinstance(value, Mapping):
-        return _first_refusal([*value.keys(), *value.values()])
-    if isinstance(value, (list, tuple)):
-        return _first_refusal(value)
     if isinstance(value, int) and value not in _INTEGERS:
         return illegal_params(f"the integer {value} is out of range, from -2^63 to 2^64-1 is expected")
     try:
@@ -205,7 +215,3 @@ def _refusal(value: Any) -> BoxError | None:
             return error
         return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
     return None
-
-
-def _first_refusal(values: Sequence[Any]) -> BoxError | None:
-    return next((refusal for value in values if (refusal := _refusal(value)) is not None), None)

@@ -10,13 +10,14 @@ and any number of them in those with `has_many_keys`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.memory import TUPLE_COST, MemoryQuota, place_cost
 
 Entry = Any
 """`bytes`, or a version chain of `box.txn.versions`; opaque here."""
@@ -95,6 +96,14 @@ class Index(ABC):
         self.key_def = key_def_of(definition.parts)
         self.primary = primary
         self.version = 0
+        self.place_cost = place_cost(definition.parts, is_unique=definition.unique)
+        """Bytes of memory of one entry, without the tuple."""
+        self.memory: MemoryQuota | None = None
+        """Of a primary index: where it takes room for its tuples, and for their places in the other indexes."""
+        self.tuple_bytes = 0
+        """With a `memory`: the MessagePack of all tuples."""
+        self.weight = 0
+        """With a `memory`: bytes of a tuple besides its MessagePack; see `weigh`."""
 
     def __repr__(self) -> str:
         return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', {len(self)} entries>"
@@ -165,9 +174,33 @@ class Index(ABC):
     def random(self, seed: int) -> Entry | None:
         """Some entry, the same for the same seed and contents; None when empty."""
 
-    @abstractmethod
     def bsize(self) -> int:
         """Bytes the index takes besides the tuples (an estimate from the number of entries)."""
+        return self.place_cost * len(self)
+
+    # --- memory ---
+
+    def weigh(self, indexes: Iterable[Index]) -> None:
+        """Take room for a tuple's place in each of these indexes, itself among them, instead of what it had taken."""
+        weight = TUPLE_COST + sum([index.place_cost for index in indexes])
+        if self.memory is not None:
+            self.memory.room -= (weight - self.weight) * len(self)
+        self.weight = weight
+
+    def take_room(self, tuples: list[bytes]) -> None:
+        """Take room for tuples that are on their way into the index, past `put`."""
+        if self.memory is not None:
+            size = sum(map(len, tuples))
+            self.tuple_bytes += size
+            self.memory.room -= size + self.weight * len(tuples)
+
+    def use_memory(self, memory: MemoryQuota) -> None:
+        """Take the room for what it has from another quota."""
+        size = self.tuple_bytes + self.weight * len(self)
+        memory.room -= size
+        if self.memory is not None:
+            self.memory.room += size
+        self.memory = memory
 
     # --- access by a user's key ---
 

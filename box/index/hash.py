@@ -7,7 +7,7 @@ in one go: with two million entries that holds everybody up for a tenth of a sec
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType
@@ -15,9 +15,6 @@ from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
-
-_BYTES_AN_ENTRY: Final = 8
-"""Bytes that Tarantool's hash table takes for a tuple: a slot of two words, half filled at worst."""
 
 
 class HashIndex(OrderedIndex):
@@ -31,9 +28,6 @@ class HashIndex(OrderedIndex):
         first = definition.parts[0]
         if len(definition.parts) == 1 and first.type is FieldType.UNSIGNED and not first.is_nullable:
             self._use_tree(NumberTree())
-
-    def bsize(self) -> int:
-        return _BYTES_AN_ENTRY * 2 * self._size
 
     def get(self, values: list[Any]) -> Entry | None:
         return self.find(self.key_def.parse(values, True))

@@ -35,6 +35,7 @@ from typing import Any, ClassVar, Final
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, Index, IndexDef
 from box.index.layered import GONE, LayeredTree
+from box.index.memory import MemoryQuota
 from box.index.own_trees import LEAVES, ObjectTree
 
 Bounds = tuple[Any, Any, bool, bool]
@@ -86,15 +87,28 @@ class OrderedIndex(Index):
             self._tell(sort_key, entry)
         if self._tree.insert(sort_key, entry):
             self._size += 1
+            if (memory := self.memory) is not None:
+                size = len(entry)
+                self.tuple_bytes += size
+                memory.room -= size + self.weight
+        elif self.memory is not None:
+            self._exchange(self.memory, sort_key, self.find(sort_key), entry)
         else:
             self._tree[sort_key] = entry
         self.version += 1
+
+    def _exchange(self, memory: MemoryQuota, sort_key: SortKey, old: Entry, entry: Entry) -> None:
+        self._tree[sort_key] = entry
+        if growth := len(entry) - len(old):
+            self.tuple_bytes += growth
+            memory.room -= growth
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if self.listeners:
             return super().add(sort_key, entry)
         if not self._tree.insert(sort_key, entry):
             return False
+        self.take_room([entry])
         self._size += 1
         self.version += 1
         return True
@@ -104,18 +118,35 @@ class OrderedIndex(Index):
             self._tell(sort_key, entry)
         old = self.find(sort_key)
         self._tree[sort_key] = entry
+        memory = self.memory
         if old is None:
             self._size += 1
+            if memory is not None:
+                size = len(entry)
+                self.tuple_bytes += size
+                memory.room -= size + self.weight
+        elif memory is not None and (growth := len(entry) - len(old)):
+            self.tuple_bytes += growth
+            memory.room -= growth
         self.version += 1
         return old
 
     def remove(self, sort_key: SortKey) -> None:
         if self.listeners:
             self._tell(sort_key, None)
-        try:
-            del self._tree[sort_key]
-        except KeyError:
-            return
+        memory = self.memory
+        if memory is None:
+            try:
+                del self._tree[sort_key]
+            except KeyError:
+                return
+        else:
+            old = self._tree.pop(sort_key, None)
+            if old is None:
+                return
+            size = len(old)
+            self.tuple_bytes -= size
+            memory.room += size + self.weight
         self._size -= 1
         self.version += 1
 
@@ -138,10 +169,14 @@ class OrderedIndex(Index):
         """Changes lie over the container that are not merged yet."""
         return self._tree is not self._base
 
-    def lay_over(self, changes: Any, growth: int) -> None:
+    def lay_over(self, changes: Any, growth: int, size: int = 0) -> None:
         """Make changes at once: a tree of entries, or GONE, by key, which is the index's from now on. There are
-        `growth` entries more then. Nothing may lie over the container already; call `merge` until it is done."""
+        `growth` entries more then, and `size` bytes in those of a primary index. Nothing may lie over the container
+        already; call `merge` until it is done."""
         assert not self.is_layered
+        if self.memory is not None:
+            self.tuple_bytes += size
+            self.memory.room -= size + growth * self.weight
         self._read_from(LayeredTree(self._base, changes, self.settle))
         self._size += growth
         self.version += 1
@@ -178,9 +213,15 @@ class OrderedIndex(Index):
             pass
 
     def clear(self) -> None:
+        self._give_room_back()
         self._tree.clear()
         self._size = 0
         self.version += 1
+
+    def _give_room_back(self) -> None:
+        if self.memory is not None:
+            self.memory.room += self.tuple_bytes + self.weight * self._size
+            self.tuple_bytes = 0
 
     def end_load(self, count: int) -> None:
         """So many entries were added by `insert`."""
@@ -205,6 +246,7 @@ class OrderedIndex(Index):
     def detach(self) -> list[Any]:
         """Become empty at once. Gives the trees with everything that was in it, for `box.index.release`."""
         self.settle()
+        self._give_room_back()
         tree = self._base
         self._use_tree(type(tree)())
         self.version += 1

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 from box.data.keydef import NIL_PART, TOP, KeyDef, SortKey
 from box.data.types import FieldType
@@ -25,9 +25,6 @@ from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
 from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer
-
-_BYTES_AN_ENTRY: Final = 16
-"""Bytes that Tarantool's tree takes for a tuple: a pointer and a hint."""
 
 
 class TreeIndex(OrderedIndex):
@@ -56,9 +53,6 @@ class TreeIndex(OrderedIndex):
     def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
         """The parts of the keys in the tree of a non-unique index."""
         return own.merge(primary)
-
-    def bsize(self) -> int:
-        return _BYTES_AN_ENTRY * self._size
 
     # --- access by a user's key ---
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from box.data.codec import unpack, unpack_many
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import IteratorType
 from box.index.bulk import SLICE, Keyed, fill
 from box.index.functional import DisabledIndex
@@ -16,6 +16,7 @@ from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index
 from box.log import Log
 from box.schema.space import Space
+from box.txn.plan import TUPLE_OVERHEAD
 from box.txn.storage import duplicate
 
 
@@ -42,12 +43,25 @@ class SpaceLoad:
         """Of the first secondary index, as long as the primary one is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
-        """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key."""
+        """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key, OutOfMemory."""
+        self._take_room(tuples)
         if self._build is None:
             self._insert(tuples)
         elif not self._append(self._build, tuples):
             self._end_build()
             self._insert(tuples)
+
+    def _take_room(self, tuples: list[bytes]) -> None:
+        primary, memory = self._primary, self._primary.memory
+        if memory is None or memory.extend(sum(map(len, tuples)) + primary.weight * len(tuples)):
+            primary.take_room(tuples)
+            return
+        room = memory.available
+        for raw in tuples:
+            if len(raw) > room:
+                raise out_of_memory(TUPLE_OVERHEAD + len(raw), "slab allocator", "memtx_tuple")
+            room -= len(raw) + primary.weight
+        raise out_of_memory(TUPLE_OVERHEAD + len(tuples[-1]), "slab allocator", "memtx_tuple")
 
     def _append(self, build: SortedBuild, tuples: list[bytes]) -> bool:
         """False if there is anything wrong with them, or with their order: nothing is done then."""

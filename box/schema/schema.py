@@ -15,6 +15,7 @@ from box.data import codec
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
 from box.index import Entry, Index
+from box.index.memory import MemoryQuota
 from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
@@ -74,6 +75,8 @@ class Schema:
         self._users_by_name: dict[str, User] = {}
         self._collations_by_name: dict[str, CollationDef] = {}
 
+        self.memory = MemoryQuota()
+        """The room for tuples and indexes."""
         self.errinj = ErrorInjections()
         """Set by the node."""
         self.progress = ProgressBoard(lambda: 0.0)

@@ -81,7 +81,7 @@ class Dml:
         self._loop = loop
         self._check_writable = check_writable
         self._limbo = txns.synchro.limbo
-        self._planner = Planner(MAX_TUPLE_SIZE, short_allowed=not txns.storage.allows_yield)
+        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, short_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns, self._planner)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
@@ -101,6 +101,15 @@ class Dml:
     def max_tuple_size(self, size: int) -> None:
         self._planner.max_tuple_size = size
         self._forget_plans()
+
+    @property
+    def memory_limit(self) -> int:
+        """`memtx_memory`, bytes."""
+        return self._schema.memory.limit
+
+    @memory_limit.setter
+    def memory_limit(self, size: int) -> None:
+        self._schema.memory.set_limit(size)
 
     def set_memory(self, has_memory: bool) -> None:
         """ERRINJ_TUPLE_ALLOC: while there is no memory, no tuple can be stored."""

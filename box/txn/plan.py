@@ -14,6 +14,7 @@ from box.txn.storage import duplicate
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
+    from box.index.memory import MemoryQuota
     from box.schema.space import Space
 
 TUPLE_OVERHEAD: Final = 14
@@ -41,6 +42,7 @@ class WritePlan:
         "is_usual",
         "key_of",
         "max_size",
+        "memory",
         "overhead",
         "parse",
         "put",
@@ -49,11 +51,12 @@ class WritePlan:
         "validate",
     )
 
-    def __init__(self, space: Space, max_tuple_size: int, *, short_allowed: bool) -> None:
+    def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
         index = space.primary
         self.format = space.format
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
         self.max_size = max_tuple_size - self.overhead
+        self.memory = memory
         self.validate = space.format.validate
         is_usual = (
             index is not None
@@ -75,19 +78,20 @@ class WritePlan:
             self.replace = index.replace
             self.put = index.put
 
-    def on(self, indexes: list[Any]) -> WritePlan:
-        """The same for other indexes with the same definitions, the primary one first."""
+    def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
+        """The same for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put = primary.find, primary.replace, primary.put
         plan.secondary = indexes[1:]
+        plan.memory = memory
         return plan
 
     def check_size(self, raw: bytes) -> None:
-        """MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
-        if len(raw) <= self.max_size:
+        """Refuse a tuple that is too large, or for which there is no room. MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
+        if len(raw) <= self.max_size and self.memory.extend(len(raw)):
             return
         size = len(raw) + self.overhead
-        if self.max_size == NO_MEMORY - self.overhead:
+        if len(raw) <= self.max_size or self.max_size == NO_MEMORY - self.overhead:
             raise out_of_memory(size, "slab allocator", "memtx_tuple")
         raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
 
@@ -109,7 +113,10 @@ class WritePlan:
                 old_key = index.key_of(old_fields)
                 if old_key != new_key:
                     index.remove(old_key)
-        self.put(key, new)
+        if old is None:
+            self.put(key, new)
+        else:
+            self.replace(key, new)
         for index, new_key in changes:
             index.put(new_key, new)
 
@@ -154,10 +161,11 @@ def _offset_count(space: Space) -> int:
 class Planner:
     """Makes the plans of one node's spaces. `short_allowed`: tuples have no versions."""
 
-    def __init__(self, max_tuple_size: int, *, short_allowed: bool) -> None:
+    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
         """False: no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
+        self._memory = memory
         self._short_allowed = short_allowed
 
     def plan(self, space: Space) -> WritePlan:
@@ -165,5 +173,5 @@ class Planner:
         plan: WritePlan | None = space.write_plan
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY
-            plan = space.write_plan = WritePlan(space, limit, short_allowed=self._short_allowed)
+            plan = space.write_plan = WritePlan(space, limit, self._memory, short_allowed=self._short_allowed)
         return plan

@@ -67,6 +67,8 @@ class _IndexBefore:
         self.changes: Any = index.new_tree()
         self.growth = 0
         """Entries that it had more than now."""
+        self.size = 0
+        """Bytes in them."""
 
     def note(self, tuples: list[_Noted]) -> None:
         """Changes in their order. The first of a key counts."""
@@ -74,13 +76,17 @@ class _IndexBefore:
             self._note_many(tuples)
             return
         insert, key_of = self.changes.insert, self.index.key_of
-        for old, old_fields, _, new_fields in tuples:
+        for old, old_fields, new, new_fields in tuples:
             if old_fields is not None and (key := key_of(old_fields)) is not None:
+                assert old is not None
                 insert(key, old)
                 self.growth += 1
+                self.size += len(old)
             if new_fields is not None and (key := key_of(new_fields)) is not None:
                 insert(key, GONE)
+                assert new is not None
                 self.growth -= 1
+                self.size -= len(new)
 
     def _note_many(self, tuples: list[_Noted]) -> None:
         insert, keys_of = self.changes.insert, self.index.stored_keys
@@ -202,7 +208,8 @@ class StagedUndo:
                 commit.old = commit.new = None
         for space, found in self._spaces.items():
             changed = [before for before in found.indexes if before.changes]
-            lay_over(space, [(before.index, before.changes, before.growth) for before in changed], add_work)
+            laid = [(before.index, before.changes, before.growth, before.size) for before in changed]
+            lay_over(space, laid, add_work)
         for txn, _ in reversed(self._counts):
             txn.run_rollback_hooks()
 

@@ -15,6 +15,7 @@ from box.data.keydef import KeyDef, PartDef, key_def_of
 from box.errors import BoxError, ErrorCode, unsupported
 from box.index import Index, IndexDef, create_index
 from box.index.functional import DisabledIndex
+from box.index.memory import MemoryQuota
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.function import Function
 from box.schema.options import check_collation
@@ -80,7 +81,10 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
         raise unsupported("_session_settings space", "create_index()")
     function = schema.functions.get(definition.opts.get("func", 0))
     key_function = SpaceFunction(schema, function, space.id) if function is not None else None
-    return create_index(definition, primary, space_name=space.name, engine=space.engine, function=key_function)
+    index = create_index(definition, primary, space_name=space.name, engine=space.engine, function=key_function)
+    if definition.iid == 0 and space.is_plain:
+        index.memory = MemoryQuota()  # its own until it is installed
+    return index
 
 
 def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | None) -> Index:
@@ -115,8 +119,13 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
     before = space.layout
 
     def install(target: Layout) -> None:
-        old_name = space.name
+        old_name, former = space.name, space.primary
         space.install(target)
+        if space.primary is not former and space.is_plain:
+            if former is not None:
+                former.use_memory(MemoryQuota())
+            if space.primary is not None:
+                space.primary.use_memory(schema.memory)
         schema.rename_space(space, old_name)
         schema.version += is_visible
         schema.space_changed(space)

@@ -27,7 +27,7 @@ from box.data.codec import unpack
 from box.data.format import TupleFormat
 from box.data.keydef import SortKey
 from box.data.show import tuple_str
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index
 from box.index.base import Entry
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
@@ -39,6 +39,8 @@ from box.schema.space import Space
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
 """Limits of what is visited in one turn: one or two milliseconds."""
+_EXTENT_SIZE: Final = 16384
+"""Bytes by which Tarantool's indexes grow: the error of one that finds no memory names them."""
 SLICE_CHANGES: Final = 128
 """Changes that are taken along in one turn."""
 _TURNS_A_SIZE: Final = 256
@@ -91,7 +93,7 @@ class FormatCheck:
 
 
 class IndexBuild:
-    """Fills new indexes of a space. TUPLE_FOUND, and what the format's check raises."""
+    """Fills new indexes of a space. OutOfMemory, TUPLE_FOUND, and what the format's check raises."""
 
     title = "index build"
 
@@ -100,6 +102,9 @@ class IndexBuild:
         self._space = space
         self._indexes = [index for index in indexes if isinstance(index, OrderedIndex)]
         self._validate = new_format.validate
+        count = 0 if space.primary is None else len(space.primary)
+        if not schema.memory.extend(count * sum(index.place_cost for index in self._indexes)):
+            raise out_of_memory(_EXTENT_SIZE, "mempool", "new slab")
 
     def visit(self, raw: bytes) -> None:
         fields = self._validate(raw)
