@@ -162,13 +162,16 @@ class Node:
         """Stop the node; safe to call again.
 
         Calls that have not ended are cancelled. Writes that wait end as they would; one that has no quorum yet raises
-        FiberIsCancelled: it is in the log, and the next start decides. Open transactions are rolled back.
+        FiberIsCancelled: it is in the log, and the next start decides. Open transactions are rolled back. In a fork of
+        the process it does nothing: all of the node is the parent's.
 
         Raises:
             RuntimeError: in another thread than the node's.
         """
         embedding = self._embedding
         if embedding.running_contexts is not None:
+            if embedding.running_contexts.is_forked:
+                return
             embedding.running_contexts.check_thread("stop()")
         if embedding.is_running and not self._is_stopping:
             self._is_stopping = True

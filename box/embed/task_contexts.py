@@ -19,8 +19,9 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from box import forks
 from box.embed.await_places import place_of_await
 from box.embed.commits import Commits
 from box.errors import ErrorCode, client_error, fiber_is_cancelled, unsupported
@@ -32,6 +33,11 @@ if TYPE_CHECKING:
     from box.txn.transaction import Transaction
 
 T = TypeVar("T")
+
+_NO_THREAD: Final = -1
+_FORKED: Final = (
+    "in a fork: the node belongs to the process that has started it, and a fork of that needs one of its own"
+)
 
 
 class TaskTransaction:
@@ -67,6 +73,15 @@ class TaskContexts:
         self._inside: Context | None = None
         self._idle = Context(self._session)
         self.commits = Commits(node, _ready_of(self._loop))
+        self.is_forked = False
+        """This is a child of the process that has started the node."""
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """Refuse every call: the node lives in the parent."""
+        self.is_forked = True
+        self._thread = _NO_THREAD
+        forks.separate(self._loop)
 
     @property
     def idle(self) -> Context | None:
@@ -91,12 +106,14 @@ class TaskContexts:
         return Context(self._session)
 
     def check_thread(self, caller: str) -> None:
-        """Refuse a call of another thread than the node's.
+        """Refuse a call of another thread than the node's, and of a fork of its process.
 
         Raises:
             RuntimeError: names `caller`.
         """
         if threading.get_ident() != self._thread:
+            if self.is_forked:
+                raise RuntimeError(f"{caller} is used {_FORKED}")
             remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
             raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
 
