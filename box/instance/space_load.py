@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
-from box.data.codec import unpack, unpack_many
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import IteratorType
 from box.index.bulk import SLICE, Keyed, fill
@@ -112,7 +110,7 @@ class SpaceLoad:
             if index is not self._secondary[0] or not is_sorted:
                 keyed = Keyed()
                 for part in self._slices():
-                    keyed.add_tuples(index, part, _unpack_all(part))
+                    keyed.add_tuples(index, part, self.space.format.indexed_fields(part))
                     yield
             yield from fill(index, keyed, partial(duplicate, index, self.space))
         log.info(f"Space '{self.space.name}': done")
@@ -121,7 +119,3 @@ class SpaceLoad:
         cursor = self._primary.cursor(IteratorType.ALL, [])
         while part := cursor.fetch(SLICE):
             yield part
-
-
-def _unpack_all(tuples: list[bytes]) -> list[Any]:
-    return unpack_many(tuples) or list(map(unpack, tuples))
