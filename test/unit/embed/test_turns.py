@@ -380,3 +380,31 @@ def test_a_trigger_that_ends_the_program_ends_no_other_call(tmp_path: Path) -> N
         """,
     )
     assert lines == ["True", "True"]
+
+
+def test_functions_of_indexes_run_in_the_thread_of_the_node(tmp_path: Path) -> None:
+    """They are Lua, which belongs to that thread."""
+    lines = run(
+        tmp_path,
+        """
+        with Node() as node:
+            space = space_of(node)
+            node.eval('''
+                local options = {is_deterministic = true, is_sandboxed = true}
+                options.body = 'function(t) return {t[2]} end'
+                box.schema.func.create('key', options)
+                box.space.s:create_index('by_note', {func = 'key', parts = {{1, 'string'}}})
+            ''')
+            schema = node.asynchronous._embedding.core.schema
+            seen, call = [], schema.call_function
+            def note(*args):
+                seen.append(threading.get_ident())
+                return call(*args)
+            schema.call_function = note
+            space.insert([1, "a"])
+            space.replace([2, "b"])
+            space.delete(1)
+            print(len(seen) >= 2, threading.get_ident() in seen, tuple(space.get("b", index="by_note")))
+        """,
+    )
+    assert lines == ["True False (2, 'b')"]
