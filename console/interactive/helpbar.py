@@ -29,9 +29,13 @@ class HelpBar:
         self._shown: tuple[Signature, int] | None = None
 
     def forget(self) -> None:
-        """A statement was run: functions may be other ones."""
+        """Show nothing: the statement has been sent. Functions may be other ones afterwards."""
         self._cache.clear()
         self._shown = self._wanted = None
+        if self._task is not None:
+            self._task.cancel()  # its answer is about the old statement
+            self._task = None
+        self._changed()
 
     def update(self, text: str) -> None:
         self._wanted = text

@@ -17,12 +17,15 @@ local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_ni
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
+local HAS_SQL = python.console_has_sql()
+
 local HELP = [[
 To get help, see the Tarantool manual at https://tarantool.io/en/doc/
+To start the interactive tutorial, type 'tutorial()' here.
 
 Available backslash commands:
 
-  \set language <language>   -- set language (lua or sql)
+  \set language <language>   -- set language (]] .. (HAS_SQL and 'lua or sql' or 'lua') .. [[)
   \set output <format>       -- set output format (lua[,line|block] or yaml)
   \set delimiter <delimiter> -- set expression delimiter
   \help                      -- show this screen
@@ -36,6 +39,9 @@ local help = setmetatable({HELP}, {
     end,
 })
 rawset(_G, 'help', help)
+
+-- Texts to be read as they are, by which a table shows them.
+local prose = {[HELP] = true}
 
 -- Loaded by the first who needs it: a script without a terminal does not.
 local function console_terminal()
@@ -67,6 +73,28 @@ local function current_settings()
     return foreign_settings[storage]
 end
 
+-- The screen of the tutorial that each console was shown last.
+local screens = setmetatable({}, {__mode = 'k'})
+
+-- `tutorial` without parentheses shows the screen of `help`.
+local tutorial = setmetatable({HELP}, {
+    __call = function(_, wanted)
+        local session = current_console() or current_settings()
+        local text, number = require('internal.tutorial').show(screens[session] or 0, wanted)
+        screens[session], prose[text] = number, true
+        return text
+    end,
+})
+rawset(_G, 'tutorial', tutorial)
+
+-- The text of an answer that is nothing but one, else nil.
+local function prose_of(count, value)
+    if rawequal(value, help) or rawequal(value, tutorial) then
+        value = HELP
+    end
+    return count == 1 and type(value) == 'string' and prose[value] and value or nil
+end
+
 -- ---- output ---------------------------------------------------------------------------------
 
 local formats = {}
@@ -89,11 +117,14 @@ local function yaml_text(values)
 end
 
 function formats.yaml(_, ok, count, ...)
+    local console = current_console()
     if not ok then
         local reason = ...
         return yaml_text({{error = reason == nil and serializer.NULL or reason}})
     elseif count == 0 then
         return '---\n...\n'
+    elseif console and console.is_terminal and count == 1 and prose[(...)] then
+        return (...)    -- a screen of the tutorial, for a person
     end
     local values = {...}
     for i = 1, count do
@@ -132,6 +163,10 @@ function formats.table(_, ok, count, ...)
     if not ok then
         local reason = ...
         return 'error: ' .. shown(reason) .. '\n'
+    end
+    local text = prose_of(count, ...)
+    if text ~= nil then
+        return text
     end
     local console = current_console()
     return console_terminal().table_text(console and console.is_terminal, console and console.source or '', ...)
@@ -225,6 +260,8 @@ function parameters.language(value)
         return {language = settings.language}
     elseif value ~= 'lua' and value ~= 'sql' then
         error(('Invalid language "%s", supported languages: lua and sql.'):format(value), 0)
+    elseif value == 'sql' and not HAS_SQL then
+        error('Lunabox does not support SQL', 0)
     end
     settings.language = value
     return true
