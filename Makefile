@@ -46,7 +46,7 @@ teeth: $(DEVELOPMENT)
 
 # The site in build/site, man pages in build/man. The variable: the theme warns of a release that is not out yet.
 docs: $(DOCUMENTATION)
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict --quiet
 	@$(VENV)/bin/python docs/hooks/man.py build/man
 
 $(NODE): pyproject.toml

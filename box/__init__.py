@@ -2,25 +2,122 @@
 
     from box import Node
 
-Everything else is imported from its module. `Node` is loaded when it is asked for, because it brings LuaJIT along,
-which readers of files (`box.spark`) do without.
+The names below are the interface for programs; `box.sync` has it without a loop, `box.testing` has clusters for tests.
+What needs LuaJIT, as `Node` does, is loaded when it is asked for: readers of files (`box.spark`) do without.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from box.errors import BoxError
+from box.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    BoxError,
+    BoxSystemError,
+    ClientError,
+    ConfigError,
+    CryptoError,
+    CustomError,
+    DataError,
+    DiskWriteError,
+    DuplicateKeyError,
+    ErrorCode,
+    FiberIsCancelled,
+    IllegalParams,
+    LuajitError,
+    NoSuchIndexError,
+    NoSuchSpaceError,
+    NotReadyError,
+    OutOfMemory,
+    QuorumTimeoutError,
+    ReadOnlyError,
+    RequestTimeoutError,
+    SchemaError,
+    SocketError,
+    TimedOut,
+    TimeoutError,
+    TransactionConflictError,
+    TransactionError,
+    TransactionYieldError,
+    UnsupportedError,
+)
+from box.instance.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from box.embed import Node
+    from box.embed import (
+        Change,
+        ChangesLost,
+        ChangeStream,
+        GrantedPrivilege,
+        IndexHandle,
+        NamedRow,
+        Node,
+        NodeInfo,
+        NodeOptions,
+        SchemaRequests,
+        SequenceHandle,
+        SessionInfo,
+        SpaceHandle,
+        TransactionBlock,
+    )
 
-__all__ = ["BoxError", "Node"]
+__all__ = [
+    "AccessDeniedError",
+    "AlreadyExistsError",
+    "BoxError",
+    "BoxSystemError",
+    "Change",
+    "ChangeStream",
+    "ChangesLost",
+    "ClientError",
+    "ConfigError",
+    "CryptoError",
+    "CustomError",
+    "DataError",
+    "DiskWriteError",
+    "DuplicateKeyError",
+    "ErrorCode",
+    "FiberIsCancelled",
+    "GrantedPrivilege",
+    "IllegalParams",
+    "IndexHandle",
+    "LuajitError",
+    "NamedRow",
+    "NoSuchIndexError",
+    "NoSuchSpaceError",
+    "Node",
+    "NodeInfo",
+    "NodeOptions",
+    "NotReadyError",
+    "OutOfMemory",
+    "QuorumTimeoutError",
+    "ReadOnlyError",
+    "RequestTimeoutError",
+    "SchemaError",
+    "SchemaRequests",
+    "SequenceHandle",
+    "SessionInfo",
+    "SocketError",
+    "SpaceHandle",
+    "TimedOut",
+    "TimeoutError",
+    "TransactionBlock",
+    "TransactionConflictError",
+    "TransactionError",
+    "TransactionYieldError",
+    "UnsupportedError",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Node":
-        from box.embed import Node
+    if name in __all__:
+        from box import embed
 
-        return Node
+        return getattr(embed, name)
     raise AttributeError(f"module 'box' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

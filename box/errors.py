@@ -1,19 +1,38 @@
-"""Errors of the node: one table of codes and texts, one exception class for each family, whose name is in `type`.
+"""Errors of the node: one table of codes and texts, and classes for what a program wants to tell apart.
 
 ```
-type                     class                             raised for
-ClientError              ClientError                       requests that are wrong or cannot be done: see `code`
-  AccessDeniedError        AccessDeniedError               a privilege that is missing
-SystemError              BoxSystemError                    a call of the operating system that failed: see `errno`
-  SocketError, TimedOut,   SocketError, TimedOut,          connections, waits with a deadline, memory
-  OutOfMemory              OutOfMemory
-LuajitError              LuajitError                       errors of Lua code
-FiberIsCancelled         FiberIsCancelled                  calls that ended before their outcome was known
-IllegalParams            IllegalParams                     wrong arguments of Lua modules
-CryptoError              CryptoError                       the library of ciphers and digests
-XlogError, XlogGapError  box.journal.xlog_errors           files that are damaged or missing
-CustomError, others      CustomError, BoxError             `box.error` of the user, types of other versions
+BoxError                        everything; `code` is an `ErrorCode`, `type` Tarantool's name of the family
+  ClientError                   a request that is wrong or cannot be done
+    DuplicateKeyError           a unique index has the key already
+    DataError                   a tuple, a key or an operation that does not fit the space
+    ReadOnlyError               the instance takes no changes
+    AccessDeniedError           a privilege is missing
+    ConfigError                 an option of `box.cfg`
+    NotReadyError               the node is not started yet, or is stopped
+    UnsupportedError            what this node does not do
+    DiskWriteError              the log could not be written
+    SchemaError                 the dictionary
+      NoSuchSpaceError          also a KeyError
+      NoSuchIndexError          also a KeyError
+      AlreadyExistsError
+    TransactionError            a transaction was rolled back, or does not allow this
+      TransactionConflictError  try it again
+      TransactionYieldError     it has waited, without memtx_use_mvcc_engine
+      QuorumTimeoutError        also a TimeoutError
+    RequestTimeoutError         also a TimeoutError
+  TimeoutError                  a wait with a deadline was too long
+  BoxSystemError                a call of the operating system failed: see `errno`; its `type` is SystemError
+    SocketError, TimedOut, OutOfMemory
+  LuajitError                   Lua code has failed
+  FiberIsCancelled              a call ended before its outcome was known
+  IllegalParams                 a function of a Lua module was called with wrong arguments
+  CryptoError                   the library of ciphers and digests
+  XlogError, XlogGapError       files that are damaged or missing (box.journal.xlog_errors)
+  CustomError                   `box.error` of the user
 ```
+
+`from box import ...` finds all of them but XlogError and XlogGapError. The classes below ClientError follow from the
+code; Tarantool's `type` is ClientError for each but AccessDeniedError.
 
 A `BoxError` travels unchanged from the core to every front: Lua sees it as a `box.error` object, a
 client as an IPROTO error packet, Python as this exception. `prev` chains the cause, as in Tarantool.
@@ -29,18 +48,35 @@ from box.error_codes import ErrorCode
 
 __all__ = [
     "AccessDeniedError",
+    "AlreadyExistsError",
     "BoxError",
     "BoxSystemError",
     "ClientError",
+    "ConfigError",
     "CryptoError",
     "CustomError",
+    "DataError",
+    "DiskWriteError",
+    "DuplicateKeyError",
     "ErrorCode",
     "FiberIsCancelled",
     "IllegalParams",
     "LuajitError",
+    "NoSuchIndexError",
+    "NoSuchSpaceError",
+    "NotReadyError",
     "OutOfMemory",
+    "QuorumTimeoutError",
+    "ReadOnlyError",
+    "RequestTimeoutError",
+    "SchemaError",
     "SocketError",
     "TimedOut",
+    "TimeoutError",
+    "TransactionConflictError",
+    "TransactionError",
+    "TransactionYieldError",
+    "UnsupportedError",
     "access_denied",
     "client_error",
     "fiber_is_cancelled",
@@ -59,11 +95,12 @@ _SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemo
 class BoxError(Exception):
     """An error with Tarantool's code and text.
 
-    `type` is the class name that Tarantool shows (`ClientError`, `AccessDeniedError`, `XlogError`,
-    `SystemError`, `CustomError`, `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...), and decides of
-    which class below `BoxError(...)` makes an object. `code` is an ErrorCode, a plain number where the table has none.
-    `errno` is the operating system's number or 0, `file` and `line` are the place, `prev` is the cause. Errors can be
-    pickled; `fields` holds extra attributes of the object (AccessDeniedError: object_type, object_name, access_type).
+    `code` is an `ErrorCode`, or a plain number that the table does not have. `message` is the text. `type` is
+    Tarantool's name of the family (`ClientError`, `AccessDeniedError`, `XlogError`, `SystemError`, `CustomError`,
+    `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...); type and code decide of which class below
+    `BoxError(...)` makes an object. `errno` is the operating system's number or 0, `file` and `line` are the place,
+    `prev` is the cause. `fields` holds extra attributes (AccessDeniedError: object_type, object_name, access_type).
+    Errors can be pickled.
     """
 
     __slots__ = ("code", "custom_type", "errno", "fields", "file", "line", "message", "prev", "type")
@@ -85,8 +122,12 @@ class BoxError(Exception):
         if len(message) > _MESSAGE_SIZE // 4:
             message = message.encode("utf-8", "surrogateescape")[:_MESSAGE_SIZE].decode("utf-8", "surrogateescape")
         super().__init__(message)
-        if self.__class__ is BoxError and type in _FAMILIES:
-            self.__class__ = _FAMILIES[type]  # cheaper than a __new__, which would take all arguments apart as well
+        if self.__class__ is BoxError:
+            # Cheaper than a __new__, which would take all arguments apart as well.
+            if type == "ClientError":
+                self.__class__ = _BY_CODE.get(code, ClientError)
+            elif type in _FAMILIES:
+                self.__class__ = _FAMILIES[type]
         self.code: int = _CODES.get(code, code)
         self.message = message
         self.type = type
@@ -125,8 +166,116 @@ class ClientError(BoxError):
     __slots__ = ()
 
 
+class DuplicateKeyError(ClientError):
+    """A unique index has a tuple with this key already (TUPLE_FOUND)."""
+
+    __slots__ = ()
+
+
+class DataError(ClientError):
+    """A tuple, a key or an operation does not fit the space: a wrong type, a missing field, a wrong number of parts."""
+
+    __slots__ = ()
+
+
+class ReadOnlyError(ClientError):
+    """The instance takes no changes: it is a replica, `read_only`, or others lead (READONLY)."""
+
+    __slots__ = ()
+
+
 class AccessDeniedError(ClientError):
     """A privilege is missing. `fields` has `object_type`, `object_name` and `access_type`."""
+
+    __slots__ = ()
+
+
+class ConfigError(ClientError):
+    """An option has a wrong value, or cannot be changed while the instance runs (CFG, RELOAD_CFG)."""
+
+    __slots__ = ()
+
+
+class NotReadyError(ClientError):
+    """The node is not started yet, or is stopped (LOADING)."""
+
+    __slots__ = ()
+
+
+class UnsupportedError(ClientError):
+    """Something that this node, or this engine, does not support (UNSUPPORTED)."""
+
+    __slots__ = ()
+
+
+class DiskWriteError(ClientError):
+    """The log could not be written; the change is undone (WAL_IO)."""
+
+    __slots__ = ()
+
+
+class SchemaError(ClientError):
+    """The dictionary: an object that is not there, or a definition that is wrong or impossible."""
+
+    __slots__ = ()
+
+
+class AlreadyExistsError(SchemaError):
+    """A space, index, user, role, function or sequence of this name exists, or a privilege is granted already."""
+
+    __slots__ = ()
+
+
+class NoSuchSpaceError(SchemaError, KeyError):
+    """A space is not there; also a KeyError, as `node.space[...]` is a mapping (NO_SUCH_SPACE)."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:  # KeyError shows the repr of its text
+        return self.message
+
+
+class NoSuchIndexError(SchemaError, KeyError):
+    """An index is not there; also a KeyError, as `space.index[...]` is a mapping (NO_SUCH_INDEX_NAME, ..._ID)."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class TransactionError(ClientError):
+    """A transaction was rolled back, or does not allow what was asked for."""
+
+    __slots__ = ()
+
+
+class TransactionConflictError(TransactionError):
+    """Another transaction has changed what this one has read: try it again (TRANSACTION_CONFLICT)."""
+
+    __slots__ = ()
+
+
+class TransactionYieldError(TransactionError):
+    """The transaction has waited for something, which undoes it without `memtx_use_mvcc_engine` (TRANSACTION_YIELD)."""
+
+    __slots__ = ()
+
+
+class TimeoutError(BoxError):
+    """A wait with a deadline was too long."""
+
+    __slots__ = ()
+
+
+class RequestTimeoutError(ClientError, TimeoutError):
+    """A request took too long (TIMEOUT, QUORUM_WAIT)."""
+
+    __slots__ = ()
+
+
+class QuorumTimeoutError(TransactionError, TimeoutError):
+    """No quorum has confirmed a synchronous transaction in time; it is rolled back (SYNC_QUORUM_TIMEOUT)."""
 
     __slots__ = ()
 
@@ -143,8 +292,8 @@ class SocketError(BoxSystemError):
     __slots__ = ()
 
 
-class TimedOut(BoxSystemError):
-    """A wait with a deadline was too long."""
+class TimedOut(BoxSystemError, TimeoutError):
+    """A connection, or a wait in Lua, took too long."""
 
     __slots__ = ()
 
@@ -184,6 +333,53 @@ class CustomError(BoxError):
 
     __slots__ = ()
 
+
+_NAMES_BY_CLASS: dict[type[BoxError], str] = {
+    DuplicateKeyError: "TUPLE_FOUND",
+    DataError: """
+        KEY_PART_TYPE EXACT_MATCH TUPLE_NOT_ARRAY FIELD_TYPE UPDATE_SPLICE UPDATE_ARG_TYPE UNKNOWN_UPDATE_OP
+        UPDATE_FIELD KEY_PART_COUNT NO_SUCH_FIELD_NO EXACT_FIELD_COUNT FIELD_MISSING MORE_THAN_ONE_TUPLE
+        ITERATOR_TYPE CANT_UPDATE_PRIMARY_KEY UPDATE_INTEGER_OVERFLOW MEMTX_MAX_TUPLE_SIZE KEY_PART_IS_TOO_LONG
+        PARTIAL_KEY NO_SUCH_FIELD_NAME_IN_SPACE UPDATE_DECIMAL_OVERFLOW NO_SUCH_FIELD_NAME TUPLE_METADATA_IS_TOO_BIG
+        RTREE_RECT PROC_RET INVALID_MSGPACK
+    """,
+    ReadOnlyError: "READONLY NONMASTER VIEW_IS_RO LOCAL_INSTANCE_ID_IS_READ_ONLY",
+    AccessDeniedError: "ACCESS_DENIED",
+    ConfigError: "CFG RELOAD_CFG",
+    NotReadyError: "LOADING",
+    UnsupportedError: "UNSUPPORTED UNSUPPORTED_INDEX_FEATURE",
+    DiskWriteError: "WAL_IO",
+    AlreadyExistsError: """
+        SPACE_EXISTS USER_EXISTS FUNCTION_EXISTS TRIGGER_EXISTS ROLE_EXISTS INDEX_EXISTS PRIV_GRANTED ROLE_GRANTED
+        SEQUENCE_EXISTS CONSTRAINT_EXISTS INDEX_EXISTS_IN_SPACE
+    """,
+    NoSuchSpaceError: "NO_SUCH_SPACE",
+    NoSuchIndexError: "NO_SUCH_INDEX_ID NO_SUCH_INDEX_NAME",
+    SchemaError: """
+        CREATE_SPACE DROP_SPACE ALTER_SPACE INDEX_TYPE MODIFY_INDEX LAST_DROP TUPLE_FORMAT_LIMIT DROP_PRIMARY_KEY
+        INDEX_PART_TYPE_MISMATCH FORMAT_MISMATCH_INDEX_PART CREATE_USER DROP_USER NO_SUCH_USER UNKNOWN_SCHEMA_OBJECT
+        CREATE_FUNCTION NO_SUCH_FUNCTION USER_MAX NO_SUCH_ENGINE IDENTIFIER DROP_FUNCTION NO_SUCH_ROLE CREATE_ROLE
+        ROLE_LOOP GRANT PRIV_NOT_GRANTED ROLE_NOT_GRANTED GUEST_USER_PASSWORD UNSUPPORTED_PRIV LOAD_FUNCTION
+        FUNCTION_LANGUAGE UPSERT_UNIQUE_SECONDARY_KEY WRONG_INDEX_RECORD WRONG_INDEX_PARTS WRONG_INDEX_OPTIONS
+        WRONG_SPACE_OPTIONS INDEX_FIELD_COUNT_LIMIT TRUNCATE_SYSTEM_SPACE WRONG_SPACE_FORMAT CREATE_SEQUENCE
+        ALTER_SEQUENCE DROP_SEQUENCE NO_SUCH_SEQUENCE SPACE_FIELD_IS_DUPLICATE CANT_CREATE_COLLATION
+        WRONG_COLLATION_OPTIONS NULLABLE_PRIMARY NO_SUCH_GROUP ACTION_MISMATCH VIEW_MISSING_SQL NO_SUCH_COLLATION
+        NO_SUCH_CONSTRAINT DROP_COLLATION MULTIKEY_INDEX_MISMATCH FUNC_INDEX_FUNC FUNC_INDEX_FORMAT FUNC_INDEX_PARTS
+    """,
+    TransactionConflictError: "TRANSACTION_CONFLICT READ_VIEW_ABORTED",
+    TransactionYieldError: "TRANSACTION_YIELD",
+    TransactionError: """
+        FUNCTION_TX_ACTIVE MULTISTATEMENT_TRANSACTION SAVEPOINT_EMPTY_TX NO_SUCH_SAVEPOINT ACTIVE_TRANSACTION
+        CURSOR_NO_TRANSACTION CROSS_ENGINE_TRANSACTION NO_TRANSACTION SUB_STMT_MAX COMMIT_IN_SUB_STMT
+        ROLLBACK_IN_SUB_STMT SYNC_ROLLBACK UNCOMMITTED_FOREIGN_SYNC_TXNS
+    """,
+    RequestTimeoutError: "TIMEOUT QUORUM_WAIT VY_QUOTA_TIMEOUT",
+    QuorumTimeoutError: "SYNC_QUORUM_TIMEOUT",
+}
+"""The codes of each class; those that are not named are of a plain `ClientError`."""
+_BY_CODE: dict[int, type[BoxError]] = {
+    int(ErrorCode[name]): family for family, names in _NAMES_BY_CLASS.items() for name in names.split()
+}
 
 _FAMILIES: dict[str, type[BoxError]] = {
     "SystemError": BoxSystemError,

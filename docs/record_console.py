@@ -98,7 +98,8 @@ def record_top(directory: Path) -> Emulator:
 
 def picture(terminal: Emulator) -> str:
     """The screen as SVG."""
-    columns, lines = terminal.screen.columns, terminal.screen.lines
+    columns = terminal.screen.columns
+    lines = 1 + max(number for number, line in enumerate(terminal.screen.display) if line.strip())
     rows = []
     for number, line in enumerate(terminal.screen.display):
         if not line.strip():

@@ -21,8 +21,9 @@ levels) goes to a decoder in Python, which also finds the error in input that is
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -69,34 +70,56 @@ _pack: Callable[[Any], bytes] = Packer(autoreset=True).pack
 
 
 def pack(value: Any) -> bytes:
-    """The MessagePack bytes of a value; raises PROC_RET for a type without an encoding."""
+    """The MessagePack bytes of a value.
+
+    Raises: PROC_RET for a type without an encoding, UNSUPPORTED for one that is nested too deep, or contains itself.
+    """
     try:
         return _pack(value)
     except (TypeError, UnicodeEncodeError):
         pass
     except (OverflowError, ValueError) as error:
-        if str(error).startswith(_TOO_DEEP):
-            return _pack_deep(value)
-        raise client_error(ErrorCode.PROC_RET, f"integer: {error}") from None
-    packed: bytes = packb(value, default=_pack_default, unicode_errors="surrogateescape")
+        return _pack_refused(value, error)
+    try:
+        packed: bytes = packb(value, default=_pack_default, unicode_errors="surrogateescape")
+    except (OverflowError, ValueError) as error:
+        return _pack_refused(value, error)
     return packed
 
 
+def _pack_refused(value: Any, error: Exception) -> bytes:
+    """Pack what the C extension has refused, if that was because of its depth."""
+    if str(error).startswith(_TOO_DEEP):
+        return _pack_deep(value)
+    raise client_error(ErrorCode.PROC_RET, f"integer: {error}") from None
+
+
 def _pack_deep(value: Any) -> bytes:
-    """As `pack`, however deep the value is nested."""
+    """As `pack`, for a value of up to MAX_NESTING levels."""
     parts: list[bytes] = []
-    left = [value]
-    while left:
-        item = left.pop()
-        if isinstance(item, list | tuple) and not isinstance(item, ExtType):
-            parts.append(pack_array_header(len(item)))
-            left.extend(reversed(item))
-        elif isinstance(item, dict):
-            parts.append(pack_map_header(len(item)))
-            for key, element in reversed(item.items()):
-                left += (element, key)
+    levels: list[Iterator[Any]] = [iter((value,))]
+    is_open: dict[int, None] = {}
+    """The containers whose elements are being packed, by identity, from the outermost to the innermost."""
+    while levels:
+        for item in levels[-1]:
+            if isinstance(item, list | tuple) and not isinstance(item, ExtType):
+                parts.append(pack_array_header(len(item)))
+                elements: Iterator[Any] = iter(item)
+            elif isinstance(item, dict):
+                parts.append(pack_map_header(len(item)))
+                elements = chain.from_iterable(item.items())
+            else:
+                parts.append(pack(item))
+                continue
+            if id(item) in is_open or len(levels) > MAX_NESTING:
+                raise too_deep()
+            levels.append(elements)
+            is_open[id(item)] = None
+            break
         else:
-            parts.append(pack(item))
+            levels.pop()
+            if is_open:
+                is_open.popitem()
     return b"".join(parts)
 
 

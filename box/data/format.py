@@ -18,7 +18,7 @@ from typing import Any
 from msgpack import unpackb
 
 from box.data.codec import decode_ext, split_array, unpack, unpack_many
-from box.data.json_path import Path, Step, path_text
+from box.data.json_path import ANY_INDEX, Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
@@ -53,6 +53,11 @@ class _Node:
     @property
     def is_nullable(self) -> bool:
         return self.action == "none"
+
+    @property
+    def is_multikey(self) -> bool:
+        """The only child stands for every element of the array."""
+        return ANY_INDEX in self.children
 
 
 class _FieldTree:
@@ -91,6 +96,8 @@ class _FieldTree:
         if not parent.type.contains(container):
             raise client_error(ErrorCode.INDEX_PART_TYPE_MISMATCH, self._node_text(parent), parent.type, container)
         parent.type = container
+        if parent.children and (step is ANY_INDEX) is not parent.is_multikey:
+            raise client_error(ErrorCode.MULTIKEY_INDEX_MISMATCH, self._node_text(parent))
         parent.is_key_part = True
         if step not in parent.children:
             parent.children[step] = _Node((*parent.path, step))
@@ -150,25 +157,42 @@ class _FieldTree:
                 self._note_missing(node, missing)
         self._check_single_floats(raw, count)
         if missing:
-            order = list(self.all_nodes())
-            first = min(missing, key=order.index)
-            raise client_error(ErrorCode.FIELD_MISSING, self._node_text(first))
+            raise client_error(ErrorCode.FIELD_MISSING, self._node_text(self._first(missing)))
         return fields
 
     def _check_value(self, node: _Node, value: Any, missing: list[_Node]) -> None:
         if not checker(node.type, node.is_nullable)(value):
             raise client_error(ErrorCode.FIELD_TYPE, self._node_text(node), node.type, type_name_of(value))
+        if node.is_multikey:
+            self._check_elements(node.children[ANY_INDEX], value)
+            return
         for step, child in node.children.items():
             if _has(value, step):
                 self._check_value(child, value[step], missing)
             else:
                 self._note_missing(child, missing)
 
+    def _check_elements(self, node: _Node, elements: list[Any] | None) -> None:
+        """Check the elements of an array, of which each has to have everything that the node below it requires."""
+        for element in elements or ():
+            missing: list[_Node] = []
+            self._check_value(node, element, missing)
+            if not missing:
+                continue
+            if element is None:  # Tarantool dereferences a null pointer
+                raise client_error(ErrorCode.FIELD_TYPE, self._node_text(node), node.type, type_name_of(element))
+            raise client_error(ErrorCode.FIELD_MISSING, self._node_text(self._first(missing)))
+
     def _note_missing(self, node: _Node, missing: list[_Node]) -> None:
         if not node.children and not node.is_nullable:
             missing.append(node)
-        for child in node.children.values():
-            self._note_missing(child, missing)
+        if not node.is_multikey:
+            for child in node.children.values():
+                self._note_missing(child, missing)
+
+    def _first(self, missing: list[_Node]) -> _Node:
+        order = list(self.all_nodes())
+        return min(missing, key=order.index)
 
     def _check_single_floats(self, raw: bytes, count: int) -> None:
         """`double` takes no single-precision float, a difference that decoding erases."""

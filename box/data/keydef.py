@@ -13,6 +13,8 @@ A sort key orders as Tarantool orders the tuples:
     scalar                   (class, value): booleans, then numbers, strings, binaries
     a nullable part          (False,) for nil or a missing field, (True, value) otherwise
 
+A part whose path has `[*]` makes the definition multikey: a tuple has a key for every element of that array.
+
 The functions are compiled from source made of fixed text and field numbers: a key extraction stays one
 Python call, and none at all for the commonest key (`operator.itemgetter`).
 """
@@ -29,7 +31,7 @@ from typing import Any, Final
 from box.data.collation import is_binary, sort_key_function
 from box.data.json_path import ANY_INDEX, Path, follow, parse_path
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source
-from box.errors import ErrorCode, client_error, unsupported
+from box.errors import ErrorCode, client_error
 
 SortKey = Any
 """A comparable, hashable value (see the module's table)."""
@@ -162,11 +164,13 @@ def _part_key(part: PartDef) -> Callable[[Any], Any]:
 
 def _part_source(part: PartDef, number: int) -> str:
     """Source of the part's key of the fields `f`; `k<n>` are part keys, `p<n>` JSON paths."""
-    place = f"f[{part.fieldno}]"
-    if part.path:
+    place, there = f"f[{part.fieldno}]", f"len(f) > {part.fieldno} and "
+    if ANY_INDEX in part.steps:
+        place, there = "e" if part.steps[-1] is ANY_INDEX else f"follow(e, p{number})", ""
+    elif part.path:
         place = f"follow(f[{part.fieldno}], p{number})"
     if part.is_nullable:
-        present = f"len(f) > {part.fieldno} and (v := {place}) is not None"
+        present = f"{there}(v := {place}) is not None"
         return f"((True, {_key_source(part, number, 'v')}) if {present} else NIL)"
     return _key_source(part, number, place)
 
@@ -229,8 +233,26 @@ class GeneralKey:
 
     def extract(self, fields: list[Any]) -> SortKey:
         """The sort key of a tuple; takes strings that are not UTF-8."""
+        return self._key_of_values(self.extract_values(fields))
+
+    def extract_all(self, fields: list[Any]) -> tuple[SortKey, ...]:
+        """The sort keys of a tuple by a multikey definition; takes strings that are not UTF-8."""
+        keys: dict[SortKey, None] = {}
+        values = self.extract_values(fields)
+        suffixes = {
+            number: part.steps[part.steps.index(ANY_INDEX) + 1 :]
+            for number, part in enumerate(self.parts)
+            if ANY_INDEX in part.steps
+        }
+        for element in multikey_array(self.parts, fields):
+            for number, suffix in suffixes.items():
+                values[number] = follow(element, suffix)
+            keys[self._key_of_values(values)] = None
+        return tuple(keys)
+
+    def _key_of_values(self, values: list[Any]) -> SortKey:
         key = []
-        for part, value, part_key in zip(self.parts, self.extract_values(fields), self.part_keys, strict=True):
+        for part, value, part_key in zip(self.parts, values, self.part_keys, strict=True):
             if not part.is_nullable:
                 key.append(part_key(value))
             else:
@@ -248,13 +270,11 @@ class KeyDef:
     nothing to the garbage collector.
     """
 
-    __slots__ = ("__dict__", "general", "is_nullable", "part_keys", "parts")
+    __slots__ = ("__dict__", "general", "is_multikey", "is_nullable", "part_keys", "parts")
 
     def __init__(self, parts: Sequence[PartDef]) -> None:
         self.parts = tuple(parts)
-        for part in self.parts:
-            if ANY_INDEX in part.steps:
-                raise unsupported("memtx", "multikey indexes")
+        self.is_multikey = any(ANY_INDEX in part.steps for part in self.parts)
         general = self.general = GeneralKey(self.parts)
         self.is_nullable = general.is_nullable
         self.part_keys = general.part_keys
@@ -266,6 +286,11 @@ class KeyDef:
     @cached_property
     def extract(self) -> Callable[[list[Any]], SortKey]:
         return _compile_extract(self.general)
+
+    @cached_property
+    def extract_all(self) -> Callable[[list[Any]], tuple[SortKey, ...]]:
+        """The sort keys of a decoded tuple by a multikey definition: each once, in the order of the elements."""
+        return _compile_extract_all(self.general)
 
     @cached_property
     def parse(self) -> Callable[..., SortKey]:
@@ -287,6 +312,15 @@ class KeyDef:
         """This key followed by the parts of `tail` it has not: what makes a key of a non-unique index unique."""
         missing = [part for part in tail.parts if not any(part.same_place(own) for own in self.parts)]
         return KeyDef(self.parts + tuple(missing))
+
+
+def multikey_array(parts: Sequence[PartDef], fields: list[Any]) -> list[Any]:
+    """The array of a tuple whose elements have the keys of a multikey definition; [] where there is none."""
+    part = next(part for part in parts if ANY_INDEX in part.steps)
+    if part.fieldno >= len(fields):
+        return []
+    found = follow(fields[part.fieldno], part.steps[: part.steps.index(ANY_INDEX)])
+    return found if type(found) is list else []
 
 
 @lru_cache(256)
@@ -314,6 +348,36 @@ def extract(f):
 """
     exec(compiled_source(source), names)
     compiled: Callable[[list[Any]], SortKey] = names.pop("extract")  # which keeps the names: not each other
+    return compiled
+
+
+def _compile_extract_all(general: GeneralKey) -> Callable[[list[Any]], tuple[SortKey, ...]]:
+    parts = general.parts
+    sources = [_part_source(part, number) for number, part in enumerate(parts)]
+    many = next(part for part in parts if ANY_INDEX in part.steps)
+    prefix = many.steps[: many.steps.index(ANY_INDEX)]
+    names: dict[str, Any] = {"NIL": NIL_PART, "NAN": NAN, "follow": follow, "slow": general.extract_all}
+    names["prefix"] = prefix
+    for number, part in enumerate(parts):
+        steps = part.steps
+        if ANY_INDEX in steps:
+            steps = steps[steps.index(ANY_INDEX) + 1 :]
+        names |= {f"k{number}": general.part_keys[number], f"p{number}": steps}
+    body = sources[0] if len(sources) == 1 else f"({', '.join(sources)})"
+    source = f"""
+def extract_all(f):
+    if len(f) <= {many.fieldno}:
+        return ()
+    elements = {f"follow(f[{many.fieldno}], prefix)" if prefix else f"f[{many.fieldno}]"}
+    if type(elements) is not list:
+        return ()
+    try:
+        return tuple({{{body}: None for e in elements}})
+    except UnicodeEncodeError:
+        return slow(f)
+"""
+    exec(compiled_source(source), names)
+    compiled: Callable[[list[Any]], tuple[SortKey, ...]] = names.pop("extract_all")
     return compiled
 
 

@@ -9,16 +9,17 @@
 
 ```
 LuaInstance   lua_instance.py        an instance and its Lua runtime: consoles and the command line use it
-Node          embedded_node.py       the same for programs: an asynchronous context manager with Python values
+Node          embedded_node.py       an instance for programs: an asynchronous context manager with Python values
+NodeOptions   node_options.py        its options, typed
 Spaces, ...   handles.py             spaces and their indexes, each with all requests
 TransactionBlock                     transaction_block.py: statements of one task that succeed or fail together
-NamedRow      named_rows.py          tuples as they are given to the program
-SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions
-Change, ...   change_stream.py       watching a space
+NamedRow      named_rows.py          tuples as they are given to the program; row_types.py: as objects of its classes
+SchemaRequests                       schema_requests.py: spaces, users, roles, grants, functions; sequences.py
+Change, ...   change_stream.py       watching a space; log_replay.py: since a vclock
 callables.py, declarations.py        Python functions and triggers that the instance calls
 ```
 
-Several nodes may live in one process and on one loop. `box.sync` has the same for programs without a loop.
+Several nodes may live in one process and on one loop. `box.sync` is for programs without a loop.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ from box.errors import BoxError
 if TYPE_CHECKING:
     from box.embed.callables import SessionInfo
     from box.embed.change_stream import Change, ChangesLost, ChangeStream
-    from box.embed.embedded_node import Node
+    from box.embed.embedded_node import Node, NodeInfo
     from box.embed.handles import IndexHandle, SpaceHandle
     from box.embed.lua_instance import LuaInstance
     from box.embed.named_rows import NamedRow
+    from box.embed.node_options import NodeOptions
     from box.embed.schema_requests import GrantedPrivilege, SchemaRequests
+    from box.embed.sequences import SequenceHandle
     from box.embed.transaction_block import TransactionBlock
 
 __all__ = [
@@ -48,7 +51,10 @@ __all__ = [
     "LuaInstance",
     "NamedRow",
     "Node",
+    "NodeInfo",
+    "NodeOptions",
     "SchemaRequests",
+    "SequenceHandle",
     "SessionInfo",
     "SpaceHandle",
     "TransactionBlock",
@@ -63,7 +69,10 @@ _MODULES = {
     "LuaInstance": "lua_instance",
     "NamedRow": "named_rows",
     "Node": "embedded_node",
+    "NodeInfo": "embedded_node",
+    "NodeOptions": "node_options",
     "SchemaRequests": "schema_requests",
+    "SequenceHandle": "sequences",
     "SessionInfo": "callables",
     "SpaceHandle": "handles",
     "TransactionBlock": "transaction_block",

@@ -19,7 +19,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from box.data.codec import unpack
-from box.embed.change_stream import Change, change_of, place_of
+from box.embed.change_stream import Change, change_of
+from box.embed.log_replay import place_of
 from box.embed.named_rows import NamedRow, encode_values
 from box.errors import BoxError
 from box.schema.space import NOTHING
@@ -113,8 +114,9 @@ def as_box_error(error: Exception) -> BoxError:
 
 
 def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) -> TransactionHook:
-    """A hook of a transaction's end that calls `function(changes)`; it may wait. An error comes too late: it is
-    logged."""
+    """Makes a hook of a transaction's end that calls `function(changes)`, which may wait.
+
+    An error of the function comes too late to change anything: it is logged."""
     core, contexts = embedding.core, embedding.contexts
     codec = embedding.codec
 
@@ -149,10 +151,12 @@ def transaction_hook(embedding: Embedding, function: PythonFunction, kind: str) 
 class SpaceTrigger:
     """A trigger of one space, in Python: `function(old, new)`, rows or None."""
 
-    def __init__(self, embedding: Embedding, space: Space, kind: str, function: PythonFunction) -> None:
+    def __init__(
+        self, embedding: Embedding, space: Space, kind: str, function: PythonFunction, codec: RowCodec
+    ) -> None:
         self._embedding = embedding
         self._space = space
-        self._codec: RowCodec = embedding.codec(space)
+        self._codec = codec
         self._function = function
         self._list = space.before_replace if kind == "before_replace" else space.on_replace
         self._may_change = kind == "before_replace"

@@ -1,4 +1,4 @@
-"""Watching a space: `async for change in node.space["q"].changes()`.
+"""Watching a space: `async for change in node.space.q.changes()`.
 
 ```
 a statement changes the space      noted in its transaction
@@ -8,7 +8,8 @@ the space is truncated             one change without tuples
 the queue is full                  the reader gets what is in it, then ChangesLost: no gap goes unnoticed
 ```
 
-The queue is bound by the number of changes and by the bytes of their tuples.
+The queue is bound by the number of changes and by the bytes of their tuples. A stream with a `start` gives changes from
+the log first (`box.embed.log_replay`), those that come meanwhile from the queue.
 
 Changes arrive in the order of commits, also those that other instances made and replication brought. A watcher costs
 each change of its space a few microseconds, because the statement no longer takes the shortest way.
@@ -18,27 +19,36 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Self
 
-from box.data.codec import unpack
-from box.errors import ClientError, ErrorCode, client_error
+from box.embed.log_replay import LogReplay, RawChange, change_in, settled
+from box.errors import ClientError, ErrorCode, client_error, unsupported
+from box.journal.xlog_errors import XlogError
 from box.schema.ids import SpaceId
 from box.schema.space import NOTHING
+from box.wire.vclock import VClock
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from box.embed.embedding import Embedding
     from box.embed.named_rows import NamedRow, RowCodec
     from box.schema.space import Space
     from box.session import Context
     from box.txn.transaction import Statement
 
+    R = TypeVar("R", default=NamedRow)
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
 MAX_BYTES: Final = 64 * 1024 * 1024
 _OWN_SIZE: Final = 100
-_Raw = tuple[bytes | None, bytes | None, int | None, int | None]
 
 
-class Change(NamedTuple):
+class Change(NamedTuple, Generic[R]):
     """A committed change of one tuple. `old` is None for an insertion, `new` for a deletion, both when the space was
     truncated: all its tuples are gone.
 
@@ -46,8 +56,8 @@ class Change(NamedTuple):
     a temporary space, which has no rows there.
     """
 
-    old: NamedRow | None
-    new: NamedRow | None
+    old: R | None
+    new: R | None
     lsn: int | None
     replica_id: int | None
 
@@ -58,40 +68,70 @@ class Change(NamedTuple):
 
 
 class ChangesLost(ClientError):
-    """The reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another came.
+    """Changes cannot be given without a gap.
 
-    Everything before it was given. Open a new watcher, then read the space anew to go on. Type ClientError, code
-    ILLEGAL_PARAMS.
+    The reader of `changes()` was too slow: `limit` changes, or `max_bytes` of tuples, waited when another came.
+    Everything before it was given; go on with `changes(start=stream.position)`. Or the log does not reach back to a
+    `start` any more: read the space anew. Type ClientError, code ILLEGAL_PARAMS.
     """
 
     __slots__ = ()
 
 
-class ChangeStream:
-    """An asynchronous iterator over the changes of a space since it was made; see the module's text.
+def _lost(text: str) -> ChangesLost:
+    return ChangesLost(ErrorCode.ILLEGAL_PARAMS, f"Illegal parameters, {text}")
+
+
+class ChangeStream(Generic[R]):
+    """An asynchronous iterator over the changes of a space since it was made, or since a vclock in the log.
 
     Watching begins with the call of `changes()` and ends with `close()` or `async with`; a stream that is given up is
-    closed when its queue is full. The stream ends with NO_SUCH_SPACE when the space is dropped (also if that is rolled
-    back), and as a loop does when the node stops. One task at a time reads.
+    closed when its queue is full. The stream ends with NoSuchSpaceError when the space is dropped (also if that is
+    rolled back), and as a loop does when the node stops. One task at a time reads.
     """
 
-    def __init__(self, embedding: Embedding, space: Space, limit: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        embedding: Embedding,
+        space: Space,
+        limit: int,
+        max_bytes: int,
+        codec: RowCodec,
+        start: Mapping[int, int] | None,
+    ) -> None:
+        core = embedding.core
+        if start is not None and (core.journal is None or core.journal.is_void):
+            raise unsupported("wal_mode 'none'", "changes(start=...)")
         self._embedding = embedding
         self._space = space
-        self._codec: RowCodec = embedding.codec(space)
+        self._codec = codec
         self._limit = limit
         self._bytes_left = max_bytes
         self._max_bytes = max_bytes
-        self._waiting: deque[_Raw] = deque()
+        self._waiting: deque[RawChange] = deque()
         self._reader: asyncio.Future[None] | None = None
         self._end: BaseException | None = None
         self._is_closed = False
-        self._schema = embedding.core.schema
+        self._schema = core.schema
         self._truncations = self._schema.spaces[SpaceId.TRUNCATE]
+        self._position = dict(core.state.vclock if start is None else start)
+        self._history: _History | None = None
+        self._from_log: set[tuple[int | None, int | None]] = set()
+        """Places of changes that the log has given and the queue may have, too."""
         for watched in (space, self._truncations):
             watched.on_replace.append(self)
+        for txn in core.tuples.open_transactions:
+            if any(statement.space is space for statement in txn.statements):
+                txn.on_commit.append(self._committed)
         self._schema.on_alter_spaces.append(self._altered)
         embedding.watchers[self] = None
+        if start is not None:
+            self._history = _History(embedding, space.id, VClock(start), self._wake)
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The vclock of what was read so far, by replica id: the `start` of a later stream that goes on from here."""
+        return dict(self._position)
 
     async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
         """Note that the transaction of a statement changes the space."""
@@ -102,21 +142,16 @@ class ChangeStream:
 
     def _committed(self, statements: list[Statement]) -> None:
         for statement in statements:
-            if statement.space is self._space and not (statement.old is None and statement.new is None):
-                self._put((statement.old, statement.new, *place_of(statement)))
-            elif statement.space is self._truncations and self._is_truncation(statement):
-                self._put((None, None, *place_of(statement)))
+            change = change_in(statement, self._space.id)
+            if change is not None:
+                self._put(change)
 
-    def _is_truncation(self, statement: Statement) -> bool:
-        return statement.new is not None and unpack(statement.new)[0] == self._space.id
-
-    def _put(self, change: _Raw) -> None:
+    def _put(self, change: RawChange) -> None:
         if self._is_closed:
             return
         if len(self._waiting) >= self._limit or self._bytes_left < 0:
             waiting = f"{len(self._waiting)} changes of {self._max_bytes - self._bytes_left} bytes wait for it"
-            text = f"the reader of changes of space '{self._space.name}' is too slow: {waiting}"
-            self._finish(ChangesLost(ErrorCode.ILLEGAL_PARAMS, f"Illegal parameters, {text}"))
+            self._finish(_lost(f"the reader of changes of space '{self._space.name}' is too slow: {waiting}"))
             return
         self._bytes_left -= _size(change)
         self._waiting.append(change)
@@ -137,6 +172,9 @@ class ChangeStream:
                 watched.on_replace.remove(self)
         self._schema.on_alter_spaces.remove(self._altered)
         self._embedding.watchers.pop(self, None)
+        if self._history is not None and isinstance(end, StopAsyncIteration):
+            self._history.close()
+            self._history = None
         self._wake()
 
     def _altered(self, spaces: list[Space]) -> None:
@@ -151,12 +189,17 @@ class ChangeStream:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Change:
-        """The next change. NO_SUCH_SPACE (dropped), ChangesLost."""
-        while not self._waiting:
-            if self._end is not None:
-                end, self._end = self._end, StopAsyncIteration()
-                raise end
+    async def __anext__(self) -> Change[R]:
+        """Wait for the next change.
+
+        Raises:
+            NoSuchSpaceError: the space was dropped.
+            ChangesLost: the reader was too slow, or the log does not reach back to `start`.
+        """
+        while True:
+            change = self._next()
+            if change is not None:
+                break
             if self._reader is not None:
                 raise RuntimeError("changes() is read by two tasks at once: give each a stream of its own")
             self._reader = asyncio.get_running_loop().create_future()
@@ -164,10 +207,28 @@ class ChangeStream:
                 await self._reader
             finally:
                 self._reader = None
-        change = self._waiting.popleft()
-        self._bytes_left += _size(change)
         old, new, lsn, replica_id = change
+        if lsn is not None and replica_id is not None:
+            self._position[replica_id] = max(lsn, self._position.get(replica_id, 0))
         return change_of(self._codec.decode, old, new, lsn, replica_id)
+
+    def _next(self) -> RawChange | None:
+        """The next change that is there, None if one has to be waited for. Raises the end."""
+        history = self._history
+        if history is not None:
+            change = history.next()
+            if change is not None or not history.has_ended:
+                return change
+            self._history, self._from_log = None, history.places
+        while self._waiting:
+            change = self._waiting.popleft()
+            self._bytes_left += _size(change)
+            if change[2] is None or change[2:] not in self._from_log:
+                return change
+        if self._end is not None:
+            end, self._end = self._end, StopAsyncIteration()
+            raise end
+        return None
 
     async def __aenter__(self) -> Self:
         return self
@@ -176,20 +237,79 @@ class ChangeStream:
         self.close()
 
 
-def _size(change: _Raw) -> int:
+class _History:
+    """Changes from the log, for one stream; `wake` is called when there are some."""
+
+    def __init__(self, embedding: Embedding, space_id: int, start: VClock, wake: Callable[[], None]) -> None:
+        self._core = embedding.core
+        self._start = start
+        self._space_id = space_id
+        self._wake = wake
+        self._embedding = embedding
+        self._batches: deque[deque[RawChange]] = deque()
+        self._replay: LogReplay | None = None
+        self._error: BaseException | None = None
+        self._before = self._core.state.vclock.copy()
+        self.has_ended = False
+        self.places: set[tuple[int | None, int | None]] = set()
+        """Of changes that the stream's queue may have as well."""
+        self._task = self._core.loop.create_task(self._run(), name="changes")
+        embedding.keep(self._task)
+
+    async def _run(self) -> None:
+        try:
+            stop = await settled(self._core)
+            self._replay = LogReplay(self._core, self._space_id, self._start, stop, self._take, self._fail)
+            await asyncio.shield(self._embedding.keep(self._replay.run()))
+        except Exception as error:
+            self._fail(error)
+
+    def _take(self, batch: list[RawChange] | None) -> None:
+        if batch is None:
+            self.has_ended = True
+        else:
+            self._batches.append(deque(batch))
+        self._wake()
+
+    def _fail(self, error: BaseException) -> None:
+        if isinstance(error, XlogError):
+            error = _lost(f"the log does not reach back to {self._start}: {error.message}")
+        self._error = error
+        self._wake()
+
+    def next(self) -> RawChange | None:
+        """The next change, None if there is none yet, or none any more. Raises what has gone wrong."""
+        while self._batches:
+            batch = self._batches[0]
+            if batch:
+                change = batch.popleft()
+                if change[3] is not None and (change[2] or 0) > self._before[change[3]]:
+                    self.places.add(change[2:])
+                return change
+            self._batches.popleft()
+            if self._replay is not None:
+                self._replay.release()
+        if self._error is not None:
+            self.has_ended = True
+            error, self._error = self._error, None
+            raise error
+        return None
+
+    def close(self) -> None:
+        """Give up reading."""
+        self._task.cancel()
+        if self._replay is not None:
+            self._replay.close()
+
+
+def _size(change: RawChange) -> int:
     """Bytes of the tuples of a change, and some for itself."""
     old, new, _, _ = change
     return _OWN_SIZE + len(old or b"") + len(new or b"")
 
 
-def place_of(statement: Statement) -> tuple[int | None, int | None]:
-    """The lsn and the replica id of a statement's row in the log; None without one."""
-    row = statement.row
-    return (None, None) if row is None or not row.lsn else (row.lsn, row.replica_id)
-
-
 def change_of(
-    decode: Callable[[bytes], NamedRow], old: bytes | None, new: bytes | None, lsn: int | None, replica_id: int | None
-) -> Change:
+    decode: Callable[[bytes], Any], old: bytes | None, new: bytes | None, lsn: int | None, replica_id: int | None
+) -> Change[Any]:
     """A change of tuples that are still packed."""
     return Change(None if old is None else decode(old), None if new is None else decode(new), lsn, replica_id)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from box.embed.declarations import Declarations
 from box.embed.embedding import Embedding
 from box.embed.handles import Spaces
-from box.embed.log_forwarding import forward_to
+from box.embed.log_forwarding import forward_to, logger_of_nodes
 from box.embed.lua_instance import LuaInstance
+from box.embed.node_options import NodeOptions, check_names
 from box.embed.schema_requests import SchemaRequests
 from box.embed.task_contexts import TaskContexts
 from box.embed.transaction_block import TransactionBlock
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, system_error
 from box.log import Level
 
 if TYPE_CHECKING:
@@ -37,45 +39,116 @@ def _leave(code: int) -> None:
     raise SystemExit(code)
 
 
-class Node(Embedding):
-    """A node for a Python program: `async with Node(directory, **options) as node`.
+class ClusterInfo(TypedDict):
+    """The replica set of a node."""
 
-    `directory` None keeps everything in memory. `options` are those of `box.cfg`. Without `log` the node logs to
-    `logger`, the one called `box` by default. Raises BoxError where `box.cfg` would. `os.exit(code)` in Lua
-    raises SystemExit out of the program's loop.
+    uuid: str
+
+
+class NodeInfo(TypedDict):
+    """Information of a node on itself, as `box.info` has it.
+
+    `id` and `uuid` are its own; `vclock` maps replica ids to the numbers of their newest rows here, `lsn` is its own
+    component. `ro` is true while it takes no changes. `listen` is the bound address, None without a server.
+    """
+
+    id: int
+    uuid: str
+    cluster: ClusterInfo
+    status: str
+    ro: bool
+    lsn: int
+    vclock: dict[int, int]
+    listen: str | None
+
+
+class Node:
+    """A node inside a Python program: `async with Node("data", listen=3301) as node`.
+
+    `directory` has its files, and is made if its parent exists; None keeps everything in memory. Keywords are the
+    options of `box.cfg` (`NodeOptions`). The node logs to `logger`, the one called `box` by default, unless the option
+    `log` says otherwise. `os.exit(code)` in Lua raises SystemExit out of the program's loop.
+
+    Raises:
+        TypeError: an option that does not exist.
+        ConfigError: at the start, an option with a wrong value.
+        BoxSystemError: at the start, a directory that cannot be made or read.
+        ClientError: at the start, ALREADY_RUNNING: the directory belongs to another node that runs.
     """
 
     def __init__(
-        self, directory: str | PathLike[str] | None = None, *, logger: logging.Logger | None = None, **options: Any
+        self,
+        directory: str | PathLike[str] | None = None,
+        *,
+        logger: logging.Logger | None = None,
+        **options: Unpack[NodeOptions],
     ) -> None:
-        super().__init__()
+        check_names("Node()", options)
+        self._embedding = embedding = Embedding()
         self._directory = directory
-        self._logger = logger or logging.getLogger("box")
+        self._logger = logger or logger_of_nodes()
         self._is_stopping = False
-        self._options = options
-        self._declarations = Declarations(self)
-        self.space = Spaces(self)
-        """The spaces by name: `node.space["goods"]`."""
-        self.schema = SchemaRequests(self)
-        """Makes and lists spaces, users, roles, grants and functions."""
+        self._options: dict[str, Any] = {**options}
+        self._declarations = Declarations(embedding)
+        self.space = Spaces(embedding)
+        """The spaces by name: `node.space["goods"]` or `node.space.goods`."""
+        self.schema = SchemaRequests(embedding)
+        """Makes and lists spaces, sequences, users, roles, grants and functions."""
+
+    def __repr__(self) -> str:
+        where = "in memory" if self._directory is None else repr(os.fspath(self._directory))
+        return f"<node {where} {'running' if self.is_running else 'not running'}>"
+
+    @property
+    def is_running(self) -> bool:
+        """True between the start and the stop."""
+        return self._embedding.is_running
 
     async def start(self) -> None:
-        """Start the node; `async with` does it."""
-        if self._instance is not None:
+        """Start the node; `async with` does it.
+
+        Raises:
+            ClientError: ALREADY_RUNNING, it runs; and what `Node` lists.
+        """
+        embedding = self._embedding
+        if embedding.is_running:
             raise client_error(ErrorCode.ALREADY_RUNNING, str(self._directory))
+        self._make_directory()
         instance = self._make_instance()
         try:
             if not self._options.get("log"):
                 instance.node.log.forward = self._log_lines()
             self._declarations.apply(instance)
-            self._contexts = TaskContexts(instance.node)
+            embedding.prepare(TaskContexts(instance.node))
             await instance.configure(self._options)
-        except BaseException:
-            self._contexts = None
+        except BaseException as error:
+            embedding.end()
             self._declarations.release()
             await instance.stop()
+            if isinstance(error, BoxError):
+                raise self._with_directory(error) from None
             raise
-        self._instance = instance
+        embedding.begin(instance)
+
+    def _make_directory(self) -> None:
+        """Make the directory where it is missing and its parent is not."""
+        if self._directory is None or os.path.isdir(self._directory):
+            return
+        try:
+            os.mkdir(self._directory)
+        except OSError as error:
+            path = os.fspath(self._directory)
+            raise system_error(f"can't create directory '{path}': {error.strerror}", error.errno or 0) from None
+
+    def _with_directory(self, error: BoxError) -> BoxError:
+        """The error of a start, with the path that the program gave where it names the directory of the files."""
+        if self._directory is None or self._options.get("work_dir"):
+            return error
+        path = os.fspath(self._directory)
+        if error.code == ErrorCode.ALREADY_RUNNING and not self._options.get("wal_dir"):
+            return client_error(ErrorCode.ALREADY_RUNNING, f"'{path}'")
+        text = error.message.replace("directory '.'", f"directory '{path}'").replace("'./", f"'{path}/")
+        return error if text == error.message else BoxError(error.code, text, type=error.type, errno=error.errno)
 
     def _log_lines(self) -> Callable[[Level, str], None]:
         """Takes the lines of the log: a simulation keeps them, too."""
@@ -88,27 +161,28 @@ class Node(Embedding):
     async def stop(self) -> None:
         """Stop the node; safe to call again.
 
-        Calls that have not ended are cancelled. Writes of `space` that wait end as they would; one that has no quorum
-        yet raises `fiber is cancelled` (type FiberIsCancelled): it is in the log, and the next start decides.
-        Transactions that are open are rolled back. RuntimeError in another thread than the node's.
+        Calls that have not ended are cancelled. Writes that wait end as they would; one that has no quorum yet raises
+        FiberIsCancelled: it is in the log, and the next start decides. Open transactions are rolled back. In a fork of
+        the process it does nothing: all of the node is the parent's.
+
+        Raises:
+            RuntimeError: in another thread than the node's.
         """
-        if self._contexts is not None:
-            self._contexts.check_thread("stop()")
-        if self._instance is not None and not self._is_stopping:
+        embedding = self._embedding
+        if embedding.running_contexts is not None:
+            if embedding.running_contexts.is_forked:
+                return
+            embedding.running_contexts.check_thread("stop()")
+        if embedding.is_running and not self._is_stopping:
             self._is_stopping = True
             try:
                 await self._declarations.shut_down()
             finally:
                 self._is_stopping = False
-        instance, self._instance = self._instance, None
-        contexts, self._contexts = self._contexts, None
-        self._codecs = {}
+        instance = embedding.end()
         self._declarations.release()
-        for watcher in list(self.watchers):
-            watcher.close()
-        if contexts is not None:
-            contexts.stop()
         if instance is not None:
+            await embedding.wait_background()
             await instance.stop()
             await instance.node.let_go()
 
@@ -121,14 +195,36 @@ class Node(Embedding):
     ) -> None:
         await self.stop()
 
-    async def configure(self, **options: Any) -> None:
-        """Change options: `box.cfg{...}`."""
-        self.new_context("configure()")
-        await self.instance.configure(options)
+    async def configure(self, **options: Unpack[NodeOptions]) -> None:
+        """Change options while the node runs: `box.cfg{...}`.
+
+        Raises:
+            TypeError: an option that does not exist.
+            ConfigError: a wrong value, or an option that only a start can set.
+        """
+        check_names("configure()", options)
+        self._embedding.new_context("configure()")
+        await self._embedding.instance.configure({**options})
 
     def transaction(self) -> TransactionBlock:
-        """`async with node.transaction() as tx`: see `TransactionBlock`."""
-        return TransactionBlock(self)
+        """Open a transaction: `async with node.transaction() as tx`; see `TransactionBlock`."""
+        return TransactionBlock(self._embedding)
+
+    async def eval(self, source: str, *args: Any) -> Any:
+        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values.
+
+        Inside a transaction of Python it is part of that. A transaction that it leaves open itself is rolled back.
+
+        Raises:
+            LuajitError: the source is wrong, or its code has failed.
+            TransactionError: FUNCTION_TX_ACTIVE, it has left a transaction open.
+            BoxError: what `box.error` raises in Lua.
+        """
+        return await self._embedding.eval(source, *args)
+
+    async def call(self, name: str, *args: Any) -> Any:
+        """Call a Lua function by name: `a.b`, `a.b:method`. Results, transactions and errors are those of `eval`."""
+        return await self._embedding.call(name, *args)
 
     # -- functions and triggers, which stay declared when the node stops and starts
 
@@ -141,7 +237,7 @@ class Node(Embedding):
     def function(self, function: F | str) -> F | Callable[[F], F]:
         """Make a Python function a global of Lua: `@node.function`, or `@node.function("module.name")`.
 
-        Lua and, with the privilege, clients call it by name; arguments and results are values as of `eval`, a tuple
+        Lua and, with the privilege, clients call it by name; arguments and results are the values of `eval`, a tuple
         being several results. It belongs to its caller: its requests are part of the fiber's transaction. A coroutine
         function may wait. Exceptions are errors in Lua: BoxErrors as they are, others with their type and text.
         """
@@ -169,9 +265,9 @@ class Node(Embedding):
         return self._declarations.trigger("on_shutdown", function)
 
     @property
-    def info(self) -> Mapping[str, Any]:
+    def info(self) -> NodeInfo:
         """Status, ids, vclock and read-only mode, as in `box.info`."""
-        node = self.instance.node
+        node = self._embedding.core
         return {
             "id": node.state.instance_id,
             "uuid": str(node.state.instance_uuid),

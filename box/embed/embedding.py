@@ -1,20 +1,26 @@
-"""A running instance as its program sees it: contexts of calls, rows, Lua in and out. `Node` is one."""
+"""A running instance as its program sees it: contexts of calls, rows, Lua in and out. Each `Node` has one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from box.data.codec import unpack
 from box.embed.named_rows import RowCodec, encode_values
-from box.errors import ErrorCode, client_error
+from box.embed.row_types import RecordCodec
+from box.errors import BoxError, ErrorCode, client_error
 
 if TYPE_CHECKING:
+    from box.embed.commits import Commits
     from box.embed.lua_instance import LuaInstance
     from box.embed.task_contexts import TaskContexts
     from box.instance.node import Instance
     from box.schema.space import Space
     from box.session import Context
+
+
+F = TypeVar("F")
 
 
 class Watcher(Protocol):
@@ -24,22 +30,83 @@ class Watcher(Protocol):
         """Stop watching."""
 
 
+class ContextSource(Protocol):
+    """Gives the context of a call: whose transaction is it part of?"""
+
+    @property
+    def commits(self) -> Commits:
+        """Runs what commits."""
+
+    @property
+    def idle(self) -> Context | None:
+        """The context for calls that belong to no transaction, and are over when they return. None where a call may
+        belong to one, or comes from a wrong thread."""
+
+    def current(self, caller: str) -> Context:
+        """The context of one call, whose name is for errors."""
+
+    def new(self) -> Context:
+        """A context for a transaction of its own."""
+
+
 class Embedding:
     """The instance, its contexts and the codecs of its spaces: shared by handles, transactions and functions."""
 
     def __init__(self) -> None:
         self._instance: LuaInstance | None = None
         self._contexts: TaskContexts | None = None
+        self._codecs: dict[tuple[Space, Any], RowCodec] = {}
+        self._was_started = False
+        self.epoch: object = object()
+        """Another object whenever the dictionary has changed, or the node has started or stopped."""
         self.watchers: dict[Watcher, None] = {}
         """Streams of changes that are open."""
-        self._codecs: dict[Space, RowCodec] = {}
+        self._background: set[asyncio.Future[Any]] = set()
+
+    # -- life
+
+    def prepare(self, contexts: TaskContexts) -> None:
+        """Take the contexts of an instance that is about to start: triggers may run already."""
+        self._contexts = contexts
+
+    def begin(self, instance: LuaInstance) -> None:
+        """The instance is started."""
+        self._instance = instance
+        self._was_started = True
+        self.epoch = object()
+        instance.node.schema.on_alter_spaces.append(self._altered)
+
+    def _altered(self, spaces: list[Space]) -> None:
+        self.epoch = object()
+
+    def end(self) -> LuaInstance | None:
+        """Let go of the instance: calls are refused from now on. Gives it, to be stopped."""
+        instance, self._instance = self._instance, None
+        contexts, self._contexts = self._contexts, None
+        self._codecs = {}
+        self.epoch = object()
+        for watcher in list(self.watchers):
+            watcher.close()
+        if contexts is not None:
+            contexts.stop()
+        return instance
 
     @property
     def instance(self) -> LuaInstance:
-        """The node's parts. Raises LOADING before the start and after the stop."""
+        """The node's parts.
+
+        Raises:
+            NotReadyError: before the start and after the stop.
+        """
         if self._instance is None:
-            raise client_error(ErrorCode.LOADING)
+            raise self._not_running()
         return self._instance
+
+    def _not_running(self) -> BoxError:
+        if self._was_started:
+            return BoxError(ErrorCode.LOADING, "The node is stopped")
+        remedy = "use `async with node`, or `await node.start()` before"
+        return BoxError(ErrorCode.LOADING, f"The node is not started: {remedy}")
 
     @property
     def is_running(self) -> bool:
@@ -55,35 +122,55 @@ class Embedding:
     def contexts(self) -> TaskContexts:
         """The contexts of calls. Raises as `instance`."""
         if self._contexts is None:
-            raise client_error(ErrorCode.LOADING)
+            raise self._not_running()
+        return self._contexts
+
+    @property
+    def running_contexts(self) -> TaskContexts | None:
+        """The contexts of calls, None while the node does not run."""
         return self._contexts
 
     def new_context(self, caller: str) -> Context:
-        """The context of one call, in the node's own session: admin's. RuntimeError in another thread than the node's,
-        LOADING before the start and after the stop."""
+        """The context of one call, in the node's own session, which is admin's.
+
+        Raises:
+            RuntimeError: in another thread than the node's.
+            NotReadyError: before the start and after the stop.
+        """
         return self.contexts.current(caller)
 
-    def codec(self, space: Space) -> RowCodec:
-        """The codec of a space's tuples."""
-        found = self._codecs.get(space)
+    def keep(self, work: asyncio.Future[F]) -> asyncio.Future[F]:
+        """Remember work in the background until its end; the stop waits for it."""
+        self._background.add(work)
+        work.add_done_callback(self._background.discard)
+        return work
+
+    async def wait_background(self) -> None:
+        """Wait for the end of what runs in the background; it was told to give up."""
+        while self._background:
+            await asyncio.wait(list(self._background))
+
+    # -- rows
+
+    def codec(self, space: Space, row: type | None = None) -> RowCodec:
+        """The codec of a space's tuples; with `row`, a NamedTuple or a dataclass, they are objects of that class."""
+        found = self._codecs.get((space, row))
         if found is None:
-            found = self._codecs[space] = RowCodec(space)
-            if len(self._codecs) > 2 * len(self.core.schema.spaces):
+            found = self._codecs[space, row] = RowCodec(space) if row is None else RecordCodec(space, row)
+            if len(self._codecs) > 4 * len(self.core.schema.spaces):
                 alive = set(self.core.schema.spaces.values())
-                self._codecs = {space: codec for space, codec in self._codecs.items() if space in alive}
+                self._codecs = {key: codec for key, codec in self._codecs.items() if key[0] in alive}
         return found
 
-    async def eval(self, source: str, *args: Any) -> Any:
-        """Run Lua source, `...` being the arguments. Returns None, the value, or a list of several values.
+    # -- Lua
 
-        Inside a transaction of Python it is part of that. A transaction that it leaves open itself is rolled back; that
-        is FUNCTION_TX_ACTIVE, unless there is an error already.
-        """
+    async def eval(self, source: str, *args: Any) -> Any:
+        """Run Lua source; see `Node.eval`."""
         ctx, instance = self.new_context("eval()"), self.instance
         return await self._outcome(ctx, instance.runtime.eval(source.encode(), encode_values(list(args)), ctx))
 
     async def call(self, name: str, *args: Any) -> Any:
-        """Call a Lua function by name (`a.b`, `a.b:method`). Results and transactions as `eval`."""
+        """Call a Lua function; see `Node.call`."""
         ctx, instance = self.new_context("call()"), self.instance
         return await self._outcome(ctx, instance.runtime.call(name, encode_values(list(args)), ctx))
 

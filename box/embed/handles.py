@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from box.embed.change_stream import MAX_BYTES
 from box.embed.space_requests import Requests
-from box.index import IteratorType
+from box.errors import ErrorCode, client_error
+from box.txn.pending import Pending
+from box.wire.change import INSERT, REPLACE
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from box.embed.arguments import IteratorName, Operations, Row
     from box.embed.callables import PythonFunction, SpaceTrigger
     from box.embed.change_stream import ChangeStream
-    from box.embed.embedding import Embedding
+    from box.embed.embedding import ContextSource, Embedding
     from box.embed.named_rows import NamedRow
+    from box.index import IteratorType
     from box.schema.space import Space
-    from box.session import Context
 
-Row = Sequence[Any] | Mapping[str, Any]
-"""A tuple as it is given: a sequence, or a dict by the names of the space's format."""
+    R = TypeVar("R", default=NamedRow)
+    S = TypeVar("S")
+else:
+    from typing import TypeVar
 
-NO_LIMIT = 0xFFFFFFFF
+    R = TypeVar("R")
 
 
-class SpaceHandle:
-    """One space of an embedded node.
+class SpaceHandle(Generic[R]):
+    """One space of an embedded node: `node.space["goods"]` or `node.space.goods`.
 
-    Rows are given as sequences, or as dicts by the names of the format; results are `NamedRow`s. A key of one part may
-    be given as it is; `index` is a name or a number. Every method raises BoxError with the code that Lua would see:
-    NO_SUCH_SPACE once the space is dropped, NO_SUCH_INDEX_ID, KEY_PART_TYPE, READONLY, ...
+    Rows are given as sequences, as dicts by the names of the format, or as dataclasses. Results are `NamedRow`s, or
+    objects of the class that `rows_as` or `create_space(row=...)` was given. A key of one part may be given as it is.
+    `index` is a name or a number; 0 is the primary one.
 
     A call is part of the transaction that its task has open, else a transaction of its own, whatever other calls wait
-    for. In another thread than the node's it raises RuntimeError.
+    for.
+
+    Raises:
+        NoSuchSpaceError: the space is not there any more.
+        NoSuchIndexError: there is no such index.
+        DataError: a key, a row or an operation does not fit.
+        ReadOnlyError: the instance takes no changes.
+        TransactionError: the transaction of the task was rolled back.
+        NotReadyError: the node does not run.
+        RuntimeError: the call comes from another thread than the node's.
     """
 
-    def __init__(self, embedding: Embedding, name: str, context: Callable[[str], Context] | None = None) -> None:
-        self._requests = Requests(embedding, name, context or embedding.new_context)
+    def __init__(
+        self, embedding: Embedding, name: str, contexts: ContextSource | None = None, row: type[R] | None = None
+    ) -> None:
+        self._requests = Requests(embedding, name, contexts, row)
         self.name = name
+
+    @classmethod
+    def _of(cls, requests: Requests) -> SpaceHandle[Any]:
+        handle: SpaceHandle[Any] = cls.__new__(cls)
+        handle._requests = requests
+        handle.name = requests.name
+        return handle
 
     def __repr__(self) -> str:
         return self._requests.describe()
@@ -47,93 +72,178 @@ class SpaceHandle:
         return self._requests.space.id
 
     @property
-    def index(self) -> Indexes:
-        """The indexes by name: `space.index["name"]`."""
+    def index(self) -> Indexes[R]:
+        """The indexes by name: `space.index["name"]` or `space.index.name`."""
         return Indexes(self._requests)
 
-    async def insert(self, row: Row) -> NamedRow | None:
-        """Add a tuple; TUPLE_FOUND if its key exists. What is stored; None if a before_replace trigger prevented it."""
-        return await self._requests.insert(row)
+    def rows_as(self, row: type[S]) -> SpaceHandle[S]:
+        """A handle of the space whose rows are objects of a class: a NamedTuple or a dataclass.
 
-    async def replace(self, row: Row) -> NamedRow | None:
-        """Add a tuple or replace the one with its primary key. Result as of `insert`."""
-        return await self._requests.replace(row)
+        The names of its fields are names of the format, in any order.
 
-    async def update(self, key: Any, operations: Sequence[Sequence[Any]], index: str | int = 0) -> NamedRow | None:
-        """Apply operations to a tuple; the tuple as it is then, None without one.
-
-        An operation is `[operator, field, ...]`: `["=", "name", "x"]`, `["+", 3, 1]`, `[":", 2, 1, 2, "ab"]`,
-        `["!", 4, value]`, `["#", 4, 1]`, also `-`, `&`, `|`, `^`. Fields are names, paths or numbers counted from 1.
+        Raises:
+            DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a field of the class.
+            TypeError: the class is neither of both.
         """
-        return await self._requests.update(index, key, operations)
+        return SpaceHandle._of(self._requests.with_rows(row))
 
-    async def upsert(self, row: Row, operations: Sequence[Sequence[Any]]) -> None:
-        """Insert the tuple, or apply the operations (as of `update`) to the one with its primary key."""
-        await self._requests.upsert(row, operations)
+    # -- changes
 
-    async def delete(self, key: Any, index: str | int = 0) -> NamedRow | None:
-        """Remove a tuple and return it; None without it."""
-        return await self._requests.delete(index, key)
+    async def insert(self, row: R | Row) -> R | None:
+        """Add a tuple. Returns what is stored; None if a before_replace trigger has prevented it.
 
-    async def get(self, key: Any, index: str | int = 0) -> NamedRow | None:
-        """The tuple with a full key of a unique index."""
-        return self._requests.get(index, key)
+        Raises:
+            DuplicateKeyError: its key, or one of another unique index, is taken.
+        """
+        requests = self._requests
+        outcome = requests.store(INSERT, row)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+
+    async def replace(self, row: R | Row) -> R | None:
+        """Add a tuple, or replace the one with its primary key. Returns what is stored, as `insert`.
+
+        Raises:
+            DuplicateKeyError: a key of another unique index is taken.
+        """
+        requests = self._requests
+        outcome = requests.store(REPLACE, row)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+
+    async def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
+        """Add many tuples: all of them in one transaction, or `batch` in each. Returns how many were stored.
+
+        Nothing of a transaction that fails is stored; earlier batches stay. Inside an open transaction the rows are
+        part of that. Others have their turn between batches only: give one for 10,000 rows and more.
+
+        Raises:
+            DuplicateKeyError: a key is taken.
+        """
+        return await self._requests.store_many(INSERT, rows, batch)
+
+    async def replace_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
+        """Add or replace many tuples: `insert_many` for `replace`. Returns how many were stored."""
+        return await self._requests.store_many(REPLACE, rows, batch)
+
+    async def update(self, key: Any, operations: Operations, *, index: str | int = 0) -> R | None:
+        """Change fields of a tuple. Returns the updated tuple, or None if the key is absent.
+
+        `operations` is a dict of assignments by field, `{"price": 3}`, or a list of operations, each a list of an
+        operator, a field and arguments: `["=", "name", "x"]`, `["+", 3, 1]`, `[":", 2, 1, 2, "ab"]`, `["!", 4, value]`,
+        `["#", 4, 1]`, also `-`, `&`, `|`, `^`. Fields are names, paths or numbers counted from 1.
+
+        Raises:
+            DataError: the index is not unique, a field is not there or has another type, the primary key would change.
+            TypeError: the operations are no list of lists.
+        """
+        requests = self._requests
+        outcome = requests.update(index, key, operations)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+
+    async def upsert(self, row: R | Row, operations: Operations) -> None:
+        """Insert the tuple, or apply the operations (see `update`) to the one with its primary key."""
+        outcome = self._requests.upsert(row, operations)
+        if isinstance(outcome, Pending):
+            await self._requests.ended(outcome)
+
+    async def delete(self, key: Any, *, index: str | int = 0) -> R | None:
+        """Remove a tuple. Returns it, or None if the key is absent.
+
+        Raises:
+            DataError: the index is not unique, or the key is not whole.
+        """
+        requests = self._requests
+        outcome = requests.delete(index, key)
+        if outcome.__class__ is bytes:
+            return cast("R", requests.decode(outcome))
+        return await requests.row_of(outcome) if isinstance(outcome, Pending) else None
+
+    async def truncate(self) -> None:
+        """Remove all tuples."""
+        await self._requests.truncate()
+
+    # -- reads
+
+    async def get(self, key: Any, *, index: str | int = 0) -> R | None:
+        """Look up the tuple with a full key of a unique index. Returns None if the key is absent.
+
+        Raises:
+            DataError: the index is not unique, or the key is not whole.
+        """
+        return cast("R | None", self._requests.get(index, key))
 
     async def select(
         self,
         key: Any = (),
         *,
         index: str | int = 0,
-        iterator: str | IteratorType | None = None,
+        iterator: IteratorName | IteratorType | None = None,
         offset: int = 0,
-        limit: int = NO_LIMIT,
-    ) -> list[NamedRow]:
-        """At most `limit` tuples by a (partial) key, without the first `offset`, as they are at the call.
+        limit: int | None = None,
+    ) -> list[R]:
+        """List tuples by a (partial) key: at most `limit` without the first `offset`, as they are at the call.
 
         `iterator` is EQ (the default with a key), ALL (the default without), REQ, LT, LE, GE or GT, in either case; a
-        HASH index knows EQ, ALL and GT. ITERATOR_TYPE.Others have their turn while a long
-        result is put together, but not inside a transaction.
+        HASH index knows EQ, ALL and GT. Others have their turn while a long result is put together, but not inside a
+        transaction.
+
+        Raises:
+            DataError: ITERATOR_TYPE, or the key does not fit.
         """
         return await self._requests.select(index, key, iterator, offset, limit)
 
     def pairs(
-        self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None
-    ) -> AsyncIterator[NamedRow]:
-        """`async for row in space.pairs(...)`: the tuples that `select` gives, without a list of them all.
+        self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
+    ) -> AsyncIterator[R]:
+        """Iterate over tuples: `async for row in space.pairs(...)` gives those of `select`, without a list of them all.
 
         Tuples are read some hundreds at a time, and others have their turn in between. The tuples are those of the
         first step, whatever is changed or dropped meanwhile. Inside a transaction they are those that the transaction
         sees, its own changes on the way included; without `memtx_use_mvcc_engine`, where it must not give way, nobody
-        else has a turn then. LOADING if the node stops meanwhile.
+        else has a turn then.
+
+        Raises:
+            NotReadyError: the node stops meanwhile.
         """
         return self._requests.pairs(index, key, iterator)
 
-    def __aiter__(self) -> AsyncIterator[NamedRow]:
+    def __aiter__(self) -> AsyncIterator[R]:
         return self.pairs()
 
-    async def count(self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None) -> int:
-        """The number of tuples that `select` would give."""
+    async def count(
+        self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
+    ) -> int:
+        """Count the tuples that `select` would give."""
         return self._requests.count(index, key, iterator)
 
-    async def min(self, key: Any = (), *, index: str | int = 0) -> NamedRow | None:
-        """The first tuple by an index, of those that begin with `key`. UNSUPPORTED_INDEX_FEATURE (HASH)."""
-        return self._requests.least(index, key)
+    async def min(self, key: Any = (), *, index: str | int = 0) -> R | None:
+        """Find the first tuple by an index, of those that begin with `key`; None if there is none.
 
-    async def max(self, key: Any = (), *, index: str | int = 0) -> NamedRow | None:
-        """The last tuple by an index, of those that begin with `key`. UNSUPPORTED_INDEX_FEATURE (HASH)."""
-        return self._requests.greatest(index, key)
+        Raises:
+            UnsupportedError: the index is a HASH.
+        """
+        return cast("R | None", self._requests.least(index, key))
 
-    async def random(self, seed: int, *, index: str | int = 0) -> NamedRow | None:
-        """Some tuple, the same for the same seed and contents; None if there is none."""
-        return self._requests.random(index, seed)
+    async def max(self, key: Any = (), *, index: str | int = 0) -> R | None:
+        """Find the last tuple by an index, of those that begin with `key`; None if there is none.
+
+        Raises:
+            UnsupportedError: the index is a HASH.
+        """
+        return cast("R | None", self._requests.greatest(index, key))
+
+    async def random(self, seed: int, *, index: str | int = 0) -> R | None:
+        """Pick a tuple: one seed gives one tuple as long as nothing changes; None if the space is empty."""
+        return cast("R | None", self._requests.random(index, seed))
 
     async def len(self) -> int:
-        """The number of tuples."""
+        """Count all tuples."""
         return self._requests.size()
-
-    async def truncate(self) -> None:
-        """Remove all tuples."""
-        await self._requests.truncate()
 
     # -- the dictionary
 
@@ -148,12 +258,18 @@ class SpaceHandle:
         sequence: bool | str | None = None,
         if_not_exists: bool = False,
         **options: Any,
-    ) -> IndexHandle:
+    ) -> IndexHandle[R]:
         """Create an index; the first one of a space is the primary one.
 
-        `type` is "TREE" (the default) or "HASH"; `parts` are names or numbers of fields, or dicts with `field`, `type`,
-        `path`, `is_nullable`, `exclude_null`, `collation`; the first field by default. `sequence` True makes a sequence
-        that fills the first part. INDEX_EXISTS, MODIFY_INDEX, WRONG_INDEX_PARTS, TUPLE_FOUND, FIELD_TYPE, ...
+        `type` is "TREE" (the default), "HASH", "RTREE" or "BITSET"; `parts` are names or numbers of fields, or dicts
+        with `field`, `type`, `path`, `is_nullable`, `exclude_null`, `collation`; the first field by default. `sequence`
+        fills the first part: True makes a sequence, a name takes one that exists.
+
+        Raises:
+            AlreadyExistsError: there is an index of this name.
+            SchemaError: the definition is wrong.
+            DataError: a tuple does not fit the parts.
+            DuplicateKeyError: two tuples have the same key of a unique index.
         """
         given = {
             "type": type,
@@ -173,13 +289,19 @@ class SpaceHandle:
         return [dict(field) for field in self._requests.space.definition.format]
 
     async def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
-        """Give the space another format, which all tuples must fit. FIELD_TYPE, FIELD_MISSING, ..."""
+        """Give the space another format, which all tuples must fit.
+
+        Raises:
+            DataError: a tuple does not fit.
+            SchemaError: the format is wrong.
+        """
         await self._requests.run("format(...)", list(fields))
 
     async def rename(self, name: str) -> None:
         """Give the space another name; this handle follows."""
         await self._requests.run("rename(...)", name)
-        self.name = self._requests.name = name
+        self._requests.rename(name)
+        self.name = name
 
     async def drop(self) -> None:
         """Drop the space with its tuples and indexes."""
@@ -192,27 +314,33 @@ class SpaceHandle:
 
         Both are rows, None where there is none. It belongs to the transaction of the change: what it writes commits
         with it, an exception undoes the statement and is what its caller gets. A coroutine function may wait; without
-        `memtx_use_mvcc_engine` that undoes the transaction (TRANSACTION_YIELD). The newest trigger runs first.
+        `memtx_use_mvcc_engine` that undoes the transaction (TransactionYieldError). The newest trigger runs first.
         `remove()` of the result takes it away.
         """
         return self._requests.add_trigger("on_replace", function)
 
     def before_replace(self, function: PythonFunction) -> SpaceTrigger:
-        """As `on_replace`, before the change is made. What the function returns is stored instead of `new`: `new`
-        itself, another row or dict, `old` (nothing changes), or None (the tuple is removed, or not inserted)."""
+        """Have `function(old, new)` called before each change is made; see `on_replace`.
+
+        What the function returns is stored instead of `new`: `new` itself, another row or dict, `old` (nothing
+        changes), or None (the tuple is removed, or not inserted).
+        """
         return self._requests.add_trigger("before_replace", function)
 
-    def changes(self, limit: int = 10_000, *, max_bytes: int = MAX_BYTES) -> ChangeStream:
-        """`async for change in space.changes()`: committed changes from now on, as `Change(old, new, lsn, replica_id)`.
+    def changes(
+        self, *, start: Mapping[int, int] | None = None, limit: int = 10_000, max_bytes: int = MAX_BYTES
+    ) -> ChangeStream[R]:
+        """Watch the space: `async for change in space.changes()` gives committed changes as `Change`s, in their order.
 
-        At most `limit` changes, and about `max_bytes` of their tuples, wait for a reader that is slow; one more ends
-        the stream with ChangesLost after what is waiting. See `ChangeStream`.
+        Without `start` they are those from now on. With `start`, a vclock such as the `position` of an earlier stream,
+        changes after it come first, from the log. At most `limit` changes, and about `max_bytes` of their tuples, wait
+        for a reader that is slow; one more ends the stream after what is waiting. See `ChangeStream`.
         """
-        return self._requests.watch(limit, max_bytes)
+        return self._requests.watch(limit, max_bytes, start)
 
 
-class IndexHandle:
-    """One index of a space: `node.space["goods"].index["by_name"]`. The methods are those of `SpaceHandle`."""
+class IndexHandle(Generic[R]):
+    """One index of a space: `node.space.goods.index["by_name"]`. Errors are those of `SpaceHandle`."""
 
     def __init__(self, requests: Requests, name: str) -> None:
         self._requests = requests
@@ -223,56 +351,71 @@ class IndexHandle:
 
     @property
     def id(self) -> int:
-        """The number of the index in its space; 0 is the primary one. NO_SUCH_INDEX_NAME once it is dropped."""
+        """The number of the index in its space; 0 is the primary one.
+
+        Raises:
+            NoSuchIndexError: the index is dropped.
+        """
         return self._requests.iid(self.name)
 
-    async def get(self, key: Any) -> NamedRow | None:
-        """The tuple with a full key; MORE_THAN_ONE_TUPLE unless the index is unique."""
-        return self._requests.get(self.name, key)
+    async def get(self, key: Any) -> R | None:
+        """Look up the tuple with a full key; see `SpaceHandle.get`."""
+        return cast("R | None", self._requests.get(self.name, key))
 
     async def select(
-        self, key: Any = (), *, iterator: str | IteratorType | None = None, offset: int = 0, limit: int = NO_LIMIT
-    ) -> list[NamedRow]:
-        """See `SpaceHandle.select`."""
+        self,
+        key: Any = (),
+        *,
+        iterator: IteratorName | IteratorType | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[R]:
+        """List tuples by a (partial) key; see `SpaceHandle.select`."""
         return await self._requests.select(self.name, key, iterator, offset, limit)
 
-    def pairs(self, key: Any = (), *, iterator: str | IteratorType | None = None) -> AsyncIterator[NamedRow]:
-        """See `SpaceHandle.pairs`."""
+    def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> AsyncIterator[R]:
+        """Iterate over tuples; see `SpaceHandle.pairs`."""
         return self._requests.pairs(self.name, key, iterator)
 
-    def __aiter__(self) -> AsyncIterator[NamedRow]:
+    def __aiter__(self) -> AsyncIterator[R]:
         return self.pairs()
 
-    async def update(self, key: Any, operations: Sequence[Sequence[Any]]) -> NamedRow | None:
-        """See `SpaceHandle.update`; MORE_THAN_ONE_TUPLE unless the index is unique."""
-        return await self._requests.update(self.name, key, operations)
+    async def update(self, key: Any, operations: Operations) -> R | None:
+        """Change fields of a tuple; see `SpaceHandle.update`."""
+        outcome = self._requests.update(self.name, key, operations)
+        if isinstance(outcome, Pending):
+            return cast("R | None", await self._requests.row_of(outcome))
+        return None if outcome is None else cast("R", self._requests.decode(outcome))
 
-    async def delete(self, key: Any) -> NamedRow | None:
-        """See `SpaceHandle.delete`; MORE_THAN_ONE_TUPLE unless the index is unique."""
-        return await self._requests.delete(self.name, key)
+    async def delete(self, key: Any) -> R | None:
+        """Remove a tuple; see `SpaceHandle.delete`."""
+        outcome = self._requests.delete(self.name, key)
+        if isinstance(outcome, Pending):
+            return cast("R | None", await self._requests.row_of(outcome))
+        return None if outcome is None else cast("R", self._requests.decode(outcome))
 
-    async def count(self, key: Any = (), *, iterator: str | IteratorType | None = None) -> int:
-        """The number of tuples that `select` would give."""
+    async def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
+        """Count the tuples that `select` would give."""
         return self._requests.count(self.name, key, iterator)
 
-    async def min(self, key: Any = ()) -> NamedRow | None:
-        """The first tuple of those that begin with `key`."""
-        return self._requests.least(self.name, key)
+    async def min(self, key: Any = ()) -> R | None:
+        """Find the first tuple of those that begin with `key`; None if there is none."""
+        return cast("R | None", self._requests.least(self.name, key))
 
-    async def max(self, key: Any = ()) -> NamedRow | None:
-        """The last tuple of those that begin with `key`."""
-        return self._requests.greatest(self.name, key)
+    async def max(self, key: Any = ()) -> R | None:
+        """Find the last tuple of those that begin with `key`; None if there is none."""
+        return cast("R | None", self._requests.greatest(self.name, key))
 
-    async def random(self, seed: int) -> NamedRow | None:
-        """Some tuple, the same for the same seed and contents; None if there is none."""
-        return self._requests.random(self.name, seed)
+    async def random(self, seed: int) -> R | None:
+        """Pick a tuple: one seed gives one tuple as long as nothing changes; None if the space is empty."""
+        return cast("R | None", self._requests.random(self.name, seed))
 
     async def len(self) -> int:
-        """The number of tuples in the index."""
+        """Count the tuples in the index."""
         return self._requests.size(self.name)
 
     async def alter(self, **options: Any) -> None:
-        """Change `parts`, `unique`, `type`, ...: options as of `SpaceHandle.create_index`."""
+        """Change `parts`, `unique`, `type` and other options of `SpaceHandle.create_index`."""
         await self._requests.run_index(self.name, "alter(...)", options)
 
     async def rename(self, name: str) -> None:
@@ -281,20 +424,36 @@ class IndexHandle:
         self.name = name
 
     async def drop(self) -> None:
-        """Drop the index. DROP_PRIMARY_KEY while there are others."""
+        """Drop the index.
+
+        Raises:
+            SchemaError: DROP_PRIMARY_KEY, it is the primary one and there are others.
+        """
         await self._requests.run_index(self.name, "drop()")
 
 
-class Indexes(Mapping[str, IndexHandle]):
-    """`space.index`: the indexes of a space by name, in the order of their numbers."""
+class Indexes(Mapping[str, IndexHandle[R]]):
+    """The indexes of a space by name, in the order of their numbers: `space.index["pk"]` or `space.index.pk`.
+
+    Raises:
+        NoSuchIndexError: from brackets; it is a KeyError, too.
+        AttributeError: from a dot.
+    """
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
 
-    def __getitem__(self, name: str) -> IndexHandle:
-        """NO_SUCH_INDEX_NAME."""
+    def __getitem__(self, name: str) -> IndexHandle[R]:
         self._requests.iid(name)
         return IndexHandle(self._requests, name)
+
+    def __getattr__(self, name: str) -> IndexHandle[R]:
+        if not name.startswith("__") and "_requests" in self.__dict__ and name in self:
+            return self[name]
+        raise AttributeError(f"no index {name!r} in {self!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self if name.isidentifier())]
 
     def __contains__(self, name: object) -> bool:
         return name in list(self)
@@ -314,23 +473,36 @@ class Indexes(Mapping[str, IndexHandle]):
 
 
 class Spaces(Mapping[str, SpaceHandle]):
-    """`node.space`: the user's spaces by name, in the order of their numbers.
+    """The user's spaces by name, in the order of their numbers: `node.space["goods"]` or `node.space.goods`.
 
-    `node.space["_schema"]` and other system spaces can be asked for as well; they are not listed.
+    System spaces such as `node.space["_schema"]` can be asked for as well; they are not listed. A space that is called
+    like a method of mappings (`get`, `keys`, `items`, `values`) is found in brackets only.
+
+    Raises:
+        NoSuchSpaceError: from brackets; it is a KeyError, too.
+        AttributeError: from a dot.
     """
 
-    def __init__(self, embedding: Embedding, context: Callable[[str], Context] | None = None) -> None:
+    def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
         self._embedding = embedding
-        self._context = context
+        self._contexts = contexts
 
     def _listed(self) -> list[Space]:
         spaces = self._embedding.core.schema.spaces.values()
         return sorted((space for space in spaces if not space.is_system), key=lambda space: space.id)
 
     def __getitem__(self, name: str) -> SpaceHandle:
-        """NO_SUCH_SPACE."""
         self._embedding.core.schema.space_by_name(name)
-        return SpaceHandle(self._embedding, name, self._context)
+        return SpaceHandle(self._embedding, name, self._contexts)
+
+    def __getattr__(self, name: str) -> SpaceHandle:
+        # Names with two underscores are Python's: copies, pickles and consoles look for them.
+        if not name.startswith("__") and "_embedding" in self.__dict__ and name in self:
+            return self[name]
+        raise AttributeError(client_error(ErrorCode.NO_SUCH_SPACE, name).message, name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self if name.isidentifier())]
 
     def __contains__(self, name: object) -> bool:
         return any(space.name == name for space in self._embedding.core.schema.spaces.values())

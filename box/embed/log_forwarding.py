@@ -27,6 +27,14 @@ _LEVELS = {
 }
 
 
+def logger_of_nodes() -> logging.Logger:
+    """The logger `box`. It has a handler that does nothing, so that a program without logging prints nothing."""
+    logger = logging.getLogger("box")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
+    return logger
+
+
 def forward_to(logger: logging.Logger) -> Callable[[Level, str], None]:
     """A function that gives messages to a logger; for any thread."""
 

@@ -2,7 +2,7 @@
 
 ```
 MessagePack     read as        given as
-array (tuple)   NamedRow       list, tuple, NamedRow, or a dict by the names of the space's format
+array (tuple)   NamedRow       list, tuple, NamedRow, a dict by the names of the space's format, a dataclass
 string          str            str
 binary          bytes          bytes, bytearray, memoryview
 integer         int            int from -2^63 to 2^64-1
@@ -17,7 +17,8 @@ Tarantool's 2.8 has no type for a point in time: `datetime`, `date`, `time` and 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -117,17 +118,43 @@ class RowCodec:
             self._definition = definition
             self.type = row_type(definition.name, tuple(field.name or "" for field in definition.fields))
 
-    def decode(self, raw: bytes) -> NamedRow:
-        """A stored tuple."""
-        self._refresh()
+    def check(self) -> None:
+        """Compare what rows are read as with the format, which every `NamedRow` fits."""
+
+    def decode(self, raw: bytes) -> Any:
+        """A stored tuple as a `NamedRow`."""
+        if self._space.definition is not self._definition:
+            self._refresh()
         return self.type(unpack(raw))
 
-    def encode(self, row: Sequence[Any] | Mapping[str, Any]) -> bytes:
-        """Pack a row that the program gives.
+    def encode(self, row: Any) -> bytes:
+        """Pack a row that the program gives: a sequence, a dict by the names of the format, or a dataclass.
 
-        NO_SUCH_FIELD_NAME_IN_SPACE for a name that the format lacks, and as `encode_values`.
+        Raises:
+            DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a name.
+            TypeError: the row is nothing of that kind.
+            BoxError: as `encode_values`.
         """
-        return encode_values(self._by_name(row) if isinstance(row, Mapping) else list(row))
+        kind = type(row)
+        if kind is list:
+            return encode_values(row)
+        if kind is tuple:
+            return encode_values(list(row))
+        return encode_values(self._values(row))
+
+    def _values(self, row: Any) -> list[Any]:
+        """The values of a row that is no plain list."""
+        if isinstance(row, Mapping):
+            return self._by_name(row)
+        if is_dataclass(row) and not isinstance(row, type):
+            values = {field.name: getattr(row, field.name) for field in fields(row)}
+            self._refresh()
+            return self._by_name(values) if self.type._fields else list(values.values())
+        if isinstance(row, Iterable) and not isinstance(row, (str, bytes, bytearray, memoryview, Set)):
+            return list(row)
+        raise TypeError(
+            f"a row is a list, a tuple, a dict, a NamedTuple or a dataclass, not {type(row).__name__}: {row!r}"
+        )
 
     def _by_name(self, row: Mapping[str, Any]) -> list[Any]:
         """The values in the order of the format; fields left out are None, those at the end are not stored."""
@@ -142,8 +169,12 @@ class RowCodec:
 
 
 def encode_values(values: list[Any]) -> bytes:
-    """An array of Python values as MessagePack. UNSUPPORTED (points in time), ILLEGAL_PARAMS (an integer of more than
-    64 bits, any other type)."""
+    """An array of Python values as MessagePack.
+
+    Raises:
+        UnsupportedError: a point in time.
+        ClientError: ILLEGAL_PARAMS, an integer of more than 64 bits or a value of any other type.
+    """
     try:
         return pack(values)
     except BoxError as error:
@@ -158,13 +189,23 @@ def explained(error: BoxError, values: list[Any]) -> BoxError:
 
 
 def _refusal(value: Any) -> BoxError | None:
-    """The error of the first value inside `value` that cannot be stored."""
+    """The error of the first value inside `value` that cannot be stored. The packer goes deeper than Python's stack."""
+    left = [value]
+    seen = {}
+    while left:
+        item = left.pop()
+        if not isinstance(item, (Mapping, list, tuple)):
+            if (refusal := _refusal_of_one(item)) is not None:
+                return refusal
+        elif id(item) not in seen:
+            seen[id(item)] = item
+            left += reversed([*item.keys(), *item.values()] if isinstance(item, Mapping) else item)
+    return None
+
+
+def _refusal_of_one(value: Any) -> BoxError | None:
     if isinstance(value, _TIMES):
         return unsupported("Tarantool 2.8", f"values of type {type(value).__name__}")
-    if isinstance(value, Mapping):
-        return _first_refusal([*value.keys(), *value.values()])
-    if isinstance(value, (list, tuple)):
-        return _first_refusal(value)
     if isinstance(value, int) and value not in _INTEGERS:
         return illegal_params(f"the integer {value} is out of range, from -2^63 to 2^64-1 is expected")
     try:
@@ -174,7 +215,3 @@ def _refusal(value: Any) -> BoxError | None:
             return error
         return illegal_params(f"a value of type {type(value).__name__} cannot be stored")
     return None
-
-
-def _first_refusal(values: Sequence[Any]) -> BoxError | None:
-    return next((refusal for value in values if (refusal := _refusal(value)) is not None), None)

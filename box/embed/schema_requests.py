@@ -6,14 +6,17 @@ dictionary is a request like any other: it is part of the transaction that its t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from box.embed.handles import SpaceHandle, Spaces
+from box.embed.row_types import format_of
+from box.embed.sequences import SequenceHandle
 
 if TYPE_CHECKING:
-    from box.embed.embedding import Embedding
-    from box.session import Context
+    from box.embed.embedding import ContextSource, Embedding
+
+R = TypeVar("R")
 
 Format = Sequence[str | Sequence[Any] | Mapping[str, Any]]
 """Fields of a space: `("name", "string")`, `"name"` for a field of any type, or `{"name": ..., "type": ...,
@@ -24,6 +27,11 @@ _LIST_FUNCTIONS = """
     for _, t in box.space._func:pairs() do
         if t.language == 'LUA' then table.insert(found, t.name) end
     end
+    return {found}
+"""
+_LIST_SEQUENCES = """
+    local found = {}
+    for _, t in box.space._sequence:pairs() do table.insert(found, t.name) end
     return {found}
 """
 _LIST_USERS = """
@@ -44,11 +52,18 @@ class GrantedPrivilege(NamedTuple):
 
 
 class SchemaRequests:
-    """`node.schema`. All methods raise what their functions in `box.schema` raise."""
+    """Makes and lists spaces, sequences, users, roles, grants and functions: `node.schema`.
 
-    def __init__(self, embedding: Embedding, context: Callable[[str], Context] | None = None) -> None:
+    Raises:
+        AlreadyExistsError: an object of this name is there, without `if_not_exists`.
+        SchemaError: an object is not there, or its definition is wrong.
+        AccessDeniedError: a privilege is missing.
+        ReadOnlyError: the instance takes no changes.
+    """
+
+    def __init__(self, embedding: Embedding, contexts: ContextSource | None = None) -> None:
         self._embedding = embedding
-        self._spaces = Spaces(embedding, context)
+        self._spaces = Spaces(embedding, contexts)
 
     def __repr__(self) -> str:
         return f"<schema: {self._spaces!r}>"
@@ -58,11 +73,13 @@ class SchemaRequests:
 
     # -- spaces
 
+    @overload
     async def create_space(
         self,
         name: str,
         *,
         format: Format | None = None,
+        row: None = None,
         if_not_exists: bool = False,
         engine: str | None = None,
         id: int | None = None,
@@ -71,12 +88,56 @@ class SchemaRequests:
         temporary: bool | None = None,
         is_local: bool | None = None,
         is_sync: bool | None = None,
-    ) -> SpaceHandle:
+    ) -> SpaceHandle: ...
+
+    @overload
+    async def create_space(
+        self,
+        name: str,
+        *,
+        format: Format | None = None,
+        row: type[R],
+        if_not_exists: bool = False,
+        engine: str | None = None,
+        id: int | None = None,
+        user: str | None = None,
+        field_count: int | None = None,
+        temporary: bool | None = None,
+        is_local: bool | None = None,
+        is_sync: bool | None = None,
+    ) -> SpaceHandle[R]: ...
+
+    async def create_space(
+        self,
+        name: str,
+        *,
+        format: Format | None = None,
+        row: type[Any] | None = None,
+        if_not_exists: bool = False,
+        engine: str | None = None,
+        id: int | None = None,
+        user: str | None = None,
+        field_count: int | None = None,
+        temporary: bool | None = None,
+        is_local: bool | None = None,
+        is_sync: bool | None = None,
+    ) -> SpaceHandle[Any]:
         """Create a space; it needs an index (`SpaceHandle.create_index`) before it takes tuples.
 
-        `id` and the owner `user` are chosen if they are not given. SPACE_EXISTS, CREATE_SPACE, WRONG_SPACE_OPTIONS,
-        UNSUPPORTED (the vinyl engine).
+        With `row`, a NamedTuple or a dataclass, rows are objects of that class, which also gives the format where none
+        is given: int is `integer`, str `string`, float `number`, bool `boolean`, bytes `varbinary`, and `X | None` is
+        nullable.
+        `id` and the owner `user` are chosen if they are not given. `is_sync` has its transactions wait for a quorum,
+        `is_local` and `temporary` keep its rows from other instances, and from the log.
+
+        Raises:
+            AlreadyExistsError: SPACE_EXISTS, without `if_not_exists`.
+            SchemaError: the name, the format or an option is wrong.
+            UnsupportedError: the engine `vinyl`.
+            DataError: with `if_not_exists`, the space that exists lacks a field of `row`.
         """
+        if row is not None and format is None:
+            format = format_of(row)
         options = _given(
             format=None if format is None else list(format),
             if_not_exists=if_not_exists or None,
@@ -89,38 +150,69 @@ class SchemaRequests:
             is_sync=is_sync,
         )
         await self._embedding.eval("box.schema.space.create(...)", name, options)
-        return self._spaces[name]
+        return self._spaces[name] if row is None else self._spaces[name].rows_as(row)
+
+    # -- sequences
+
+    async def create_sequence(
+        self,
+        name: str,
+        *,
+        start: int | None = None,
+        min: int | None = None,
+        max: int | None = None,
+        step: int | None = None,
+        cycle: bool | None = None,
+        if_not_exists: bool = False,
+    ) -> SequenceHandle:
+        """Create a sequence: numbers from `start` (1), `step` (1) apart, from `min` to `max`, again with `cycle`.
+
+        Raises:
+            AlreadyExistsError: SEQUENCE_EXISTS, without `if_not_exists`.
+            SchemaError: CREATE_SEQUENCE, the bounds are wrong.
+        """
+        options = _given(start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists or None)
+        await self._embedding.eval("box.schema.sequence.create(...)", name, options)
+        return SequenceHandle(self._embedding, name)
+
+    def sequence(self, name: str) -> SequenceHandle:
+        """A handle of a sequence; its methods raise SchemaError where there is none of this name."""
+        return SequenceHandle(self._embedding, name)
+
+    async def sequences(self) -> list[str]:
+        """List the names of all sequences."""
+        return list(await self._listed(_LIST_SEQUENCES))
 
     # -- users and roles
 
     async def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
-        """Create a user. USER_EXISTS."""
+        """Create a user."""
         await self._embedding.eval(
             "box.schema.user.create(...)", name, _given(password=password, if_not_exists=if_not_exists or None)
         )
 
     async def drop_user(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a user and what it owns. NO_SUCH_USER, DROP_USER."""
+        """Drop a user and what it owns."""
         await self._embedding.eval("box.schema.user.drop(...)", name, _given(if_exists=if_exists or None))
 
     async def set_password(self, name: str, password: str) -> None:
-        """Set the password of a user. NO_SUCH_USER."""
+        """Set the password of a user."""
         await self._embedding.eval("box.schema.user.passwd(...)", name, password)
 
     async def users(self) -> list[str]:
-        """The names of all users."""
+        """List the names of all users."""
         return list(await self._listed(_LIST_USERS, "user"))
 
     async def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
-        """Create a role. ROLE_EXISTS."""
+        """Create a role."""
         await self._embedding.eval("box.schema.role.create(...)", name, _given(if_not_exists=if_not_exists or None))
 
     async def drop_role(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a role. NO_SUCH_ROLE."""
+        """Drop a role."""
         await self._embedding.eval("box.schema.role.drop(...)", name, _given(if_exists=if_exists or None))
 
     async def roles(self) -> list[str]:
-        """The names of all roles."""
+        """List the names of all roles."""
         return list(await self._listed(_LIST_USERS, "role"))
 
     # -- privileges
@@ -136,8 +228,7 @@ class SchemaRequests:
     ) -> None:
         """Grant privileges to a user or a role: `grant("alice", "read,write", "space", "goods")`.
 
-        `grant("alice", "accountant")` grants a role, `object_type` "universe" has no name. NO_SUCH_USER, PRIV_GRANTED,
-        ROLE_GRANTED, NO_SUCH_SPACE, ...
+        `grant("alice", "accountant")` grants a role; the object type "universe" has no name.
         """
         options = _given(if_not_exists=if_not_exists or None)
         await self._privilege("grant", grantee, privileges, object_type, object_name, options)
@@ -151,7 +242,7 @@ class SchemaRequests:
         *,
         if_exists: bool = False,
     ) -> None:
-        """Take privileges or a role away again; arguments as of `grant`. PRIV_NOT_GRANTED, ROLE_NOT_GRANTED."""
+        """Take privileges or a role away again; the arguments are those of `grant`."""
         options = _given(if_exists=if_exists or None)
         await self._privilege("revoke", grantee, privileges, object_type, object_name, options)
 
@@ -160,7 +251,7 @@ class SchemaRequests:
         await self._embedding.eval(f"box.schema.{kind}.{verb}(...)", grantee, *args)
 
     async def grants(self, grantee: str) -> list[GrantedPrivilege]:
-        """The privileges of a user or a role. NO_SUCH_USER."""
+        """List the privileges of a user or a role."""
         kind = "role" if grantee in await self.roles() else "user"
         rows = await self._listed(f"return {{box.schema.{kind}.info(...)}}", grantee)
         return [GrantedPrivilege(row[0], row[1], row[2] if len(row) > 2 else None) for row in rows]
@@ -180,7 +271,7 @@ class SchemaRequests:
         comment: str | None = None,
     ) -> None:
         """Register a function in Lua: a stored one with `body` (`"function(x) return x end"`), else the global of this
-        name, which may be one of Python (`Node.function`). FUNCTION_EXISTS, LOAD_FUNCTION, CREATE_FUNCTION."""
+        name, which may be one of Python (`Node.function`)."""
         options = _given(
             body=body,
             if_not_exists=if_not_exists or None,
@@ -193,11 +284,11 @@ class SchemaRequests:
         await self._embedding.eval("box.schema.func.create(...)", name, options)
 
     async def drop_function(self, name: str, *, if_exists: bool = False) -> None:
-        """Drop a function. NO_SUCH_FUNCTION."""
+        """Drop a function."""
         await self._embedding.eval("box.schema.func.drop(...)", name, _given(if_exists=if_exists or None))
 
     async def functions(self) -> list[str]:
-        """The names of the functions in Lua that are registered."""
+        """List the names of the functions in Lua that are registered."""
         return list(await self._listed(_LIST_FUNCTIONS))
 
     async def _listed(self, source: str, *args: Any) -> list[Any]:

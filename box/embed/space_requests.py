@@ -1,76 +1,258 @@
-"""Requests of one space, with rows in and out: behind `SpaceHandle` and `IndexHandle`."""
+"""Requests of one space, with rows in and out: behind `SpaceHandle`, `IndexHandle` and the blocking ones."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from box.embed.arguments import IteratorName, Operations, iterator_type, key_values, limit_of, operation_list, rows_of
 from box.embed.callables import SpaceTrigger
 from box.embed.change_stream import ChangeStream
-from box.embed.named_rows import NamedRow, encode_values, explained
+from box.embed.named_rows import encode_values, explained
 from box.errors import BoxError, ErrorCode, client_error, illegal_params
 from box.index import IteratorType
-from box.txn.pending import Pending
-from box.wire.change import Request
+from box.txn.pending import Outcome, Pending
+from box.wire.change import DELETE, INSERT, UPDATE, Request
 
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
-    from box.embed.embedding import Embedding
+    from box.embed.embedding import ContextSource, Embedding
     from box.index import Index
+    from box.index.view import TupleView
     from box.schema.space import Space
     from box.session import Context
 
-_INT_MIN: Final = -(2**63)
-_INT_MAX: Final = 2**64 - 1
-_CHUNK: Final = 256
+CHUNK: Final = 256
 """Tuples that are read and decoded between two turns of others: one or two milliseconds for wide rows."""
+_NOTHING: Final[list[Any]] = []
+_USUAL_INTEGERS: Final = 1 << 63
+"""Integers below it have a MessagePack form: nothing is to be checked."""
+_SEVERAL: Final = "insert_many() and replace_many() take several rows at once"
 
 
 class Requests:
-    """Requests of one space, each in the context that `context(caller)` gives."""
+    """Requests of one space, in the contexts that `contexts` gives; `row` is the class of its rows.
 
-    def __init__(self, embedding: Embedding, name: str, context: Callable[[str], Context]) -> None:
-        self._embedding = embedding
-        self._new_context = context
+    A change gives what `Dml` does: the tuple as bytes, None, or a `Pending`; `decode` makes a row of bytes.
+
+    The space, its codec and the functions that requests call are looked up once, and again when the dictionary has
+    changed or the node has started anew: `Embedding.epoch` is another object then.
+    """
+
+    def __init__(
+        self, embedding: Embedding, name: str, contexts: ContextSource | None = None, row: type | None = None
+    ) -> None:
+        self.embedding = embedding
         self.name = name
+        self.row = row
+        self._given_contexts = contexts
+        self._epoch: object = None
+
+    def with_rows(self, row: type) -> Requests:
+        """Requests whose rows are objects of another class, which the format has to fit."""
+        made = Requests(self.embedding, self.name, self._given_contexts, row)
+        made.bind()
+        made._codec.check()
+        return made
+
+    def with_contexts(self, contexts: ContextSource) -> Requests:
+        """Requests in other contexts."""
+        return Requests(self.embedding, self.name, contexts, self.row)
+
+    def rename(self, name: str) -> None:
+        """Follow the space to another name."""
+        self.name = name
+        self._epoch = None
+
+    def bind(self) -> None:
+        """Look everything up. NO_SUCH_SPACE, LOADING."""
+        embedding = self.embedding
+        core = embedding.core
+        self._space = core.schema.space_by_name(self.name)
+        self._codec = codec = embedding.codec(self._space, self.row)
+        self._encode, self.decode = codec.encode, codec.decode
+        self._dml, self._reads = core.dml, core.dml.reads
+        self._contexts = self._given_contexts or embedding.contexts
+        self._commits = self._contexts.commits
+        self._allows_yield = core.tuples.allows_yield
+        self._epoch = embedding.epoch
 
     @property
     def space(self) -> Space:
-        """NO_SUCH_SPACE, LOADING."""
-        return self._embedding.core.schema.space_by_name(self.name)
+        """The space. NO_SUCH_SPACE, LOADING."""
+        if self._epoch is not self.embedding.epoch:
+            self.bind()
+        return self._space
 
-    def _context(self) -> Context:
-        return self._new_context(f"the handle of space {self.name!r}")
+    def context(self) -> Context:
+        """The context of one call."""
+        if self._epoch is not self.embedding.epoch:
+            self.bind()
+        return self._contexts.idle or self._contexts.current(f"the handle of space {self.name!r}")
 
-    def iid(self, index: str | int, space: Space | None = None) -> int:
+    @property
+    def has_triggers(self) -> bool:
+        """Whether a change may run code of the program, or wait for it."""
+        space = self.space
+        return bool(space.on_replace or space.before_replace or space.system_trigger is not None)
+
+    def _context_of_change(self) -> Context:
+        """The context of a change: a new one where triggers or versions may keep it for a while."""
+        if self._epoch is not self.embedding.epoch:
+            self.bind()
+        space, contexts = self._space, self._contexts
+        plan = space.write_plan
+        if plan is not None and plan.is_usual and not (space.on_replace or space.before_replace):
+            ctx = contexts.idle
+            if ctx is not None:
+                return ctx
+        return contexts.current(f"the handle of space {self.name!r}")
+
+    def iid(self, index: str | int) -> int:
         """The number of an index. NO_SUCH_INDEX_NAME."""
-        return index if isinstance(index, int) else (space or self.space).index_by_name(index).iid
+        return index if index.__class__ is int else self.space.index_by_name(index).iid  # type: ignore[arg-type]
 
     # -- changes
 
-    async def insert(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow | None:
-        return await self._write(lambda space: Request.insert(self._embedding.codec(space).encode(row)), ())
+    def store(self, kind: int, row: Any) -> Outcome:
+        """INSERT or REPLACE a row, as `kind` tells."""
+        ctx = self._context_of_change()
+        raw = self._encode(row)
+        try:
+            return self._commits.run(self._dml.store, ctx, self._space, kind, raw)
+        except BoxError as error:
+            if error.code == ErrorCode.FIELD_TYPE and _are_several(row):
+                error.add_note(_SEVERAL)
+            raise
 
-    async def replace(self, row: Sequence[Any] | Mapping[str, Any]) -> NamedRow | None:
-        return await self._write(lambda space: Request.replace(self._embedding.codec(space).encode(row)), ())
+    def update(self, index: str | int, key: Any, operations: Operations) -> Outcome:
+        """Change fields of the tuple with a key."""
+        values, ops = key_values(key), operation_list(operations)
+        return self._change(Request(UPDATE, b"", values, ops, self.iid(index), 1), (values, ops))
 
-    async def update(self, index: str | int, key: Any, operations: Sequence[Sequence[Any]]) -> NamedRow | None:
-        values, ops = key_values(key), [list(operation) for operation in operations]
-        return await self._write(lambda space: Request.update(values, ops, self.iid(index, space)), (values, ops))
-
-    async def upsert(self, row: Sequence[Any] | Mapping[str, Any], operations: Sequence[Sequence[Any]]) -> None:
-        ops = [list(operation) for operation in operations]
+    def upsert(self, row: Any, operations: Operations) -> Outcome:
+        """Insert a row, or change the tuple with its key."""
+        ops = operation_list(operations)
         encode_values(ops)  # an operation that fails is skipped silently
-        await self._write(lambda space: Request.upsert(self._embedding.codec(space).encode(row), ops), ops)
+        self.space  # noqa: B018 - binds the codec
+        return self._change(Request.upsert(self._encode(row), ops), ops)
 
-    async def delete(self, index: str | int, key: Any) -> NamedRow | None:
+    def delete(self, index: str | int, key: Any) -> Outcome:
+        """Remove the tuple with a key."""
         values = key_values(key)
-        return await self._write(lambda space: Request.delete(values, self.iid(index, space)), values)
+        return self._change(Request(DELETE, b"", values, _NOTHING, self.iid(index)), values)
+
+    def _change(self, request: Request, given: Iterable[Any]) -> Outcome:
+        ctx = self._context_of_change()
+        try:
+            return self._commits.run(self._dml.write, ctx, self._space, request)
+        except BoxError as error:
+            if error.code == ErrorCode.PROC_RET:
+                raise explained(error, list(given)) from None
+            raise
+
+    async def ended(self, pending: Pending) -> bytes | None:
+        """The tuple of a change that has not ended. One of an open transaction does not outlive its caller."""
+        try:
+            return await pending.wait()
+        except asyncio.CancelledError:
+            if pending.may_be_cancelled and not pending.done and self._contexts.current("a change").txn is not None:
+                pending.cancel()
+                with suppress(BoxError):
+                    await pending.wait()
+            raise
+
+    async def row_of(self, pending: Pending) -> Any:
+        """The row of a change that has not ended."""
+        raw = await self.ended(pending)
+        return None if raw is None else self.decode(raw)
+
+    # -- many rows
+
+    def batches(self, kind: int, rows: Iterable[Any], batch: int | None) -> Iterator[list[bytes]]:
+        """Tuples of rows: all of them, or `batch` at a time."""
+        if batch is not None and batch < 1:
+            raise illegal_params("batch must be positive")
+        rows = rows_of("insert_many()" if kind == INSERT else "replace_many()", rows)
+        self.space  # noqa: B018 - binds the codec
+        source = map(self._encode, rows)
+        while raws := list(source if batch is None else islice(source, batch)):
+            yield raws
+
+    async def store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
+        """Store rows in one transaction, or in one for each `batch` of them. Gives their number."""
+        count, space = 0, self.space
+        for raws in self.batches(kind, rows, batch):
+            if count:
+                await asyncio.sleep(0)
+                self._check_there(space)
+            await self.store_raws(kind, raws)
+            count += len(raws)
+        return count
+
+    async def store_raws(self, kind: int, raws: list[bytes]) -> None:
+        """Store tuples in the open transaction, or together in one of their own.
+
+        Without versions of tuples nothing but a trigger may wait in it, which undoes it.
+        """
+        if not self.has_triggers:
+            pending = self.store_at_once(kind, raws)
+        else:
+            pending = await self._store_one_by_one(kind, raws)
+        if pending is not None:
+            await pending.wait()
+
+    def store_at_once(self, kind: int, raws: list[bytes]) -> Any:
+        """Store tuples in a space without triggers, as `store_raws`. Gives what the commit has to wait for."""
+        ctx = self._contexts.current("insert_many()")
+        if ctx.txn is None:
+            return self._commits.run(self._store_together, kind, raws)
+        txns = self.embedding.core.txns
+        before = txns.savepoint(ctx)
+        try:
+            self._dml.store_all(ctx, self._space, kind, raws)
+        except BoxError:
+            txns.rollback_to_savepoint(ctx, before)
+            raise
+        return None
+
+    def _store_together(self, kind: int, raws: list[bytes]) -> Pending | None:
+        txns, ctx = self.embedding.core.txns, self._contexts.new()
+        txns.begin(ctx)
+        try:
+            self._dml.store_all(ctx, self._space, kind, raws)
+        except BaseException:
+            txns.fiber_stopped(ctx)
+            raise
+        return txns.commit(ctx)
+
+    async def _store_one_by_one(self, kind: int, raws: list[bytes]) -> Pending | None:
+        txns, ctx, space = self.embedding.core.txns, self._contexts.current("insert_many()"), self._space
+        is_own = ctx.txn is None
+        if is_own:
+            ctx = self._contexts.new()
+            txns.begin(ctx)
+        before = txns.savepoint(ctx)
+        try:
+            for raw in raws:
+                outcome = self._dml.store(ctx, space, kind, raw)
+                if isinstance(outcome, Pending):
+                    await self.ended(outcome)
+        except BaseException:
+            if is_own:
+                txns.fiber_stopped(ctx)
+            elif ctx.txn is not None:
+                txns.rollback_to_savepoint(ctx, before)
+            raise
+        return self._commits.run(txns.commit, ctx) if is_own else None
+
+    # -- the dictionary
 
     async def truncate(self) -> None:
+        """Remove all tuples."""
         await self.run("truncate()")
 
     async def run(self, method: str, *args: Any) -> None:
@@ -78,66 +260,88 @@ class Requests:
         await self._run("", method, self.space.id, *args)
 
     async def run_index(self, index: str, method: str, *args: Any) -> None:
-        """As `run`, of an index. NO_SUCH_INDEX_NAME."""
-        space = self.space
-        await self._run(f".index[{self.iid(index, space)}]", method, space.id, *args)
+        """Call a method of an index in Lua, as `run` does. NO_SUCH_INDEX_NAME."""
+        await self._run(f".index[{self.iid(index)}]", method, self.space.id, *args)
 
     async def _run(self, place: str, method: str, space_id: int, *args: Any) -> None:
-        self._context()
+        self.context()
         source = f"local s = box.space[(...)] return (function(...) s{place}:{method} end)(select(2, ...))"
-        await self._embedding.eval(source, space_id, *args)
+        await self.embedding.eval(source, space_id, *args)
 
     # -- triggers
 
     def add_trigger(self, kind: str, function: PythonFunction) -> SpaceTrigger:
         """Set a trigger of the space."""
-        self._context()
-        return SpaceTrigger(self._embedding, self.space, kind, function)
+        self.context()
+        return SpaceTrigger(self.embedding, self._space, kind, function, self._codec)
 
-    def watch(self, limit: int, max_bytes: int) -> ChangeStream:
+    def watch(self, limit: int, max_bytes: int, start: Mapping[int, int] | None = None) -> ChangeStream[Any]:
         """Open a stream of changes."""
         if limit < 1:
             raise illegal_params("limit of changes must be positive")
-        self._context()
-        return ChangeStream(self._embedding, self.space, limit, max_bytes)
-
-    async def _write(self, make: Callable[[Space], Request], given: Iterable[Any]) -> NamedRow | None:
-        ctx, space = self._context(), self.space
-        codec = self._embedding.codec(space)
-        try:
-            outcome = self._embedding.core.dml.write(ctx, space, make(space))
-            raw = await _ended(ctx, outcome) if isinstance(outcome, Pending) else outcome
-        except BoxError as error:
-            if error.code == ErrorCode.PROC_RET:
-                raise explained(error, list(given)) from None
-            raise
-        return None if raw is None else codec.decode(raw)
+        self.context()
+        return ChangeStream(self.embedding, self._space, limit, max_bytes, self._codec, start)
 
     # -- reads
 
-    def get(self, index: str | int, key: Any) -> NamedRow | None:
-        ctx, space = self._context(), self.space
-        raw = self._embedding.core.dml.reads.get(ctx, space, self.iid(index, space), key_values(key))
-        return self._row(space, raw)
+    def find(self, index: str | int, key: Any) -> bytes | None:
+        """The tuple with a full key of a unique index."""
+        if self._epoch is not self.embedding.epoch:
+            self.bind()
+        ctx = self._contexts.idle or self.context()
+        is_usual = key.__class__ is str or (key.__class__ is int and 0 <= key < _USUAL_INTEGERS)
+        values = [key] if is_usual else key_values(key)
+        return self._reads.get(ctx, self._space, index if index.__class__ is int else self.iid(index), values)
+
+    def get(self, index: str | int, key: Any) -> Any:
+        """The row with a full key of a unique index."""
+        raw = self.find(index, key)
+        return None if raw is None else self.decode(raw)
+
+    def first(
+        self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None, offset: int, limit: int
+    ) -> list[bytes]:
+        """At most `limit` tuples of a select."""
+        ctx, values = self.context(), key_values(key)
+        kind, iid = iterator_type(iterator, values), self.iid(index)
+        return self._reads.select(ctx, self._space, iid, kind, offset, limit, values)
+
+    def view(self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None) -> TupleView:
+        """The tuples of a select outside of a transaction, to be read in slices."""
+        ctx, values = self.context(), key_values(key)
+        return self._reads.view(ctx, self._space, self.iid(index), iterator_type(iterator, values), values)
+
+    def cursor(
+        self, key: Any, index: str | int, iterator: IteratorName | IteratorType | None
+    ) -> tuple[Iterator[bytes], Index]:
+        """The tuples of a select inside a transaction, one after another, and the index that is read."""
+        ctx, values = self.context(), key_values(key)
+        iid = self.iid(index)
+        rows = self._reads.cursor(ctx, self._space, iid, iterator_type(iterator, values), values)
+        return rows, self._space.index(iid)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a select of a transaction may give way to others."""
+        return self._allows_yield
 
     async def select(
-        self, index: str | int, key: Any, iterator: str | IteratorType | None, offset: int, limit: int
-    ) -> list[NamedRow]:
-        ctx, space, values = self._context(), self.space, key_values(key)
-        kind, iid = iterator_type(iterator, values), self.iid(index, space)
-        reads, decode = self._embedding.core.dml.reads, self._embedding.codec(space).decode
-        if ctx.txn is not None:
-            if limit > _CHUNK and self._embedding.core.tuples.allows_yield:
-                return await self._select_by_turns(ctx, space, iid, kind, offset, limit, values)
-            return [*map(decode, reads.select(ctx, space, iid, kind, offset, limit, values))]
-        first = reads.select(ctx, space, iid, kind, offset, min(limit, _CHUNK), values)
-        if limit <= _CHUNK or len(first) < _CHUNK:
-            return [*map(decode, first)]
-        rows: list[NamedRow] = []
-        view = reads.view(ctx, space, iid, kind, values)
+        self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int | None
+    ) -> list[Any]:
+        """The rows of a select."""
+        most = limit_of(limit)
+        if self.context().txn is not None:
+            if most > CHUNK and self._allows_yield:
+                return await self._select_by_turns(index, key, iterator, offset, most)
+            return [*map(self.decode, self.first(key, index, iterator, offset, most))]
+        first = self.first(key, index, iterator, offset, min(most, CHUNK))
+        if most <= CHUNK or len(first) < CHUNK:
+            return [*map(self.decode, first)]
+        rows: list[Any] = []
+        view, decode = self.view(key, index, iterator), self.decode
         try:
-            while len(rows) < limit and (raws := view.take(_CHUNK)) is not None:
-                rows += map(decode, raws[offset : offset + limit - len(rows)])
+            while len(rows) < most and (raws := view.take(CHUNK)) is not None:
+                rows += map(decode, raws[offset : offset + most - len(rows)])
                 offset = max(0, offset - len(raws))
                 await asyncio.sleep(0)
         finally:
@@ -145,82 +349,86 @@ class Requests:
         return rows
 
     async def _select_by_turns(
-        self, ctx: Context, space: Space, iid: int, kind: int, offset: int, limit: int, values: list[Any]
-    ) -> list[NamedRow]:
+        self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int
+    ) -> list[Any]:
         """A select of a transaction that may wait: what others commit meanwhile is a conflict or not seen."""
-        decode = self._embedding.codec(space).decode
-        cursor, scanned = self._embedding.core.dml.reads.cursor(ctx, space, iid, kind, values), space.index(iid)
-        rows: list[NamedRow] = []
-        while len(rows) < limit and (raws := list(islice(cursor, _CHUNK))):
+        cursor, scanned = self.cursor(key, index, iterator)
+        space, decode = self._space, self.decode
+        rows: list[Any] = []
+        while len(rows) < limit and (raws := list(islice(cursor, CHUNK))):
             rows += map(decode, raws[offset : offset + limit - len(rows)])
             offset = max(0, offset - len(raws))
             await asyncio.sleep(0)
-            self._check_same(space, scanned)
+            self.check_same(space, scanned)
         return rows
 
     async def pairs(
-        self, index: str | int, key: Any, iterator: str | IteratorType | None
-    ) -> AsyncGenerator[NamedRow, None]:
-        ctx, space, values = self._context(), self.space, key_values(key)
-        kind, iid = iterator_type(iterator, values), self.iid(index, space)
-        reads, decode = self._embedding.core.dml.reads, self._embedding.codec(space).decode
-        if ctx.txn is not None:
-            rows, scanned = reads.cursor(ctx, space, iid, kind, values), space.index(iid)
-            while chunk := list(islice(rows, _CHUNK)):
+        self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None
+    ) -> AsyncGenerator[Any, None]:
+        """The rows of a select, one after another."""
+        if self.context().txn is not None:
+            rows, scanned = self.cursor(key, index, iterator)
+            space, decode = self._space, self.decode
+            while chunk := list(islice(rows, CHUNK)):
                 for raw in chunk:
                     yield decode(raw)
-                if self._embedding.core.tuples.allows_yield:
+                if self._allows_yield:
                     await asyncio.sleep(0)
-                self._check_same(space, scanned)
+                self.check_same(space, scanned)
             return
-        view = reads.view(ctx, space, iid, kind, values)
+        view, decode = self.view(key, index, iterator), self.decode
         try:
-            while (raws := view.take(_CHUNK)) is not None:
+            while (raws := view.take(CHUNK)) is not None:
                 for raw in raws:
                     yield decode(raw)
                 await asyncio.sleep(0)
-                self._embedding.new_context(f"pairs() of space {self.name!r}")
+                self.embedding.contexts.check_thread(f"pairs() of space {self.name!r}")
         finally:
             view.close()
 
-    def _check_same(self, space: Space, index: Index) -> None:
-        """Refuse to go on with a space or an index that is not what it was."""
-        if self._embedding.core.schema.spaces.get(space.id) is not space:
+    def _check_there(self, space: Space) -> None:
+        if self.embedding.core.schema.spaces.get(space.id) is not space:
             raise client_error(ErrorCode.NO_SUCH_SPACE, self.name)
+
+    def check_same(self, space: Space, index: Index) -> None:
+        """Refuse to go on with a space or an index that is not what it was."""
+        self._check_there(space)
         if space.index(index.iid) is not index:
             raise illegal_params(f"index '{index.name}' of space '{space.name}' was rebuilt while it was read")
 
-    def count(self, index: str | int, key: Any, iterator: str | IteratorType | None) -> int:
-        ctx, space, values = self._context(), self.space, key_values(key)
-        kind = iterator_type(iterator, values)
-        return self._embedding.core.dml.reads.count(ctx, space, self.iid(index, space), kind, values)
+    def count(self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None) -> int:
+        """The number of tuples of a select."""
+        ctx, values = self.context(), key_values(key)
+        return self._reads.count(ctx, self._space, self.iid(index), iterator_type(iterator, values), values)
 
-    def least(self, index: str | int, key: Any) -> NamedRow | None:
-        ctx, space = self._context(), self.space
-        reads = self._embedding.core.dml.reads
-        return self._row(space, reads.min(ctx, space, self.iid(index, space), key_values(key)))
+    def least(self, index: str | int, key: Any) -> Any:
+        """The first row of those that begin with a key."""
+        ctx = self.context()
+        return self._row(self._reads.min(ctx, self._space, self.iid(index), key_values(key)))
 
-    def greatest(self, index: str | int, key: Any) -> NamedRow | None:
-        ctx, space = self._context(), self.space
-        reads = self._embedding.core.dml.reads
-        return self._row(space, reads.max(ctx, space, self.iid(index, space), key_values(key)))
+    def greatest(self, index: str | int, key: Any) -> Any:
+        """The last row of those that begin with a key."""
+        ctx = self.context()
+        return self._row(self._reads.max(ctx, self._space, self.iid(index), key_values(key)))
 
-    def random(self, index: str | int, seed: int) -> NamedRow | None:
-        ctx, space = self._context(), self.space
-        return self._row(space, self._embedding.core.dml.reads.random(ctx, space, self.iid(index, space), seed))
+    def random(self, index: str | int, seed: int) -> Any:
+        """Some row."""
+        ctx = self.context()
+        return self._row(self._reads.random(ctx, self._space, self.iid(index), seed))
 
     def size(self, index: str | int = 0) -> int:
-        ctx, space = self._context(), self.space
-        return self._embedding.core.dml.reads.len(ctx, space, self.iid(index, space))
+        """The number of tuples."""
+        ctx = self.context()
+        return self._reads.len(ctx, self._space, self.iid(index))
 
-    def _row(self, space: Space, raw: bytes | None) -> NamedRow | None:
-        return None if raw is None else self._embedding.codec(space).decode(raw)
+    def _row(self, raw: bytes | None) -> Any:
+        return None if raw is None else self.decode(raw)
 
     # -- texts
 
     def describe(self) -> str:
         """The representation of a handle."""
-        embedding = self._embedding
+        embedding = self.embedding
         if not embedding.is_running or self.name not in (one.name for one in embedding.core.schema.spaces.values()):
             return f"<space {self.name!r}, which is not there>"
         space = self.space
@@ -233,36 +441,6 @@ class Requests:
         return f"<index {name!r} of space {self.name!r}>"
 
 
-async def _ended(ctx: Context, pending: Pending) -> bytes | None:
-    """The result of a write. One of an open transaction does not outlive its caller."""
-    waiting: Awaitable[bytes | None] = pending.wait()
-    try:
-        return await waiting
-    except asyncio.CancelledError:
-        if ctx.txn is not None and pending.may_be_cancelled and not pending.done:
-            pending.cancel()
-            with suppress(BoxError):
-                await pending.wait()
-        raise
-
-
-def key_values(key: Any) -> list[Any]:
-    """The parts of a key: it may be given as a sequence, or alone. Errors as of `encode_values`."""
-    values = list(key) if isinstance(key, (list, tuple)) else [key]
-    for value in values:
-        kind = type(value)
-        if kind is not str and not (kind is int and _INT_MIN <= value <= _INT_MAX):
-            encode_values([value])
-    return values
-
-
-def iterator_type(iterator: str | IteratorType | None, key: list[Any]) -> IteratorType:
-    """An iterator by name or number; without one EQ, or ALL without a key. ITERATOR_TYPE."""
-    if iterator is None:
-        return IteratorType.EQ if key else IteratorType.ALL
-    if isinstance(iterator, IteratorType):
-        return iterator
-    try:
-        return IteratorType[iterator.upper()]
-    except KeyError:
-        raise client_error(ErrorCode.ITERATOR_TYPE, iterator) from None
+def _are_several(row: Any) -> bool:
+    """Whether a row looks like a list of rows."""
+    return isinstance(row, Sequence) and bool(row) and all(isinstance(one, (list, tuple, Mapping)) for one in row)

@@ -19,8 +19,11 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from box import forks
+from box.embed.await_places import place_of_await
+from box.embed.commits import Commits
 from box.errors import ErrorCode, client_error, fiber_is_cancelled, unsupported
 from box.session import Context, Session
 
@@ -31,11 +34,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_NO_THREAD: Final = -1
+_FORKED: Final = (
+    "in a fork: the node belongs to the process that has started it, and a fork of that needs one of its own"
+)
+
 
 class TaskTransaction:
     """A transaction that a task has open."""
 
-    __slots__ = ("ctx", "error", "task", "txn", "watch")
+    __slots__ = ("ctx", "error", "interruption", "task", "txn", "watch")
 
     def __init__(self, ctx: Context, txn: Transaction, task: asyncio.Task[Any]) -> None:
         self.ctx = ctx
@@ -44,6 +52,8 @@ class TaskTransaction:
         self.watch: asyncio.Handle | None = None
         self.error: BoxError | None = None
         """The reason of an end that was not its task's doing."""
+        self.interruption: str | None = None
+        """The place of the await that has undone it, for a person."""
 
     @property
     def is_open(self) -> bool:
@@ -61,9 +71,31 @@ class TaskContexts:
         self._thread = threading.get_ident()
         self._open: dict[asyncio.Task[Any], TaskTransaction] = {}
         self._inside: Context | None = None
+        self._idle = Context(self._session)
+        self.commits = Commits(node, _ready_of(self._loop))
+        self.is_forked = False
+        """This is a child of the process that has started the node."""
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """Refuse every call: the node lives in the parent."""
+        self.is_forked = True
+        self._thread = _NO_THREAD
+        forks.separate(self._loop)
+
+    @property
+    def idle(self) -> Context | None:
+        """The context for calls that belong to no transaction, and are over when they return."""
+        if self._open or self._inside is not None or threading.get_ident() != self._thread:
+            return None
+        return self._idle
 
     def current(self, caller: str) -> Context:
-        """The context of one call. RuntimeError in another thread than the node's."""
+        """The context of one call.
+
+        Raises:
+            RuntimeError: in another thread than the node's.
+        """
         self.check_thread(caller)
         if self._inside is not None:
             return self._inside
@@ -74,8 +106,14 @@ class TaskContexts:
         return Context(self._session)
 
     def check_thread(self, caller: str) -> None:
-        """RuntimeError in another thread than the node's."""
+        """Refuse a call of another thread than the node's, and of a fork of its process.
+
+        Raises:
+            RuntimeError: names `caller`.
+        """
         if threading.get_ident() != self._thread:
+            if self.is_forked:
+                raise RuntimeError(f"{caller} is used {_FORKED}")
             remedy = "use asyncio.run_coroutine_threadsafe with the node's loop"
             raise RuntimeError(f"{caller} is used outside of the thread of its node: {remedy}")
 
@@ -86,7 +124,12 @@ class TaskContexts:
     # -- transactions of tasks
 
     def begin(self) -> TaskTransaction:
-        """Open a transaction for the current task. ACTIVE_TRANSACTION, UNSUPPORTED (the loop)."""
+        """Open a transaction for the current task.
+
+        Raises:
+            TransactionError: ACTIVE_TRANSACTION, the task has one open.
+            UnsupportedError: the loop cannot tell when the task gives way.
+        """
         ctx = self.current("transaction()")
         task = asyncio.current_task()
         if task is None:
@@ -117,19 +160,25 @@ class TaskContexts:
 
     def _look_at_open(self) -> TaskTransaction | None:
         """The transaction of the current task. Those of others have waited, if they must not."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._loop)
         own = self._open.get(task) if task is not None else None
         if not self._node.tuples.allows_yield:
             for opened in self._open.values():
                 if opened is not own:
-                    self._node.txns.on_yield(opened.ctx)
+                    self._has_waited(opened)
             if own is not None and own.watch is None:
                 own.watch = self._call_first(lambda: self._yielded(own))
         return own
 
     def _yielded(self, opened: TaskTransaction) -> None:
         opened.watch = None
+        self._has_waited(opened)
+
+    def _has_waited(self, opened: TaskTransaction) -> None:
+        """The transaction's task awaits something: undo its changes, and remember where."""
         self._node.txns.on_yield(opened.ctx)
+        if opened.txn.aborted_by_yield and opened.interruption is None:
+            opened.interruption = place_of_await(opened.task)
 
     def _call_first(self, callback: Callable[[], None]) -> asyncio.Handle:
         """Have the loop call back before it runs anything else."""
@@ -185,10 +234,16 @@ def _thrower(work: Coroutine[Any, Any, Any], error: BaseException) -> Callable[[
     return lambda: work.throw(error)
 
 
+def _ready_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle] | None:
+    """The handles that a loop of asyncio is about to run; None for a loop of another kind."""
+    queue = getattr(loop, "_ready", None)
+    return queue if isinstance(queue, deque) else None
+
+
 def _queue_of(loop: asyncio.AbstractEventLoop) -> deque[asyncio.Handle]:
     """The handles that a loop of asyncio is about to run. UNSUPPORTED for a loop of another kind."""
-    queue = getattr(loop, "_ready", None)
-    if not isinstance(queue, deque):
+    queue = _ready_of(loop)
+    if queue is None:
         name = type(loop).__module__.partition(".")[0]
         raise unsupported(f"The event loop of {name}", "transactions without memtx_use_mvcc_engine")
     return queue

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Self
 
 from box.embed.callables import transaction_hook
 from box.embed.handles import Spaces
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, TransactionYieldError, client_error
 
 if TYPE_CHECKING:
     from box.embed.callables import PythonFunction
+    from box.embed.commits import Commits
     from box.embed.embedding import Embedding
     from box.embed.task_contexts import TaskTransaction
     from box.session import Context
@@ -30,7 +31,11 @@ class SavepointBlock:
         self._savepoint = savepoint
 
     def rollback(self) -> None:
-        """Undo the statements after this place. NO_TRANSACTION, NO_SUCH_SAVEPOINT (undone itself before)."""
+        """Undo the statements after this place.
+
+        Raises:
+            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the place was undone itself.
+        """
         self._transaction._rollback_to(self._savepoint)
 
     def __enter__(self) -> Self:
@@ -47,23 +52,29 @@ class TransactionBlock:
     """`async with node.transaction() as tx`: the statements of the block are done together or not at all.
 
     The transaction belongs to the task that opens it: every request of that task, through `node.space`, `tx.space`,
-    `node.eval` or `node.call`, is part of it. Requests of other tasks are not; `tx` itself refuses them with
-    RuntimeError. A transaction inside another one is refused with ACTIVE_TRANSACTION.
+    `node.eval` or `node.call`, is part of it. Requests of other tasks are not; `tx` itself refuses them.
 
     The end of the block commits and waits until the log has it (and a quorum, for synchronous spaces); an exception
     rolls back and is passed on.
 
     Isolation: with `memtx_use_mvcc_engine` a transaction sees one state of the data, may wait for anything, and fails
-    with TRANSACTION_CONFLICT if somebody has changed what it read. Without, it must not wait for anything but its own
-    requests: whatever else its task awaits undoes it at that moment, and the commit raises TRANSACTION_YIELD. Others
-    never see what is not committed, in both cases. The latter needs a loop of asyncio; with another one (uvloop) it is
-    UNSUPPORTED.
+    if somebody has changed what it read. Without, it must not wait for anything but its own requests: whatever else its
+    task awaits undoes it at that moment, and the commit fails and says where that was. Others never see what is not
+    committed, in both cases. The latter needs a loop of asyncio; with another one (uvloop) it is not supported.
+
+    Raises:
+        TransactionConflictError: at the commit; try the transaction again.
+        TransactionYieldError: at the commit, without `memtx_use_mvcc_engine`.
+        TransactionError: ACTIVE_TRANSACTION, the task has a transaction open; SYNC_ROLLBACK, it was rolled back.
+        QuorumTimeoutError: no quorum has confirmed it in time.
+        DiskWriteError: the log could not be written.
+        RuntimeError: another task uses `tx`.
     """
 
     def __init__(self, embedding: Embedding) -> None:
         self._embedding = embedding
         self._opened: TaskTransaction | None = None
-        self.space = Spaces(embedding, self._context)
+        self.space = Spaces(embedding, _OwnContexts(self))
         """As `node.space`, for the task of the transaction only."""
 
     @property
@@ -97,7 +108,7 @@ class TransactionBlock:
             self._embedding.contexts.end(opened)
 
     def _own(self, caller: str) -> TaskTransaction:
-        """The transaction, for its task. RuntimeError for others, NO_TRANSACTION if it is over."""
+        """The transaction, for its task."""
         opened = self._opened
         if opened is None:
             raise client_error(ErrorCode.NO_TRANSACTION)
@@ -110,18 +121,19 @@ class TransactionBlock:
             raise client_error(ErrorCode.NO_TRANSACTION)
         return opened
 
-    def _context(self, caller: str) -> Context:
-        self._own(caller)
-        return self._embedding.new_context(caller)
-
     async def commit(self) -> None:
         """Commit before the end of the block; what the block does then is not part of the transaction.
 
-        NO_TRANSACTION, TRANSACTION_YIELD, TRANSACTION_CONFLICT, WAL_IO, SYNC_ROLLBACK, SYNC_QUORUM_TIMEOUT.
+        Raises:
+            TransactionError: NO_TRANSACTION, it is over; and what the end of the block raises.
         """
         opened = self._own("commit()")
         self._end(opened)
-        pending = self._embedding.core.txns.commit(opened.ctx)
+        try:
+            contexts = self._embedding.contexts
+            pending = contexts.commits.run(self._embedding.core.txns.commit, opened.ctx)
+        except TransactionYieldError as error:
+            raise _explained(error, opened) from None
         if pending is not None:
             await pending.wait()
 
@@ -150,3 +162,32 @@ class TransactionBlock:
 
     def _rollback_to(self, savepoint: Savepoint) -> None:
         self._embedding.core.txns.rollback_to_savepoint(self._own("rollback() to a savepoint").ctx, savepoint)
+
+
+class _OwnContexts:
+    """Contexts for requests of `tx.space`: the transaction's, for its task."""
+
+    idle = None
+
+    def __init__(self, transaction: TransactionBlock) -> None:
+        self._transaction = transaction
+
+    @property
+    def commits(self) -> Commits:
+        return self._transaction._embedding.contexts.commits
+
+    def current(self, caller: str) -> Context:
+        """The transaction's context. RuntimeError for other tasks, NO_TRANSACTION if it is over."""
+        self._transaction._own(caller)
+        return self._transaction._embedding.new_context(caller)
+
+    def new(self) -> Context:
+        """A context outside of the transaction."""
+        return self._transaction._embedding.contexts.new()
+
+
+def _explained(error: TransactionYieldError, opened: TaskTransaction) -> BoxError:
+    """The error of a transaction that has waited, with the place, and what to do about it."""
+    where = f" {opened.interruption}" if opened.interruption else ""
+    remedy = "with memtx_use_mvcc_engine=True a transaction may wait"
+    return BoxError(error.code, f"{error.message}: its task awaited something else{where}; {remedy}")

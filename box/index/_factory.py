@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
-from box.data.keydef import KeyDef
+from box.data.keydef import KeyDef, key_def_of
 from box.errors import ErrorCode, client_error, unsupported
 from box.index.base import Index, IndexDef
+from box.index.functional import DisabledIndex, FunctionalTreeIndex, KeyFunction
 from box.index.hash import HashIndex
-from box.index.tree import SparseTreeIndex, TreeIndex
+from box.index.tree import MultikeyTreeIndex, SparseTreeIndex, TreeIndex
 
 _CLASSES: dict[str, type[Index]] = {"TREE": TreeIndex, "HASH": HashIndex}
 
 
 def create_index(
-    definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    definition: IndexDef,
+    primary: KeyDef | None = None,
+    *,
+    space_name: str = "",
+    engine: str = "memtx",
+    function: KeyFunction | None = None,
 ) -> Index:
-    """An empty index. `primary` is the primary index's key definition (None for the primary index itself).
+    """An empty index. `primary` is the primary index's key definition (None for the primary index itself), `function`
+    that of a functional index; one without it is disabled.
 
-    Raises UNSUPPORTED for RTREE and BITSET, INDEX_TYPE for an unknown type.
+    Raises UNSUPPORTED for RTREE, INDEX_TYPE for an unknown type.
     """
     kind = definition.type.upper()
-    if kind in ("RTREE", "BITSET"):
+    if definition.opts.get("func"):
+        if function is None:
+            return DisabledIndex(definition, primary, space_name=space_name, engine=engine)
+        return FunctionalTreeIndex(definition, primary, space_name=space_name, engine=engine, function=function)
+    if kind == "RTREE":
         raise unsupported("This node", f"{kind} indexes")
+    if kind == "BITSET":
+        # What such an index needs is imported by whoever has one.
+        from box.index.bitset import BitsetIndex
+
+        return BitsetIndex(definition, primary, space_name=space_name, engine=engine)
     if kind not in _CLASSES:
         raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
     chosen = _CLASSES[kind]
-    if chosen is TreeIndex and any(part.exclude_null for part in definition.parts):
-        chosen = SparseTreeIndex
+    if chosen is TreeIndex:
+        chosen = _tree_class(definition)
     return chosen(definition, primary, space_name=space_name, engine=engine)
+
+
+def _tree_class(definition: IndexDef) -> type[TreeIndex]:
+    if key_def_of(definition.parts).is_multikey:
+        return MultikeyTreeIndex
+    return SparseTreeIndex if any(part.exclude_null for part in definition.parts) else TreeIndex

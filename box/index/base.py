@@ -1,7 +1,8 @@
 """The interface of all indexes.
 
 An index maps sort keys (`box.data.keydef`) to entries. An entry is a tuple's bytes, or an object of the
-transaction manager's that stands for its versions; the index never looks inside.
+transaction manager's that stands for its versions; the index never looks inside. A tuple has one key in most indexes,
+and any number of them in those with `has_many_keys`.
 
 `version` grows with every change. A cursor that finds it unchanged may go on with what it has already read.
 """
@@ -9,13 +10,14 @@ transaction manager's that stands for its versions; the index never looks inside
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from box.data.keydef import KeyDef, PartDef, SortKey, key_def_of
 from box.errors import BoxError, ErrorCode, client_error
+from box.index.memory import TUPLE_COST, MemoryQuota, place_cost
 
 Entry = Any
 """`bytes`, or a version chain of `box.txn.versions`; opaque here."""
@@ -77,6 +79,8 @@ class Index(ABC):
     """Common parts: definition, keys, error texts, scans made of cursors."""
 
     MAX_CHUNK = 1024
+    has_many_keys: ClassVar[bool] = False
+    """A tuple may have no key, or several: ask `keys_of`, as `key_of` has no answer."""
 
     find: Callable[[SortKey], Entry | None]
     """The entry of a full key, or None. The bound method of the container itself."""
@@ -92,6 +96,14 @@ class Index(ABC):
         self.key_def = key_def_of(definition.parts)
         self.primary = primary
         self.version = 0
+        self.place_cost = place_cost(definition.parts, is_unique=definition.unique)
+        """Bytes of memory of one entry, without the tuple."""
+        self.memory: MemoryQuota | None = None
+        """Of a primary index: where it takes room for its tuples, and for their places in the other indexes."""
+        self.tuple_bytes = 0
+        """With a `memory`: the MessagePack of all tuples."""
+        self.weight = 0
+        """With a `memory`: bytes of a tuple besides its MessagePack; see `weigh`."""
 
     def __repr__(self) -> str:
         return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', {len(self)} entries>"
@@ -108,6 +120,16 @@ class Index(ABC):
     def is_unique(self) -> bool:
         return self.definition.unique
 
+    def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        """The keys of a tuple, each once; `fields` are those of `raw`. FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT, RTREE_RECT,
+        FIELD_TYPE."""
+        key = self.key_of(fields)
+        return () if key is None else (key,)
+
+    def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        """The keys of a tuple that was stored by them. Raises nothing."""
+        return self.keys_of(raw, fields)
+
     # --- the container ---
 
     @abstractmethod
@@ -120,6 +142,14 @@ class Index(ABC):
     @abstractmethod
     def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
         """Set the entry of a key and return the one it had, or None: `find` and `put` at the price of one."""
+
+    def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
+        """Forget the keys of a tuple, and set the entry of the keys of the one that takes its place."""
+        for key in old_keys:
+            if key not in new_keys:
+                self.remove(key)
+        for key in new_keys:
+            self.put(key, entry)
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         """Set the entry of a key that has none; False: it has one."""
@@ -144,9 +174,33 @@ class Index(ABC):
     def random(self, seed: int) -> Entry | None:
         """Some entry, the same for the same seed and contents; None when empty."""
 
-    @abstractmethod
     def bsize(self) -> int:
         """Bytes the index takes besides the tuples (an estimate from the number of entries)."""
+        return self.place_cost * len(self)
+
+    # --- memory ---
+
+    def weigh(self, indexes: Iterable[Index]) -> None:
+        """Take room for a tuple's place in each of these indexes, itself among them, instead of what it had taken."""
+        weight = TUPLE_COST + sum([index.place_cost for index in indexes])
+        if self.memory is not None:
+            self.memory.room -= (weight - self.weight) * len(self)
+        self.weight = weight
+
+    def take_room(self, tuples: list[bytes]) -> None:
+        """Take room for tuples that are on their way into the index, past `put`."""
+        if self.memory is not None:
+            size = sum(map(len, tuples))
+            self.tuple_bytes += size
+            self.memory.room -= size + self.weight * len(tuples)
+
+    def use_memory(self, memory: MemoryQuota) -> None:
+        """Take the room for what it has from another quota."""
+        size = self.tuple_bytes + self.weight * len(self)
+        memory.room -= size
+        if self.memory is not None:
+            self.memory.room += size
+        self.memory = memory
 
     # --- access by a user's key ---
 

@@ -14,8 +14,9 @@ from operator import itemgetter
 from typing import Any, Final
 
 from box.data.keydef import SortKey
-from box.index.base import Entry
+from box.index.base import Entry, Index
 from box.index.ordered import OrderedIndex
+from box.index.placed import PlacedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untracked_list
 
@@ -24,6 +25,8 @@ SLICE: Final = 1024
 _SAMPLES: Final = 4
 """Keys of the sample for each bucket: then few buckets are more than twice as large as they should be."""
 _MOST_BUCKETS: Final = 4096
+_PLACED_SLICE: Final = 128
+"""Entries of a bitset or an R-tree that are put in one turn: one or two milliseconds."""
 
 
 class Keyed:
@@ -34,6 +37,16 @@ class Keyed:
     def __init__(self) -> None:
         self.keys: list[SortKey] = untracked_list()
         self.entries: list[Entry] = untracked_list()
+
+    def add_tuples(self, index: Index, tuples: list[bytes], decoded: list[list[Any]]) -> None:
+        """Add tuples, with their fields, by the keys that they have in an index. Errors of `Index.keys_of`."""
+        if not index.has_many_keys:
+            self.add(list(map(index.key_of, decoded)), tuples)
+            return
+        for raw, fields in zip(tuples, decoded, strict=True):
+            for key in index.keys_of(raw, fields):
+                self.keys.append(key)
+                self.entries.append(raw)
 
     def add(self, keys: list[SortKey], entries: list[Entry]) -> None:
         """Add entries. One without a key does not belong to the index."""
@@ -51,6 +64,9 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
     """
     keys, entries = keyed.keys, keyed.entries
     count = len(keys)
+    if isinstance(index, PlacedIndex):
+        yield from _put_all(index, keyed)
+        return
     bucket_count = min(_MOST_BUCKETS, count // SLICE + 1)
     stride = max(1, count // (bucket_count * _SAMPLES))
     sample: list[SortKey] = []
@@ -75,6 +91,16 @@ def fill(index: OrderedIndex, keyed: Keyed, repeated: Callable[[Entry, Entry], E
             yield
     yield from build.finish()
     index.end_load(count)
+
+
+def _put_all(index: PlacedIndex, keyed: Keyed) -> Iterator[None]:
+    """In the order in which they were added: their numbers follow from it."""
+    keyed.keys.reverse()
+    keyed.entries.reverse()
+    while keyed.keys:
+        for _ in range(min(_PLACED_SLICE, len(keyed.keys))):
+            index.put(keyed.keys.pop(), keyed.entries.pop())
+        yield
 
 
 def _sorted_sample(keys: list[SortKey], stride: int) -> Iterator[list[SortKey]]:

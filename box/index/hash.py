@@ -7,18 +7,14 @@ in one go: with two million entries that holds everybody up for a tenth of a sec
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Final
-
-from BTrees.QOBTree import QOBTree
+from typing import Any
 
 from box.data.keydef import KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, PointCursor
-
-_BYTES_AN_ENTRY: Final = 8
-"""Bytes that Tarantool's hash table takes for a tuple: a slot of two words, half filled at worst."""
+from box.index.own_trees import NumberTree
 
 
 class HashIndex(OrderedIndex):
@@ -31,10 +27,7 @@ class HashIndex(OrderedIndex):
         self.key_of = self.key_def.extract
         first = definition.parts[0]
         if len(definition.parts) == 1 and first.type is FieldType.UNSIGNED and not first.is_nullable:
-            self._use_tree(QOBTree())
-
-    def bsize(self) -> int:
-        return _BYTES_AN_ENTRY * 2 * self._size
+            self._use_tree(NumberTree())
 
     def get(self, values: list[Any]) -> Entry | None:
         return self.find(self.key_def.parse(values, True))

@@ -58,6 +58,15 @@ class LayeredTree:
         self.over.pop(key, None)
         self.base.pop(key, None)
 
+    def pop(self, key: SortKey, default: Any) -> Any:
+        """Take the entry of a key out; `default` without one."""
+        entry = self.get(key)
+        if entry is None:
+            return default
+        self.over.pop(key, None)
+        self.base.pop(key, None)
+        return entry
+
     def items(self, *bounds: Any) -> Iterator[tuple[SortKey, Any]]:
         """The pairs of a range in order, while nothing changes."""
         over = iter(self.over.items(*bounds))

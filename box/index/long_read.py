@@ -31,13 +31,13 @@ _FILTERED_SLICE: Final = 128
 
 
 class LongRead:
-    """A select that is under way; `cursor` is a fresh one, of which `view` reads if there is one. `again` selects anew.
-    With a view, `visible` says which tuples count. Call `close` if it is given up."""
+    """A select that is under way: of a fresh `cursor`, or of a view. `again` selects anew. With a view, `visible` says
+    which tuples count. Call `close` if it is given up."""
 
     def __init__(
         self,
         index: OrderedIndex,
-        cursor: ForwardCursor | BackwardCursor,
+        cursor: ForwardCursor | BackwardCursor | None,
         offset: int,
         limit: int,
         again: Callable[[], list[bytes]],
@@ -57,7 +57,7 @@ class LongRead:
         self._view = view
         self._visible = visible
         self._walk: Iterator[Entry] = iter(())
-        if view is not None or cursor.is_reverse:
+        if view is not None or cursor is None or cursor.is_reverse:
             self._skipped = offset
             self._view = view or IndexView(index, (), cursor)
         else:
@@ -69,6 +69,7 @@ class LongRead:
         """The first change is about to be made: whatever has not been read is kept as it is."""
         listeners = self._index.listeners
         listeners.remove(self._changing)
+        assert self._cursor is not None
         if self._at:
             low, high, low_excluded, high_excluded = self._cursor.bounds
             keys = self._tree.keys(low, high, low_excluded, high_excluded)

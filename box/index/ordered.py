@@ -1,8 +1,9 @@
 """The container of TREE and HASH: entries in the order of their keys, in a B-tree in C (the `BTrees` package).
 
-Which tree: QOBTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one unsigned
-part; OOBTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a tree takes
-longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's would not.
+Which tree: NumberTree, whose keys are 64-bit unsigned numbers held without Python objects, for full keys of one
+unsigned part; ObjectTree otherwise (a signed 64-bit tree would lack half the range of `integer`). No operation on a
+tree takes longer than its depth, so that an index of any size grows without a pause, as a hash table of Python's
+would not.
 
 The iterators of a BTree break or skip when the tree changes, and it has none that goes backwards. So a cursor
 remembers the last key it gave and seeks anew for each chunk; backwards it walks the leaves from right to
@@ -31,12 +32,11 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBucket
-
 from box.data.keydef import KeyDef, SortKey
 from box.index.base import Cursor, Entry, Index, IndexDef
 from box.index.layered import GONE, LayeredTree
+from box.index.memory import MemoryQuota
+from box.index.own_trees import LEAVES, ObjectTree
 
 Bounds = tuple[Any, Any, bool, bool]
 """(least, greatest, least excluded, greatest excluded); None is no bound."""
@@ -59,7 +59,7 @@ class OrderedIndex(Index):
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         self.listeners: list[Listener] = []
         self.followers: list[Follower] = []
-        self._use_tree(OOBTree())
+        self._use_tree(ObjectTree())
 
     def _use_tree(self, tree: Any) -> None:
         self._base: Any = tree
@@ -87,15 +87,28 @@ class OrderedIndex(Index):
             self._tell(sort_key, entry)
         if self._tree.insert(sort_key, entry):
             self._size += 1
+            if (memory := self.memory) is not None:
+                size = len(entry)
+                self.tuple_bytes += size
+                memory.room -= size + self.weight
+        elif self.memory is not None:
+            self._exchange(self.memory, sort_key, self.find(sort_key), entry)
         else:
             self._tree[sort_key] = entry
         self.version += 1
+
+    def _exchange(self, memory: MemoryQuota, sort_key: SortKey, old: Entry, entry: Entry) -> None:
+        self._tree[sort_key] = entry
+        if growth := len(entry) - len(old):
+            self.tuple_bytes += growth
+            memory.room -= growth
 
     def add(self, sort_key: SortKey, entry: Entry) -> bool:
         if self.listeners:
             return super().add(sort_key, entry)
         if not self._tree.insert(sort_key, entry):
             return False
+        self.take_room([entry])
         self._size += 1
         self.version += 1
         return True
@@ -105,18 +118,35 @@ class OrderedIndex(Index):
             self._tell(sort_key, entry)
         old = self.find(sort_key)
         self._tree[sort_key] = entry
+        memory = self.memory
         if old is None:
             self._size += 1
+            if memory is not None:
+                size = len(entry)
+                self.tuple_bytes += size
+                memory.room -= size + self.weight
+        elif memory is not None and (growth := len(entry) - len(old)):
+            self.tuple_bytes += growth
+            memory.room -= growth
         self.version += 1
         return old
 
     def remove(self, sort_key: SortKey) -> None:
         if self.listeners:
             self._tell(sort_key, None)
-        try:
-            del self._tree[sort_key]
-        except KeyError:
-            return
+        memory = self.memory
+        if memory is None:
+            try:
+                del self._tree[sort_key]
+            except KeyError:
+                return
+        else:
+            old = self._tree.pop(sort_key, None)
+            if old is None:
+                return
+            size = len(old)
+            self.tuple_bytes -= size
+            memory.room += size + self.weight
         self._size -= 1
         self.version += 1
 
@@ -139,10 +169,14 @@ class OrderedIndex(Index):
         """Changes lie over the container that are not merged yet."""
         return self._tree is not self._base
 
-    def lay_over(self, changes: Any, growth: int) -> None:
+    def lay_over(self, changes: Any, growth: int, size: int = 0) -> None:
         """Make changes at once: a tree of entries, or GONE, by key, which is the index's from now on. There are
-        `growth` entries more then. Nothing may lie over the container already; call `merge` until it is done."""
+        `growth` entries more then, and `size` bytes in those of a primary index. Nothing may lie over the container
+        already; call `merge` until it is done."""
         assert not self.is_layered
+        if self.memory is not None:
+            self.tuple_bytes += size
+            self.memory.room -= size + growth * self.weight
         self._read_from(LayeredTree(self._base, changes, self.settle))
         self._size += growth
         self.version += 1
@@ -179,9 +213,15 @@ class OrderedIndex(Index):
             pass
 
     def clear(self) -> None:
+        self._give_room_back()
         self._tree.clear()
         self._size = 0
         self.version += 1
+
+    def _give_room_back(self) -> None:
+        if self.memory is not None:
+            self.memory.room += self.tuple_bytes + self.weight * self._size
+            self.tuple_bytes = 0
 
     def end_load(self, count: int) -> None:
         """So many entries were added by `insert`."""
@@ -203,13 +243,14 @@ class OrderedIndex(Index):
             nodes += children(node)[0]
             yield node
 
-    def detach(self) -> Any:
-        """Become empty at once. Gives the tree with everything that was in it, for `box.index.release`."""
+    def detach(self) -> list[Any]:
+        """Become empty at once. Gives the trees with everything that was in it, for `box.index.release`."""
         self.settle()
+        self._give_room_back()
         tree = self._base
         self._use_tree(type(tree)())
         self.version += 1
-        return tree
+        return [tree]
 
     def random(self, seed: int) -> Entry | None:
         node = self._tree
@@ -367,7 +408,7 @@ def is_within(key: SortKey, bounds: Bounds) -> bool:
 
 def children(node: Any) -> tuple[tuple[Any, ...], tuple[SortKey, ...]]:
     """The children of an inner node and the keys between them; none for a leaf, an empty tree or a tree of one leaf."""
-    if isinstance(node, (OOBucket, QOBucket)):
+    if isinstance(node, LEAVES):
         return (), ()
     state = node.__getstate__()
     if state is None or len(state) == 1:

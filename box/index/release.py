@@ -8,6 +8,7 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop, Handle
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 from box.index.base import Index
@@ -64,7 +65,7 @@ class Releaser:
         for _ in range(len(self._waiting)):
             index = self._waiting.popleft()
             if not index.listeners:
-                return _taken_apart(index.detach())
+                return chain.from_iterable(map(_taken_apart, index.detach()))
             self._waiting.append(index)
         return None
 

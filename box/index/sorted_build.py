@@ -18,15 +18,13 @@ from itertools import islice
 from operator import lt
 from typing import Any, Final
 
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBTree, QOBucket
-
 from box.data.keydef import SortKey
 from box.index.base import Entry
 from box.index.ordered import OrderedIndex
+from box.index.own_trees import NumberLeaf, NumberTree, ObjectLeaf, ObjectTree
 from box.index.untracked import untrack_one, untracked_list
 
-_LEAVES: Final[dict[type, Any]] = {OOBTree: OOBucket, QOBTree: QOBucket}
+_LEAVES: Final[dict[type, Any]] = {ObjectTree: ObjectLeaf, NumberTree: NumberLeaf}
 _FULL: Final = 0.8
 """The part of a node that is used: the next insertions find room."""
 

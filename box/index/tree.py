@@ -6,27 +6,25 @@ Keys are unique in the tree, as every entry needs its place:
     non-unique                the key, then the parts of the primary key that it lacks
     unique with nullable      the key, then all of the primary key where the key has a nil: nils never collide
 
+A multikey index has an entry for every element of an array.
+
 A partial key is a prefix p of such tuples; the keys that start with p are those in [p, p + (TOP,)). Keys of non-unique
 indexes are one bytes object each where their parts allow it (`box.index.packed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, Final
-
-from BTrees.QOBTree import QOBTree
+from typing import Any
 
 from box.data.keydef import NIL_PART, TOP, KeyDef, SortKey
 from box.data.types import FieldType
 from box.errors import ErrorCode, client_error
 from box.index.base import Cursor, Entry, IndexDef, IteratorType
 from box.index.ordered import EVERYTHING, BackwardCursor, Bounds, ForwardCursor, OrderedIndex, PointCursor
+from box.index.own_trees import NumberTree
 from box.index.packed import after_all, is_packable, pack_parts, packer
-
-_BYTES_AN_ENTRY: Final = 16
-"""Bytes that Tarantool's tree takes for a tuple: a pointer and a hint."""
 
 
 class TreeIndex(OrderedIndex):
@@ -37,7 +35,7 @@ class TreeIndex(OrderedIndex):
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
         own, is_unique = self.key_def, definition.unique
-        self.cmp_def = own if is_unique or primary is None else own.merge(primary)
+        self.cmp_def = own if is_unique or primary is None else self._full_key(own, primary)
         nils_repeat = is_unique and own.is_nullable
         self._is_packed = not is_unique and is_packable(self.cmp_def)
         if self._is_packed:
@@ -50,10 +48,11 @@ class TreeIndex(OrderedIndex):
         part = self.cmp_def.parts[0]
         is_number = self._is_bare and part.type is FieldType.UNSIGNED and not part.is_nullable
         if is_number:
-            self._use_tree(QOBTree())
+            self._use_tree(NumberTree())
 
-    def bsize(self) -> int:
-        return _BYTES_AN_ENTRY * self._size
+    def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
+        """The parts of the keys in the tree of a non-unique index."""
+        return own.merge(primary)
 
     # --- access by a user's key ---
 
@@ -119,7 +118,7 @@ class TreeIndex(OrderedIndex):
         bounds = self.bounds(kind, values)
         if kind > IteratorType.GT:
             raise self.unsupported_feature("requested iterator type")
-        return len(self._tree.keys(*bounds)) if values else self._size
+        return len(self._tree.keys(*bounds)) if values and kind is not IteratorType.ALL else self._size
 
     def min(self, values: list[Any]) -> Entry | None:
         if not values and not self.is_layered:
@@ -133,25 +132,15 @@ class TreeIndex(OrderedIndex):
 
 
 class SparseTreeIndex(TreeIndex):
-    """A tree without the tuples whose field of a part with `exclude_null` is nil: their key is None, which every
-    method ignores.
-
-    A field that the tuple does not have is no nil here, and what a part's path leads to inside the field does not
-    matter. Source: `index_filter_tuple_slow` of the 2.8 line.
-    """
+    """A tree without the tuples whose field of a part with `exclude_null` is nil (see `has_nil`): their key is None,
+    which every method ignores."""
 
     def __init__(
         self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
     ) -> None:
         super().__init__(definition, primary, space_name=space_name, engine=engine)
-        key_of = self.key_of
-        excluded = [part.fieldno for part in definition.parts if part.exclude_null]
-
-        def sparse_key_of(fields: list[Any]) -> SortKey:
-            count = len(fields)
-            return None if any(number < count and fields[number] is None for number in excluded) else key_of(fields)
-
-        self.key_of = sparse_key_of
+        key_of, excluded = self.key_of, excluded_fields(definition)
+        self.key_of = lambda fields: None if has_nil(fields, excluded) else key_of(fields)
 
     def _read_from(self, tree: Any) -> None:
         super()._read_from(tree)
@@ -173,16 +162,57 @@ class SparseTreeIndex(TreeIndex):
             super().remove(sort_key)
 
 
+class MultikeyTreeIndex(TreeIndex):
+    """A tree with a key for every element of an array that a tuple has, or none."""
+
+    has_many_keys = True
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        own = self.key_def
+        self._tail = _tail_of_nils(own, primary) if definition.unique and own.is_nullable and primary else None
+        self._extract_all = (self.cmp_def if self._tail is None else own).extract_all
+        self._excluded = excluded_fields(definition)
+
+    def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        if self._excluded and has_nil(fields, self._excluded):
+            return ()
+        keys, tail = self._extract_all(fields), self._tail
+        return keys if tail is None else [tail(key, fields) for key in keys]
+
+
+def excluded_fields(definition: IndexDef) -> list[int]:
+    """The numbers of fields that keep a tuple out of the index when they are nil."""
+    return [part.fieldno for part in definition.parts if part.exclude_null]
+
+
+def has_nil(fields: list[Any], numbers: list[int]) -> bool:
+    """Whether one of these fields is there, and nil.
+
+    A field that the tuple does not have is no nil here, and what a part's path leads to inside the field does not
+    matter. Source: `index_filter_tuple_slow` of the 2.8 line.
+    """
+    count = len(fields)
+    return any(number < count and fields[number] is None for number in numbers)
+
+
 def _key_with_primary(own: KeyDef, primary: KeyDef) -> Callable[[list[Any]], SortKey]:
     """The key of a unique index with nullable parts: the primary key follows where a part is nil."""
-    extract, extract_primary = own.extract, primary.extract
+    extract, tail = own.extract, _tail_of_nils(own, primary)
+    return lambda fields: tail(extract(fields), fields)
+
+
+def _tail_of_nils(own: KeyDef, primary: KeyDef) -> Callable[[SortKey, list[Any]], SortKey]:
+    """The function from a key of a unique index with nullable parts, and the tuple's fields, to the key in the tree."""
+    extract_primary = primary.extract
     is_one_pair, is_bare_primary = len(own) == 1, len(primary) == 1
 
-    def key_of(fields: list[Any]) -> SortKey:
-        key = extract(fields)
+    def with_tail(key: SortKey, fields: list[Any]) -> SortKey:
         if key != NIL_PART if is_one_pair else NIL_PART not in key:
             return key
         tail = extract_primary(fields)
         return (*key, tail) if is_bare_primary else key + tail
 
-    return key_of
+    return with_tail

@@ -1,4 +1,4 @@
-"""Keeps Python's cyclic garbage collector away from the nodes of trees.
+"""Keeps Python's cyclic garbage collector away from the nodes of the indexes' trees.
 
 A node of a B-tree is a container to the collector, which looks at every entry of it in each full collection: with two
 million tuples that takes a tenth of a second. The entries are bytes, and cycles do not go through a tree, so that
@@ -6,6 +6,8 @@ reference counts free it all. Python has no way to say so; the C interface has o
 
 Slots (`box.txn.versions`) are entries for as long as transactions are open, and name their index: these cycles end
 with the transactions, or with `abandon` if nobody ends those any more.
+
+Trees of other libraries in the process stay in its sight (`box.index.own_trees`).
 """
 
 from __future__ import annotations
@@ -13,14 +15,10 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
-
-from BTrees.OOBTree import OOBTree, OOBucket
-from BTrees.QOBTree import QOBTree, QOBucket
+from typing import Any, ClassVar
 
 from box.index.ordered import OrderedIndex
-
-_NODES: Final = frozenset({OOBTree, OOBucket, QOBTree, QOBucket})
+from box.index.own_trees import NODES
 
 untrack_one: Any = ctypes.pythonapi.PyObject_GC_UnTrack
 untrack_one.argtypes = [ctypes.py_object]
@@ -29,9 +27,9 @@ untrack_one.restype = None
 
 
 def untrack_nodes(generation: int) -> None:
-    """Take the nodes of all trees in a generation out of the collector's lists."""
+    """Take the nodes of all own trees in a generation out of the collector's lists."""
     for found in gc.get_objects(generation=generation):
-        if type(found) in _NODES:
+        if type(found) in NODES:
             untrack_one(found)
 
 
@@ -64,9 +62,25 @@ def _before_collection(phase: str, info: dict[str, int]) -> None:
         untrack_nodes(0)
 
 
-def watch() -> None:
-    """From now on look for nodes before each collection of this process; safe to call again."""
-    if _before_collection not in gc.callbacks:
-        gc.callbacks.append(_before_collection)
-        for generation in range(3):
-            untrack_nodes(generation)
+class CollectorWatch:
+    """Looks for nodes before each collection of this process, from `begin` to `end`, as long as one watch is on."""
+
+    _on: ClassVar[set[CollectorWatch]] = set()
+
+    def begin(self) -> None:
+        """Begin to look; safe to call again.
+
+        Older generations are left alone: a walk over them takes as long as the program is large, and holds nothing of
+        ours but the empty trees of system spaces.
+        """
+        if not self._on:
+            gc.callbacks.append(_before_collection)
+            untrack_nodes(0)
+        self._on.add(self)
+
+    def end(self) -> None:
+        """End it; safe to call again. With the last watch the collector's callback goes."""
+        if self in self._on:
+            self._on.remove(self)
+            if not self._on:
+                gc.callbacks.remove(_before_collection)

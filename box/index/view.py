@@ -32,6 +32,7 @@ from box.index.ordered import (
     is_within,
     leaves_backwards,
 )
+from box.index.placed import PlacedCursor, PlacedIndex, PlacedView
 
 SLICE: Final = 512
 """Tuples that are taken at once: about a tenth of a millisecond."""
@@ -144,9 +145,12 @@ class IndexView:
 
 def open_view(index: Index, before: Iterable[tuple[SortKey, bytes | None]] = (), cursor: Any = None) -> TupleView:
     """A view of an index, or of what a fresh cursor over it selects."""
-    if isinstance(index, OrderedIndex) and (cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))):
+    is_in_order = cursor is None or isinstance(cursor, (ForwardCursor, BackwardCursor))
+    if isinstance(index, OrderedIndex) and not isinstance(index, PlacedIndex) and is_in_order:
         index.settle()
         return IndexView(index, before, cursor)
+    if isinstance(index, PlacedIndex) and (cursor is None or isinstance(cursor, PlacedCursor)):
+        return PlacedView(index, before, cursor)
     return ListView(index.values_list() if cursor is None else _rest_of(cursor))
 
 

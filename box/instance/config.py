@@ -116,7 +116,7 @@ OPTIONS: dict[str, Option] = _options(
     Option("worker_pool_threads", _NUMBER, 4, dynamic=True),
 )
 
-_DEPRECATED: dict[str, str] = {
+DEPRECATED_NAMES: dict[str, str] = {
     "logger": "log",
     "logger_nonblock": "log_nonblock",
     "panic_on_snap_error": "force_recovery",
@@ -220,7 +220,7 @@ def prepare(options: Mapping[str, Value], warn: Callable[[str], None] = lambda t
 def _upgrade(options: Mapping[str, Value], warn: Callable[[str], None]) -> dict[str, Value]:
     upgraded: dict[str, Value] = {}
     for name, value in options.items():
-        new_name = _DEPRECATED.get(name)
+        new_name = DEPRECATED_NAMES.get(name)
         if new_name is None:
             upgraded[name] = value
             continue

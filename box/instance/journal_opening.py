@@ -22,6 +22,7 @@ class StartupJournal:
     in the first checkpoint. `vclock` follows the rows that have an lsn."""
 
     is_void = False
+    completes_at_once = True
     takes_runs = False
 
     def __init__(self, vclock: VClock) -> None:

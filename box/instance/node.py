@@ -35,8 +35,8 @@ from typing import Any
 
 from box.errinj import ErrorInjections
 from box.errors import BoxError, ErrorCode, client_error
-from box.index import untracked
 from box.index.release import Releaser
+from box.index.untracked import CollectorWatch
 from box.instance.checkpoint import Checkpoints
 from box.instance.config import Config
 from box.instance.instance_state import InstanceState
@@ -144,6 +144,7 @@ class Instance:
         self.is_join_undone = False
         """The last start failed while it joined somebody, for a reason that passes: it may begin anew."""
         self.process = ProcessSetup(self.resources)
+        self._watch = CollectorWatch()
         self._first_uuid = self.resources.random_uuid()
         """Of an instance without files. The next attempt to start takes the same: it may be registered already."""
         self.errinj.on_change("ERRINJ_TUPLE_ALLOC", lambda is_on: self.dml.set_memory(not is_on))
@@ -308,7 +309,7 @@ class Instance:
         for hook in self.on_schema_init:
             hook()
         self.process.enter()
-        untracked.watch()
+        self._watch.begin()
         await self._reconfiguration.apply_initial()
         self.stats.start(self.loop)
         is_founder = await self._load()
@@ -423,4 +424,5 @@ class Instance:
             await asyncio.sleep(0)
         self.checkpoints.unlock()
         self.releaser.pause()
+        self._watch.end()
         self.process.leave()

@@ -10,6 +10,7 @@ import fcntl
 import os
 from contextlib import suppress
 
+from box import forks
 from box.errors import system_error
 
 
@@ -19,6 +20,14 @@ class PidFile:
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = _open_locked(path)
+        self._is_own = True
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """The lock would outlive the parent in the child."""
+        if self._is_own:
+            os.close(self._descriptor)
+            self._is_own = False
 
     def write(self) -> None:
         """Note the number of this process: once more after a fork. SystemError."""
@@ -30,6 +39,9 @@ class PidFile:
 
     def remove(self) -> None:
         """The instance has ended: unlink the file and let go of the lock."""
+        if not self._is_own:
+            return
+        self._is_own = False
         with suppress(OSError):
             os.unlink(self._path)
         os.close(self._descriptor)

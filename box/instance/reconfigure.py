@@ -37,6 +37,7 @@ AT_START = (
     "net_msg_max",
     "readahead",
     "memtx_max_tuple_size",
+    "memtx_memory",
     "replication_synchro_quorum",
     "replication_synchro_timeout",
 )
@@ -67,6 +68,9 @@ def make_setters(
 
     def set_max_tuple_size(value: float) -> None:
         dml.max_tuple_size = int(min(value, sys.maxsize))
+
+    def set_memory(value: float) -> None:
+        dml.memory_limit = int(value)
 
     def set_log_level(value: int | str) -> None:
         log.level = log_level(value)
@@ -109,6 +113,7 @@ def make_setters(
         "log_format": set_log_format,
         "log_level": set_log_level,
         "memtx_max_tuple_size": set_max_tuple_size,
+        "memtx_memory": set_memory,
         "net_msg_max": iproto.set_limit,
         "read_only": set_read_only,
         "readahead": iproto.set_readahead,

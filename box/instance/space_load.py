@@ -7,14 +7,16 @@ from functools import partial
 from typing import Any
 
 from box.data.codec import unpack, unpack_many
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import IteratorType
 from box.index.bulk import SLICE, Keyed, fill
+from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
 from box.index.sorted_build import SortedBuild
 from box.index.untracked import untrack_index
 from box.log import Log
 from box.schema.space import Space
+from box.txn.plan import TUPLE_OVERHEAD
 from box.txn.storage import duplicate
 
 
@@ -32,19 +34,34 @@ class SpaceLoad:
         assert isinstance(primary, OrderedIndex)
         self.space = space
         self._primary = primary
-        self._secondary = [index for index in space.indexes.values() if index is not primary]
+        self._secondary = [
+            index for index in space.indexes.values() if index is not primary and not isinstance(index, DisabledIndex)
+        ]
         self._count = 0
         self._build: SortedBuild | None = SortedBuild(primary)
         self._keyed = Keyed()
         """Of the first secondary index, as long as the primary one is built of sorted tuples."""
 
     def add(self, tuples: list[bytes]) -> None:
-        """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key."""
+        """Raises what a wrong tuple raises, TUPLE_FOUND for a repeated key, OutOfMemory."""
+        self._take_room(tuples)
         if self._build is None:
             self._insert(tuples)
         elif not self._append(self._build, tuples):
             self._end_build()
             self._insert(tuples)
+
+    def _take_room(self, tuples: list[bytes]) -> None:
+        primary, memory = self._primary, self._primary.memory
+        if memory is None or memory.extend(sum(map(len, tuples)) + primary.weight * len(tuples)):
+            primary.take_room(tuples)
+            return
+        room = memory.available
+        for raw in tuples:
+            if len(raw) > room:
+                raise out_of_memory(TUPLE_OVERHEAD + len(raw), "slab allocator", "memtx_tuple")
+            room -= len(raw) + primary.weight
+        raise out_of_memory(TUPLE_OVERHEAD + len(tuples[-1]), "slab allocator", "memtx_tuple")
 
     def _append(self, build: SortedBuild, tuples: list[bytes]) -> bool:
         """False if there is anything wrong with them, or with their order: nothing is done then."""
@@ -55,7 +72,7 @@ class SpaceLoad:
         except BoxError:
             return False
         if self._secondary:
-            self._keyed.add(list(map(self._secondary[0].key_of, decoded)), tuples)
+            self._keyed.add_tuples(self._secondary[0], tuples, decoded)
         self._count += len(tuples)
         return True
 
@@ -95,7 +112,7 @@ class SpaceLoad:
             if index is not self._secondary[0] or not is_sorted:
                 keyed = Keyed()
                 for part in self._slices():
-                    keyed.add(list(map(index.key_of, _unpack_all(part))), part)
+                    keyed.add_tuples(index, part, _unpack_all(part))
                     yield
             yield from fill(index, keyed, partial(duplicate, index, self.space))
         log.info(f"Space '{self.space.name}': done")

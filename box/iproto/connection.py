@@ -420,6 +420,8 @@ class ServerConnection(CallingHalf):
             if error.code == ErrorCode.INVALID_MSGPACK:
                 server.dml.counters[kind] -= kind != 1  # of a write that was none; the general way tells what it is
                 return False
+            if error.code == ErrorCode.READONLY and server.dml.refuses_writes:
+                return False  # nothing is counted yet; the general way looks at the body first, as Tarantool does
             server.node.sessions.tell_denied(ctx, error)
             self.reply_error(sync, error)
             return True

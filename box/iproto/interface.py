@@ -80,6 +80,10 @@ class DmlLike(Protocol):
 
     def write(self, ctx: Context, space: Any, request: Request) -> Outcome: ...
 
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+
     def store(self, ctx: Context, space: Any, kind: int, raw: bytes) -> Outcome: ...
 
 

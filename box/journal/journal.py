@@ -268,6 +268,25 @@ class Journal:
         return True
 
     @property
+    def completes_at_once(self) -> bool:
+        """Whether one entry that is submitted and flushed now, with no other one before it, is complete then."""
+        if self.is_void:
+            return True
+        return not (
+            self._busy
+            or self._pending
+            or not self.inline_limit
+            or self._rollback
+            or self._errinj.is_armed
+            or self._clock() < self._inline_after
+        )
+
+    @property
+    def unexpected_failure(self) -> Exception | None:
+        """The exception that has ended the last write that failed, if it is no trouble of the log's own."""
+        return self._thread.unexpected
+
+    @property
     def takes_runs(self) -> bool:
         return self._thread.is_running
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
+from box import forks
 from box.errors import BoxError, system_error
 from box.journal import pending_mark
 
@@ -125,13 +126,19 @@ def publish(storage: Storage, path: str, final_path: str) -> None:
 
 
 class _DiskAppendFile:
-    __slots__ = ("_fd", "_pending", "path", "write")
+    __slots__ = ("__weakref__", "_fd", "_pending", "path", "write")
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self._fd = fd
         self._pending: int | None = None
         self.write: Callable[[bytes], int] = partial(os.write, fd)
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """Write nothing more: the parent does."""
+        if self._fd >= 0:
+            forks.lead_nowhere(self._fd)
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
@@ -150,7 +157,8 @@ class _DiskAppendFile:
             pending_mark.mark_pending(self._fd, start)
 
     def close(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        os.close(fd)
 
 
 class _DiskReadFile:
@@ -171,13 +179,20 @@ class _DiskReadFile:
 
 
 class _DiskLock:
-    __slots__ = ("_fd",)
+    __slots__ = ("__weakref__", "_fd")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """The lock would outlive the parent in the child."""
+        self.release()
 
     def release(self) -> None:
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def _open(path: str, flags: int, mode: int = 0o777) -> int:
@@ -196,9 +211,20 @@ class FileStorage:
 
     def __init__(self, root: str = "") -> None:
         self._root = root
+        self._is_left = False
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """Change nothing from now on."""
+        self._is_left = True
 
     def _path(self, path: str) -> str:
         return os.path.join(self._root, path)
+
+    def _own_path(self, path: str) -> str:
+        if self._is_left:
+            raise PermissionError(errno.EPERM, "the file belongs to the process that was forked", path)
+        return self._path(path)
 
     def now(self) -> float:
         return time.time()
@@ -207,7 +233,7 @@ class FileStorage:
         return os.listdir(self._path(directory) or ".")
 
     def create(self, path: str) -> AppendFile:
-        full = self._path(path)
+        full = self._own_path(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
         try:
             return _DiskAppendFile(path, _open(full, flags, 0o644))
@@ -216,7 +242,7 @@ class FileStorage:
             return _DiskAppendFile(path, _open(full, flags, 0o644))
 
     def append(self, path: str) -> AppendFile:
-        fd = _open(self._path(path), os.O_RDWR)
+        fd = _open(self._own_path(path), os.O_RDWR)
         os.lseek(fd, 0, os.SEEK_END)
         return _DiskAppendFile(path, fd)
 
@@ -234,13 +260,13 @@ class FileStorage:
         return True
 
     def rename(self, old: str, new: str) -> None:
-        os.rename(self._path(old), self._path(new))
+        os.rename(self._own_path(old), self._own_path(new))
 
     def remove(self, path: str) -> None:
-        os.unlink(self._path(path))
+        os.unlink(self._own_path(path))
 
     def touch(self, path: str) -> None:
-        os.utime(self._path(path))
+        os.utime(self._own_path(path))
 
     def sync_directory(self, directory: str) -> None:
         fd = os.open(self._path(directory) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -43,6 +43,8 @@ class WalThread:
         self.is_in_rollback = False
         """For the wal thread, and for the tx thread while it writes itself."""
         self.is_running = False
+        self.unexpected: Exception | None = None
+        """The exception that the last write has failed with, if that is nothing of the log's own."""
         self._loop = loop
         self._threads = threads
         self._writer = writer
@@ -109,6 +111,7 @@ class WalThread:
                 batch.problem = str(error)
             else:
                 self._log_failure(error)
+                self.unexpected = None if isinstance(error, WalFailure) else error
         return batch
 
     def is_delayed(self) -> bool:

@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TextIO
 
+from box import forks
 from box.errors import BoxError, ErrorCode, system_error
 from box.log.channel import CAPACITY, Channel
 from box.log.level import Level
@@ -194,8 +195,15 @@ class FileSink(_ChannelSink):
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._is_closed = False
         self._descriptor = self._open(f"can't open log file: {path}")
         super().__init__(Channel(self._descriptor, partial(os.write, self._descriptor)))
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """Lines that wait are written by the parent."""
+        if not self._is_closed:
+            forks.lead_nowhere(self._descriptor)
 
     def _open(self, problem: str) -> int:
         try:
@@ -213,6 +221,7 @@ class FileSink(_ChannelSink):
         os.close(descriptor)
 
     def close(self) -> None:
+        self._is_closed = True
         self._channel.close()
         with suppress(OSError):
             os.close(self._descriptor)

@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from box import forks
 from box.errors import BoxError, system_error
 from box.net.network import ProtocolFactory, Replaced
 from box.net.uri import Uri, socket_error
@@ -147,6 +148,11 @@ class SocketListener:
         self._server = server
         self._address = address
         self._path = path
+        forks.own(self)
+
+    def leave_to_parent(self) -> None:
+        """The socket's file is that of the parent."""
+        self._path = None
 
     @property
     def address(self) -> str:

@@ -68,6 +68,13 @@ class Function:
         """True for a Lua function whose body is stored; otherwise a global of that name is called."""
         return bool(self.definition.body)
 
+    @property
+    def makes_keys(self) -> bool:
+        """True if an index may use it: a persistent Lua function that is deterministic and sandboxed."""
+        definition = self.definition
+        is_fixed = definition.is_deterministic and definition.is_sandboxed
+        return definition.language == "LUA" and bool(definition.body) and is_fixed
+
     def check_access(self, credentials: Credentials) -> None:
         """Require execute on the function."""
         check_function(credentials, self.id, self.name, self.owner)

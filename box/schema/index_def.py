@@ -58,8 +58,38 @@ def decode_index(raw: bytes, space: SpaceDef, collations: Mapping[int, Collation
     definition = _decode(raw, space.name, nullable)
     for number, part in enumerate(definition.parts, 1):
         check_collation(part.collation_id, collations, ErrorCode.WRONG_INDEX_OPTIONS, number)
+        _check_multikey_path(definition.parts, number)
+    if definition.opts.get("func"):
+        _check_function_parts(definition.parts)
     _check(raw, space.name, nullable, space.engine)
     return definition
+
+
+def _check_multikey_path(parts: tuple[PartDef, ...], number: int) -> None:
+    """Check that the path of part `number`, which counts from 1, has `[*]` once, and in the place of the others."""
+    steps = parts[number - 1].steps
+    if ANY_INDEX not in steps:
+        return
+    root = _multikey_root(parts[number - 1])
+    if any(_multikey_root(part) != root for part in parts[: number - 1] if ANY_INDEX in part.steps):
+        raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, number, "incompatable multikey index path")
+    if steps.count(ANY_INDEX) > 1:
+        text = "no more than one array index placeholder [*] is allowed in JSON path"
+        raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, number, text)
+
+
+def _multikey_root(part: PartDef) -> tuple[int, Path]:
+    """The field, and the path inside it to the array whose elements are indexed."""
+    return part.fieldno, part.steps[: part.steps.index(ANY_INDEX)]
+
+
+def _check_function_parts(parts: tuple[PartDef, ...]) -> None:
+    """Check parts that are about the result of a function."""
+    if any(part.path for part in parts):
+        raise unsupported("Functional index", "json paths")
+    if not parts or any(part.fieldno != number for number, part in enumerate(parts)):
+        text = "key part numbers must be sequential and first part number must be 1"
+        raise client_error(ErrorCode.FUNC_INDEX_PARTS, text)
 
 
 @lru_cache(128)
@@ -246,16 +276,14 @@ def _check_memtx(definition: IndexDef, space_name: str) -> None:
             raise wrong("HASH index can not use a function")
     elif kind in ("RTREE", "BITSET"):
         _check_geometric_or_bits(definition, wrong)
-        raise unsupported("Lunabox", f"{kind} indexes")
+        if kind == "RTREE":
+            raise unsupported("Lunabox", f"{kind} indexes")
+        return
     elif kind != "TREE":
         raise client_error(ErrorCode.INDEX_TYPE, definition.name, space_name)
     for part in parts:
         if part.type.value in _UNINDEXED_TYPES:
             raise wrong(f"field type '{part.type.value}' is not supported")
-    if definition.opts.get("func"):
-        raise unsupported("Lunabox", "functional indexes")
-    if _has_multikey(parts):
-        raise unsupported("Lunabox", "multikey indexes")
 
 
 def _check_geometric_or_bits(definition: IndexDef, wrong: Callable[[str], BoxError]) -> None:

@@ -13,8 +13,9 @@ from uuid import UUID
 
 from box.data import codec
 from box.errinj import ErrorInjections
-from box.errors import ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error
 from box.index import Entry, Index
+from box.index.memory import MemoryQuota
 from box.long_work import ProgressBoard
 from box.schema.access import ALL_PRIVILEGES, UNIVERSE, Credentials, ObjectKey, User, refresh
 from box.schema.collation_def import CollationDef
@@ -61,6 +62,8 @@ class Schema:
         self.collations: dict[int, CollationDef] = {}
         self.grants: dict[tuple[int, ObjectKey], Grant] = {}
         """All of `_priv` by (grantee, object)."""
+        self.index_functions: dict[tuple[int, int], int] = {}
+        """All of `_func_index`: the ids of functions by those of space and index."""
         self.truncated: set[int] = set()
         """Ids of spaces that have a record in `_truncate`."""
         self.altered: set[int] = set()
@@ -72,6 +75,8 @@ class Schema:
         self._users_by_name: dict[str, User] = {}
         self._collations_by_name: dict[str, CollationDef] = {}
 
+        self.memory = MemoryQuota()
+        """The room for tuples and indexes."""
         self.errinj = ErrorInjections()
         """Set by the node."""
         self.progress = ProgressBoard(lambda: 0.0)
@@ -101,6 +106,8 @@ class Schema:
         """Compiles the body of a persistent function into its `handle`; may raise ER_LOAD_FUNCTION."""
         self.unload_function: Callable[[Function], None] | None = None
         """Releases the `handle` of a function that is gone for good."""
+        self.call_function: Callable[[Function, bytes, int], list[Any] | BoxError] | None = None
+        """Calls a persistent function with a tuple of the space with this id: see `box.index.functional`."""
         self.release: Callable[[Index], None] = _clear
         """Takes an index that nobody uses any more; set by the node, which frees it little by little."""
         self.read_tuples: Callable[[Space], Iterable[bytes]] = _entries

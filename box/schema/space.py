@@ -173,6 +173,8 @@ class Space:
         self.is_temporary = definition.opts.temporary
         for index in layout.indexes.values():
             index.space_name = definition.name
+        if self.primary is not None and self.is_plain:
+            self.primary.weigh(layout.indexes.values())
 
     def attach_sequence(self, sequence: Sequence | None, field_no: int = 0, path: str | None = None) -> None:
         """Use a sequence for a field (0-based, with a path inside it), or none.

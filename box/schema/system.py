@@ -58,6 +58,7 @@ def _add(schema: Schema, definition: SpaceDef, index_def: IndexDef | None) -> No
     space = make_space(schema, definition)
     if index_def is not None:
         index = make_index(schema, space, index_def, None)
+        index.use_memory(schema.memory)
         space.install(Layout(definition, make_format(schema, definition, (index_def,)), {0: index}))
     trigger = TRIGGERS.get(definition.id)
     space.system_trigger = partial(trigger, schema) if trigger is not None else None

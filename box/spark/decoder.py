@@ -45,7 +45,7 @@ def is_compiled(choice: str, size: int) -> bool:
     """
     has_numba = "numba" in sys.modules or importlib.util.find_spec("numba") is not None
     if choice == "compiled" and not has_numba:
-        raise illegal_params("the compiled decoder needs numba: pip install 'lunabox[spark]'")
+        raise illegal_params("the compiled decoder needs numba: pip install '.[spark]' in a clone of Lunabox")
     return choice == "compiled" or (
         choice == "auto" and has_numba and (size >= _SMALL_FILE or "box.spark.kernels" in sys.modules)
     )

@@ -26,7 +26,8 @@ def _run(name: str) -> int:
         package = (error.name or "").partition(".")[0]
         if package in _OWN:
             raise
-        print(f"lunabox-{name}: {package} is not installed: pip install 'lunabox[spark]'", file=sys.stderr)
+        advice = "pip install '.[spark]' in a clone of Lunabox"
+        print(f"lunabox-{name}: {package} is not installed: {advice}", file=sys.stderr)
         return _NOT_INSTALLED
     code: int = command.main()
     return code

@@ -15,7 +15,7 @@ from box.spark.progress import Progress
 from box.spark.skips import SkipCount
 from box.spark.table_formats import PACKAGES, is_installed, make_table
 
-_NOT_INSTALLED = "Spark is not installed: pip install 'lunabox[spark]'"
+_NOT_INSTALLED = "Spark is not installed: pip install '.[spark]' in a clone of Lunabox"
 
 
 _LINKAGE_ERRORS = (
@@ -99,8 +99,8 @@ def _check_package(spark: Any, kind: str) -> None:
         loader.loadClass(_TABLE_FORMATS[kind].class_name)
     except Exception:  # py4j's, with the Java stack
         raise illegal_params(
-            f"--to {kind} needs the package {PACKAGES[kind]} (pip install 'lunabox[{kind}]'); with --where, "
-            f"--partition-by or another store it needs that of {kind} for Spark, named with "
+            f"--to {kind} needs the package {PACKAGES[kind]} (pip install '.[{kind}]' in a clone of Lunabox); "
+            f"with --where, --partition-by or another store it needs that of {kind} for Spark, named with "
             f"--conf spark.jars.packages={_TABLE_FORMATS[kind].artifact} or --conf spark.jars=FILE"
         ) from None
 

@@ -34,7 +34,8 @@ def _store(url: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise illegal_params(f"'{url}' needs the package fsspec: pip install 'lunabox[remote]'") from None
+        text = f"'{url}' needs the package fsspec: pip install '.[remote]' in a clone of Lunabox"
+        raise illegal_params(text) from None
     try:
         return fsspec.core.url_to_fs(url)[0]
     except (ImportError, ValueError) as error:

@@ -11,7 +11,7 @@
         for row in goods:
             print(row)
 
-Every class stands for one of `box.embed` and has its methods, which wait for the outcome and raise the same errors. The
+Every class stands for one of `box` and has its methods, which wait for the outcome and raise the same errors. The
 node has a thread and a loop of its own; calls may come from any thread, from several at once, but not from the node's
 own: triggers and functions run there, and a blocking call in one of them raises RuntimeError. They may be coroutine
 functions that use `Node.asynchronous`.
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from box.sync.blocking_handles import BlockingChanges, BlockingIndex, BlockingSpace
 from box.sync.blocking_node import BlockingNode
-from box.sync.blocking_schema import BlockingSchema, BlockingSpaces
+from box.sync.blocking_schema import BlockingSchema, BlockingSequence, BlockingSpaces
 from box.sync.blocking_transaction import BlockingTransaction
 
 Node = BlockingNode
@@ -38,6 +38,7 @@ __all__ = [
     "BlockingIndex",
     "BlockingNode",
     "BlockingSchema",
+    "BlockingSequence",
     "BlockingSpace",
     "BlockingSpaces",
     "BlockingTransaction",

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from box.embed import Change, ChangeStream, IndexHandle, NamedRow, SpaceHandle
+from box.embed import Change, ChangeStream, IndexHandle, SpaceHandle
 from box.embed.callables import PythonFunction, SpaceTrigger
 from box.embed.change_stream import MAX_BYTES
 from box.embed.declarations import NodeTrigger
-from box.index import IteratorType
-from box.sync.facade import Facade, blocking
+from box.sync.direct_requests import DirectRequests
+from box.sync.facade import Facade
+from box.wire.change import INSERT, REPLACE
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from box.embed import NamedRow
+    from box.embed.arguments import IteratorName, Operations, Row
+    from box.index import IteratorType
+    from box.sync.thread_contexts import ThreadContexts
+
+    R = TypeVar("R", default=NamedRow)
+    S = TypeVar("S")
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
 
 
-class BlockingIndex(Facade[IndexHandle]):
-    """See `box.embed.IndexHandle`."""
+class BlockingIndex(DirectRequests[R], Facade[IndexHandle[R]]):
+    """One index of a space; see `box.IndexHandle`."""
+
+    def __init__(self, contexts: ThreadContexts, asynchronous: IndexHandle[R]) -> None:
+        super().__init__(contexts, asynchronous)
+        self._requests = asynchronous._requests.with_contexts(contexts)
+
+    @property
+    def _name(self) -> str:
+        return self.asynchronous.name
 
     @property
     def name(self) -> str:
@@ -26,32 +50,110 @@ class BlockingIndex(Facade[IndexHandle]):
         """The number of the index in its space."""
         return self._now(lambda: self.asynchronous.id)
 
-    def pairs(self, key: Any = (), *, iterator: str | IteratorType | None = None) -> Iterator[NamedRow]:
-        """See `box.embed.SpaceHandle.pairs`."""
-        return self._pairs(key, {"iterator": iterator})
+    def pairs(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> Iterator[R]:
+        """See `box.IndexHandle.pairs`."""
+        return self._pairs(self._name, key, iterator)
 
-    def __iter__(self) -> Iterator[NamedRow]:
+    def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
-    get = blocking(IndexHandle.get)
-    select = blocking(IndexHandle.select)
-    update = blocking(IndexHandle.update)
-    delete = blocking(IndexHandle.delete)
-    count = blocking(IndexHandle.count)
-    min = blocking(IndexHandle.min)
-    max = blocking(IndexHandle.max)
-    random = blocking(IndexHandle.random)
-    len = blocking(IndexHandle.len)
-    rename = blocking(IndexHandle.rename)
-    drop = blocking(IndexHandle.drop)
+    def get(self, key: Any) -> R | None:
+        """See `box.IndexHandle.get`."""
+        return self._find(self._name, key)
+
+    def select(
+        self,
+        key: Any = (),
+        *,
+        iterator: IteratorName | IteratorType | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[R]:
+        """See `box.IndexHandle.select`."""
+        return self._select(self._name, key, iterator, offset, limit)
+
+    def update(self, key: Any, operations: Operations) -> R | None:
+        """See `box.IndexHandle.update`."""
+        return self._change(self._requests.update, self._name, key, operations)
+
+    def delete(self, key: Any) -> R | None:
+        """See `box.IndexHandle.delete`."""
+        return self._change(self._requests.delete, self._name, key)
+
+    def count(self, key: Any = (), *, iterator: IteratorName | IteratorType | None = None) -> int:
+        """See `box.IndexHandle.count`."""
+        return self._read(self._requests.count, self._name, key, iterator)
+
+    def min(self, key: Any = ()) -> R | None:
+        """See `box.IndexHandle.min`."""
+        return cast("R | None", self._read(self._requests.least, self._name, key))
+
+    def max(self, key: Any = ()) -> R | None:
+        """See `box.IndexHandle.max`."""
+        return cast("R | None", self._read(self._requests.greatest, self._name, key))
+
+    def random(self, seed: int) -> R | None:
+        """See `box.IndexHandle.random`."""
+        return cast("R | None", self._read(self._requests.random, self._name, seed))
+
+    def len(self) -> int:
+        """See `box.IndexHandle.len`."""
+        return self._read(self._requests.size, self._name)
 
     def alter(self, **options: Any) -> None:
-        """See `box.embed.IndexHandle.alter`."""
+        """See `box.IndexHandle.alter`."""
         self._run(lambda: self.asynchronous.alter(**options))
 
+    def rename(self, name: str) -> None:
+        """See `box.IndexHandle.rename`."""
+        self._run(lambda: self.asynchronous.rename(name))
 
-class BlockingSpace(Facade[SpaceHandle]):
-    """See `box.embed.SpaceHandle`."""
+    def drop(self) -> None:
+        """See `box.IndexHandle.drop`."""
+        self._run(lambda: self.asynchronous.drop())
+
+
+class BlockingIndexes(Mapping[str, BlockingIndex[R]]):
+    """The indexes of a space by name; see `box.SpaceHandle.index`."""
+
+    def __init__(self, contexts: ThreadContexts, space: BlockingSpace[R]) -> None:
+        self._contexts = contexts
+        self._space = space
+
+    def __getitem__(self, name: str) -> BlockingIndex[R]:
+        return BlockingIndex(self._contexts, self._space._now(lambda: self._space.asynchronous.index[name]))
+
+    def __getattr__(self, name: str) -> BlockingIndex[R]:
+        if not name.startswith("__") and "_space" in self.__dict__ and name in self:
+            return self[name]
+        raise AttributeError(f"no index {name!r} in {self._space!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self if name.isidentifier())]
+
+    def __contains__(self, name: object) -> bool:
+        return self._space._now(lambda: name in self._space.asynchronous.index)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The index, or `default` without one."""
+        return default if name not in self else self.__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._space._now(lambda: list(self._space.asynchronous.index)))
+
+    def __len__(self) -> int:
+        return self._space._now(lambda: len(self._space.asynchronous.index))
+
+    def __repr__(self) -> str:
+        return repr(self._space.asynchronous.index)
+
+
+class BlockingSpace(DirectRequests[R], Facade[SpaceHandle[R]]):
+    """One space; see `box.SpaceHandle`."""
+
+    def __init__(self, contexts: ThreadContexts, asynchronous: SpaceHandle[R]) -> None:
+        super().__init__(contexts, asynchronous)
+        self._requests = asynchronous._requests.with_contexts(contexts)
 
     @property
     def name(self) -> str:
@@ -64,57 +166,150 @@ class BlockingSpace(Facade[SpaceHandle]):
         return self._now(lambda: self.asynchronous.id)
 
     @property
-    def index(self) -> Mapping[str, BlockingIndex]:
-        """The indexes by name, as they are now."""
-        found = self._now(lambda: dict(self.asynchronous.index))
-        return {name: BlockingIndex(self._thread, index) for name, index in found.items()}
+    def index(self) -> BlockingIndexes[R]:
+        """The indexes by name: `space.index["name"]` or `space.index.name`."""
+        return BlockingIndexes(self._contexts, self)
 
     @property
     def format(self) -> list[dict[str, Any]]:
         """The fields of the space."""
         return self._now(lambda: self.asynchronous.format)
 
-    def create_index(self, name: str, **options: Any) -> BlockingIndex:
-        """See `box.embed.SpaceHandle.create_index`."""
-        return BlockingIndex(self._thread, self._run(lambda: self.asynchronous.create_index(name, **options)))
+    def rows_as(self, row: type[S]) -> BlockingSpace[S]:
+        """See `box.SpaceHandle.rows_as`."""
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.rows_as(row)))
+
+    def create_index(
+        self,
+        name: str,
+        *,
+        type: str | None = None,
+        parts: Sequence[Any] | None = None,
+        unique: bool | None = None,
+        id: int | None = None,
+        sequence: bool | str | None = None,
+        if_not_exists: bool = False,
+        **options: Any,
+    ) -> BlockingIndex[R]:
+        """See `box.SpaceHandle.create_index`."""
+        made = self._run(
+            lambda: self.asynchronous.create_index(
+                name,
+                type=type,
+                parts=parts,
+                unique=unique,
+                id=id,
+                sequence=sequence,
+                if_not_exists=if_not_exists,
+                **options,
+            )
+        )
+        return BlockingIndex(self._contexts, made)
 
     def pairs(
-        self, key: Any = (), *, index: str | int = 0, iterator: str | IteratorType | None = None
-    ) -> Iterator[NamedRow]:
-        """See `box.embed.SpaceHandle.pairs`."""
-        return self._pairs(key, {"index": index, "iterator": iterator})
+        self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None
+    ) -> Iterator[R]:
+        """See `box.SpaceHandle.pairs`."""
+        return self._pairs(index, key, iterator)
 
-    def __iter__(self) -> Iterator[NamedRow]:
+    def __iter__(self) -> Iterator[R]:
         return self.pairs()
 
     def on_replace(self, function: PythonFunction) -> BlockingTrigger:
-        """See `box.embed.SpaceHandle.on_replace`. It runs in the thread of the node."""
-        return BlockingTrigger(self._thread, self._now(lambda: self.asynchronous.on_replace(function)))
+        """See `box.SpaceHandle.on_replace`. It runs in the thread of the node."""
+        return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.on_replace(function)))
 
     def before_replace(self, function: PythonFunction) -> BlockingTrigger:
-        """See `box.embed.SpaceHandle.before_replace`. It runs in the thread of the node."""
-        return BlockingTrigger(self._thread, self._now(lambda: self.asynchronous.before_replace(function)))
+        """See `box.SpaceHandle.before_replace`. It runs in the thread of the node."""
+        return BlockingTrigger(self._contexts, self._there(lambda: self.asynchronous.before_replace(function)))
 
-    def changes(self, limit: int = 10_000, *, max_bytes: int = MAX_BYTES) -> BlockingChanges:
-        """`for change in space.changes()` waits for each; see `box.embed.SpaceHandle.changes`."""
-        return BlockingChanges(self._thread, self._now(lambda: self.asynchronous.changes(limit, max_bytes=max_bytes)))
+    def changes(
+        self, *, start: Mapping[int, int] | None = None, limit: int = 10_000, max_bytes: int = MAX_BYTES
+    ) -> BlockingChanges[R]:
+        """Watch the space: `for change in space.changes()` waits for each; see `box.SpaceHandle.changes`."""
+        made = self._there(lambda: self.asynchronous.changes(start=start, limit=limit, max_bytes=max_bytes))
+        return BlockingChanges(self._contexts, made)
 
-    insert = blocking(SpaceHandle.insert)
-    replace = blocking(SpaceHandle.replace)
-    update = blocking(SpaceHandle.update)
-    upsert = blocking(SpaceHandle.upsert)
-    delete = blocking(SpaceHandle.delete)
-    get = blocking(SpaceHandle.get)
-    select = blocking(SpaceHandle.select)
-    count = blocking(SpaceHandle.count)
-    min = blocking(SpaceHandle.min)
-    max = blocking(SpaceHandle.max)
-    random = blocking(SpaceHandle.random)
-    len = blocking(SpaceHandle.len)
-    truncate = blocking(SpaceHandle.truncate)
-    set_format = blocking(SpaceHandle.set_format)
-    rename = blocking(SpaceHandle.rename)
-    drop = blocking(SpaceHandle.drop)
+    def insert(self, row: R | Row) -> R | None:
+        """See `box.SpaceHandle.insert`."""
+        return self._change(self._requests.store, INSERT, row)
+
+    def replace(self, row: R | Row) -> R | None:
+        """See `box.SpaceHandle.replace`."""
+        return self._change(self._requests.store, REPLACE, row)
+
+    def insert_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
+        """See `box.SpaceHandle.insert_many`."""
+        return self._store_many(INSERT, rows, batch)
+
+    def replace_many(self, rows: Iterable[R | Row], *, batch: int | None = None) -> int:
+        """See `box.SpaceHandle.replace_many`."""
+        return self._store_many(REPLACE, rows, batch)
+
+    def update(self, key: Any, operations: Operations, *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.update`."""
+        return self._change(self._requests.update, index, key, operations)
+
+    def upsert(self, row: R | Row, operations: Operations) -> None:
+        """See `box.SpaceHandle.upsert`."""
+        self._change(self._requests.upsert, row, operations)
+
+    def delete(self, key: Any, *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.delete`."""
+        return self._change(self._requests.delete, index, key)
+
+    def truncate(self) -> None:
+        """See `box.SpaceHandle.truncate`."""
+        self._run(lambda: self.asynchronous.truncate())
+
+    def get(self, key: Any, *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.get`."""
+        return self._find(index, key)
+
+    def select(
+        self,
+        key: Any = (),
+        *,
+        index: str | int = 0,
+        iterator: IteratorName | IteratorType | None = None,
+        offset: int = 0,
+        limit: int | None = None,
+    ) -> list[R]:
+        """See `box.SpaceHandle.select`."""
+        return self._select(index, key, iterator, offset, limit)
+
+    def count(self, key: Any = (), *, index: str | int = 0, iterator: IteratorName | IteratorType | None = None) -> int:
+        """See `box.SpaceHandle.count`."""
+        return self._read(self._requests.count, index, key, iterator)
+
+    def min(self, key: Any = (), *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.min`."""
+        return cast("R | None", self._read(self._requests.least, index, key))
+
+    def max(self, key: Any = (), *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.max`."""
+        return cast("R | None", self._read(self._requests.greatest, index, key))
+
+    def random(self, seed: int, *, index: str | int = 0) -> R | None:
+        """See `box.SpaceHandle.random`."""
+        return cast("R | None", self._read(self._requests.random, index, seed))
+
+    def len(self) -> int:
+        """See `box.SpaceHandle.len`."""
+        return self._read(self._requests.size)
+
+    def set_format(self, fields: Sequence[str | Sequence[Any] | Mapping[str, Any]]) -> None:
+        """See `box.SpaceHandle.set_format`."""
+        self._run(lambda: self.asynchronous.set_format(fields))
+
+    def rename(self, name: str) -> None:
+        """See `box.SpaceHandle.rename`."""
+        self._run(lambda: self.asynchronous.rename(name))
+        self._requests.rename(name)
+
+    def drop(self) -> None:
+        """See `box.SpaceHandle.drop`."""
+        self._run(lambda: self.asynchronous.drop())
 
 
 class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):
@@ -122,17 +317,22 @@ class BlockingTrigger(Facade[SpaceTrigger | NodeTrigger]):
 
     def remove(self) -> None:
         """Take the trigger away; again does nothing."""
-        self._now(self.asynchronous.remove)
+        self._there(self.asynchronous.remove)
 
 
-class BlockingChanges(Facade[ChangeStream]):
-    """An iterator over the changes of a space; see `box.embed.ChangeStream`."""
+class BlockingChanges(Facade[ChangeStream[R]]):
+    """An iterator over the changes of a space; see `box.ChangeStream`."""
+
+    @property
+    def position(self) -> dict[int, int]:
+        """The vclock of what was read so far: the `start` of a later stream that goes on from here."""
+        return self.asynchronous.position
 
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Change:
-        async def fetch() -> Change | None:
+    def __next__(self) -> Change[R]:
+        async def fetch() -> Change[R] | None:
             return await anext(self.asynchronous, None)
 
         change = self._run(fetch)
@@ -142,7 +342,7 @@ class BlockingChanges(Facade[ChangeStream]):
 
     def close(self) -> None:
         """Stop watching; a thread that waits for a change goes on."""
-        self._now(self.asynchronous.close)
+        self._there(self.asynchronous.close)
 
     def __enter__(self) -> Self:
         return self

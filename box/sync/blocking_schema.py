@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from box.embed import GrantedPrivilege, SchemaRequests, SequenceHandle
 from box.embed import Node as AsynchronousNode
-from box.embed import SchemaRequests
 from box.embed.schema_requests import Format
 from box.sync.blocking_handles import BlockingSpace
-from box.sync.facade import Facade, blocking
+from box.sync.facade import Facade
+
+R = TypeVar("R")
 
 
 class BlockingSpaces(Facade[AsynchronousNode], Mapping[str, BlockingSpace]):
-    """`node.space`: the user's spaces by name; see `box.embed.handles.Spaces`."""
+    """The user's spaces by name: `node.space["goods"]` or `node.space.goods`; see `box.Node.space`."""
 
     def __getitem__(self, name: str) -> BlockingSpace:
-        """NO_SUCH_SPACE."""
-        return BlockingSpace(self._thread, self._now(lambda: self.asynchronous.space[name]))
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.space[name]))
+
+    def __getattr__(self, name: str) -> BlockingSpace:
+        if name.startswith("__") or "_contexts" not in self.__dict__:
+            raise AttributeError(name)
+        return BlockingSpace(self._contexts, self._now(lambda: self.asynchronous.space.__getattr__(name)))
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self if name.isidentifier())]
 
     def __contains__(self, name: object) -> bool:
         return self._now(lambda: name in self.asynchronous.space)
@@ -36,24 +45,194 @@ class BlockingSpaces(Facade[AsynchronousNode], Mapping[str, BlockingSpace]):
         return repr(self.asynchronous.space)
 
 
+class BlockingSequence(Facade[SequenceHandle]):
+    """A sequence; see `box.SequenceHandle`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the sequence."""
+        return self.asynchronous.name
+
+    def next(self) -> int:
+        """See `box.SequenceHandle.next`."""
+        return self._run(lambda: self.asynchronous.next())
+
+    def current(self) -> int:
+        """See `box.SequenceHandle.current`."""
+        return self._run(lambda: self.asynchronous.current())
+
+    def set(self, value: int) -> None:
+        """See `box.SequenceHandle.set`."""
+        self._run(lambda: self.asynchronous.set(value))
+
+    def reset(self) -> None:
+        """See `box.SequenceHandle.reset`."""
+        self._run(lambda: self.asynchronous.reset())
+
+    def drop(self) -> None:
+        """See `box.SequenceHandle.drop`."""
+        self._run(lambda: self.asynchronous.drop())
+
+
 class BlockingSchema(Facade[SchemaRequests]):
-    """`node.schema`; see `box.embed.SchemaRequests`."""
+    """Makes and lists what the dictionary has: `node.schema`; see `box.SchemaRequests`."""
 
-    def create_space(self, name: str, *, format: Format | None = None, **options: Any) -> BlockingSpace:
-        """See `box.embed.SchemaRequests.create_space`."""
-        made = self._run(lambda: self.asynchronous.create_space(name, format=format, **options))
-        return BlockingSpace(self._thread, made)
+    @overload
+    def create_space(
+        self,
+        name: str,
+        *,
+        format: Format | None = None,
+        row: None = None,
+        if_not_exists: bool = False,
+        engine: str | None = None,
+        id: int | None = None,
+        user: str | None = None,
+        field_count: int | None = None,
+        temporary: bool | None = None,
+        is_local: bool | None = None,
+        is_sync: bool | None = None,
+    ) -> BlockingSpace: ...
 
-    create_user = blocking(SchemaRequests.create_user)
-    drop_user = blocking(SchemaRequests.drop_user)
-    set_password = blocking(SchemaRequests.set_password)
-    users = blocking(SchemaRequests.users)
-    create_role = blocking(SchemaRequests.create_role)
-    drop_role = blocking(SchemaRequests.drop_role)
-    roles = blocking(SchemaRequests.roles)
-    grant = blocking(SchemaRequests.grant)
-    revoke = blocking(SchemaRequests.revoke)
-    grants = blocking(SchemaRequests.grants)
-    create_function = blocking(SchemaRequests.create_function)
-    drop_function = blocking(SchemaRequests.drop_function)
-    functions = blocking(SchemaRequests.functions)
+    @overload
+    def create_space(
+        self,
+        name: str,
+        *,
+        format: Format | None = None,
+        row: type[R],
+        if_not_exists: bool = False,
+        engine: str | None = None,
+        id: int | None = None,
+        user: str | None = None,
+        field_count: int | None = None,
+        temporary: bool | None = None,
+        is_local: bool | None = None,
+        is_sync: bool | None = None,
+    ) -> BlockingSpace[R]: ...
+
+    def create_space(
+        self, name: str, *, format: Format | None = None, row: Any = None, **options: Any
+    ) -> BlockingSpace[Any]:
+        """See `box.SchemaRequests.create_space`."""
+        made = self._run(lambda: self.asynchronous.create_space(name, format=format, row=row, **options))
+        return BlockingSpace(self._contexts, made)
+
+    def create_sequence(
+        self,
+        name: str,
+        *,
+        start: int | None = None,
+        min: int | None = None,
+        max: int | None = None,
+        step: int | None = None,
+        cycle: bool | None = None,
+        if_not_exists: bool = False,
+    ) -> BlockingSequence:
+        """See `box.SchemaRequests.create_sequence`."""
+        made = self._run(
+            lambda: self.asynchronous.create_sequence(
+                name, start=start, min=min, max=max, step=step, cycle=cycle, if_not_exists=if_not_exists
+            )
+        )
+        return BlockingSequence(self._contexts, made)
+
+    def sequence(self, name: str) -> BlockingSequence:
+        """See `box.SchemaRequests.sequence`."""
+        return BlockingSequence(self._contexts, self.asynchronous.sequence(name))
+
+    def create_user(self, name: str, *, password: str | None = None, if_not_exists: bool = False) -> None:
+        """See `box.SchemaRequests.create_user`."""
+        self._run(lambda: self.asynchronous.create_user(name, password=password, if_not_exists=if_not_exists))
+
+    def drop_user(self, name: str, *, if_exists: bool = False) -> None:
+        """See `box.SchemaRequests.drop_user`."""
+        self._run(lambda: self.asynchronous.drop_user(name, if_exists=if_exists))
+
+    def set_password(self, name: str, password: str) -> None:
+        """See `box.SchemaRequests.set_password`."""
+        self._run(lambda: self.asynchronous.set_password(name, password))
+
+    def users(self) -> list[str]:
+        """See `box.SchemaRequests.users`."""
+        return self._run(lambda: self.asynchronous.users())
+
+    def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
+        """See `box.SchemaRequests.create_role`."""
+        self._run(lambda: self.asynchronous.create_role(name, if_not_exists=if_not_exists))
+
+    def drop_role(self, name: str, *, if_exists: bool = False) -> None:
+        """See `box.SchemaRequests.drop_role`."""
+        self._run(lambda: self.asynchronous.drop_role(name, if_exists=if_exists))
+
+    def roles(self) -> list[str]:
+        """See `box.SchemaRequests.roles`."""
+        return self._run(lambda: self.asynchronous.roles())
+
+    def grant(
+        self,
+        grantee: str,
+        privileges: str,
+        object_type: str | None = None,
+        object_name: str | None = None,
+        *,
+        if_not_exists: bool = False,
+    ) -> None:
+        """See `box.SchemaRequests.grant`."""
+        self._run(
+            lambda: self.asynchronous.grant(grantee, privileges, object_type, object_name, if_not_exists=if_not_exists)
+        )
+
+    def revoke(
+        self,
+        grantee: str,
+        privileges: str,
+        object_type: str | None = None,
+        object_name: str | None = None,
+        *,
+        if_exists: bool = False,
+    ) -> None:
+        """See `box.SchemaRequests.revoke`."""
+        self._run(lambda: self.asynchronous.revoke(grantee, privileges, object_type, object_name, if_exists=if_exists))
+
+    def grants(self, grantee: str) -> list[GrantedPrivilege]:
+        """See `box.SchemaRequests.grants`."""
+        return self._run(lambda: self.asynchronous.grants(grantee))
+
+    def create_function(
+        self,
+        name: str,
+        *,
+        body: str | None = None,
+        if_not_exists: bool = False,
+        setuid: bool | None = None,
+        is_deterministic: bool | None = None,
+        is_sandboxed: bool | None = None,
+        is_multikey: bool | None = None,
+        comment: str | None = None,
+    ) -> None:
+        """See `box.SchemaRequests.create_function`."""
+        self._run(
+            lambda: self.asynchronous.create_function(
+                name,
+                body=body,
+                if_not_exists=if_not_exists,
+                setuid=setuid,
+                is_deterministic=is_deterministic,
+                is_sandboxed=is_sandboxed,
+                is_multikey=is_multikey,
+                comment=comment,
+            )
+        )
+
+    def drop_function(self, name: str, *, if_exists: bool = False) -> None:
+        """See `box.SchemaRequests.drop_function`."""
+        self._run(lambda: self.asynchronous.drop_function(name, if_exists=if_exists))
+
+    def functions(self) -> list[str]:
+        """See `box.SchemaRequests.functions`."""
+        return self._run(lambda: self.asynchronous.functions())
+
+    def sequences(self) -> list[str]:
+        """See `box.SchemaRequests.sequences`."""
+        return self._run(lambda: self.asynchronous.sequences())

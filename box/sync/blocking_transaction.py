@@ -3,82 +3,148 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from box.embed import TransactionBlock
-from box.embed.loop_thread import LoopThread
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, fiber_is_cancelled
+from box.sync.thread_contexts import WaitingOutcome
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+    from box.session import Context
+    from box.sync.thread_contexts import ThreadContexts
+    from box.txn.transaction import Savepoint, Transaction
+
+_BY_LOOP: Final = object()
 
 
 class BlockingTransaction:
-    """`with node.transaction() as tx`: see `box.embed.TransactionBlock`.
+    """The statements of a block, done together or not at all: `with node.transaction() as tx`; see
+    `box.TransactionBlock`.
 
     It belongs to the thread that opens it, whose requests are part of it until its end; those of other threads are not.
+
+    Raises:
+        TransactionConflictError: at the end; try the transaction again.
+        TransactionError: ACTIVE_TRANSACTION, the thread has one open.
+        FiberIsCancelled: the node has stopped meanwhile.
     """
 
-    def __init__(self, thread: LoopThread, asynchronous: TransactionBlock) -> None:
-        self._thread = thread
-        self.asynchronous = asynchronous
+    def __init__(self, contexts: ThreadContexts, core: Instance) -> None:
+        self._contexts = contexts
+        self._core = core
+        self._ctx: Context | None = None
+        self._txn: Transaction | None = None
 
     @property
     def is_open(self) -> bool:
         """True between the begin and the commit or rollback."""
-        return self.asynchronous.is_open
+        return self._ctx is not None and self._txn is not None and self._ctx.txn is self._txn
 
     def __enter__(self) -> Self:
-        if self._thread.has_line:
+        if self._txn is not None:
+            raise RuntimeError("a transaction block is entered twice: ask for another one with transaction()")
+        if self._contexts.own is not None:
             raise client_error(ErrorCode.ACTIVE_TRANSACTION)
-        self._thread.open_line()
-        try:
-            self._thread.call(self.asynchronous.__aenter__)
-        except BaseException:
-            self._thread.close_line()
-            raise
+        self._contexts.thread.run(self._begin)
         return self
+
+    def _begin(self) -> None:
+        self._ctx = ctx = self._contexts.new()
+        self._txn = self._core.txns.begin(ctx)
+        self._contexts.enter(ctx)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        ctx = self._ctx
+        assert ctx is not None
+        has_ended = self._contexts.own is not ctx
         try:
-            self._thread.call(lambda: self.asynchronous.__aexit__(kind, error, trace))
+            if has_ended:
+                return
+            if not self.is_open:
+                if error is None:
+                    raise fiber_is_cancelled()
+            elif error is None:
+                self.commit()
+            else:
+                self.rollback()
         except BoxError:
             if error is None:
                 raise  # else the block's own error is what the caller gets
         finally:
-            self._thread.close_line()
+            if not has_ended:
+                self._contexts.leave(ctx)
+
+    def _own(self) -> Context:
+        """The context of the transaction. NO_TRANSACTION if it is over."""
+        if self._ctx is None or not self.is_open:
+            raise client_error(ErrorCode.NO_TRANSACTION)
+        if self._contexts.own is not self._ctx:
+            raise RuntimeError("a transaction is used outside of the thread to which it belongs")
+        return self._ctx
 
     def commit(self) -> None:
-        """Commit before the end of the block; later requests are not part of the transaction."""
-        self._thread.call(self.asynchronous.commit)
+        """Commit before the end of the block; later requests are not part of the transaction.
+
+        Raises:
+            TransactionError: NO_TRANSACTION, it is over; and what the end of the block raises.
+        """
+        self._finish(self._core.txns.commit)
 
     def rollback(self) -> None:
         """Roll back before the end of the block; later requests are not part of the transaction."""
-        self._thread.call(self.asynchronous.rollback)
+        self._finish(self._core.txns.rollback)
+
+    def _finish(self, how: Any) -> None:
+        ctx = self._own()
+        thread = self._contexts.thread
+        self._contexts.leave(ctx)
+        outcome = thread.run(self._finish_now, ctx, how) if thread.is_direct else _BY_LOOP
+        if outcome is _BY_LOOP:
+            self._contexts.call(lambda: self._finish_there(ctx, how))
+        elif isinstance(outcome, WaitingOutcome):
+            thread.wait(outcome.pending, outcome.done)
+
+    def _finish_now(self, ctx: Context, how: Any) -> Any:
+        """End it here, unless that runs triggers, or changes the dictionary."""
+        txn = ctx.txn
+        if txn is None:
+            raise fiber_is_cancelled()
+        if txn.on_commit or txn.on_rollback or txn.on_wal_write or txn.hooked:
+            return _BY_LOOP
+        return self._contexts.commits.run(how, ctx)
+
+    async def _finish_there(self, ctx: Context, how: Any) -> None:
+        pending = how(ctx)
+        if pending is not None:
+            await pending.wait()
 
     def savepoint(self) -> BlockingSavepoint:
         """Mark this place in the transaction."""
-        return BlockingSavepoint(self._thread, self.asynchronous)
+        ctx = self._own()
+        return BlockingSavepoint(self, self._contexts.thread.run(self._core.txns.savepoint, ctx))
+
+    def _rollback_to(self, savepoint: Savepoint) -> None:
+        ctx = self._own()
+        run = self._contexts.commits.run
+        self._contexts.thread.run(run, self._core.txns.rollback_to_savepoint, ctx, savepoint)
 
 
 class BlockingSavepoint:
     """A place in a transaction; as a context manager it rolls back to itself when the block raises."""
 
-    def __init__(self, thread: LoopThread, transaction: TransactionBlock) -> None:
-        self._thread = thread
+    def __init__(self, transaction: BlockingTransaction, savepoint: Savepoint) -> None:
         self._transaction = transaction
-
-        async def mark() -> Any:
-            return transaction.savepoint()
-
-        self._savepoint = thread.call(mark)
+        self._savepoint = savepoint
 
     def rollback(self) -> None:
-        """Undo the statements after this place. NO_TRANSACTION, NO_SUCH_SAVEPOINT."""
+        """Undo the statements after this place.
 
-        async def undo() -> None:
-            self._savepoint.rollback()
-
-        self._thread.call(undo)
+        Raises:
+            TransactionError: NO_TRANSACTION, the transaction is over; NO_SUCH_SAVEPOINT, the place was undone itself.
+        """
+        self._transaction._rollback_to(self._savepoint)
 
     def __enter__(self) -> Self:
         return self

@@ -2,64 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import update_wrapper
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from box.embed import NamedRow
-from box.embed.loop_thread import LoopThread
+if TYPE_CHECKING:
+    from box.sync.thread_contexts import ThreadContexts
 
 T = TypeVar("T")
-H = TypeVar("H")
-P = ParamSpec("P")
-
-_CHUNK: Final = 256
-"""Rows that an iteration fetches at once."""
+H = TypeVar("H", covariant=True)
 
 
 class Facade(Generic[H]):
-    """Stands for an object of `box.embed`, which lives in the thread of the node."""
+    """Stands for an object of `box.embed`, which belongs to the loop of the node."""
 
-    def __init__(self, thread: LoopThread, asynchronous: H) -> None:
-        self._thread = thread
+    def __init__(self, contexts: ThreadContexts, asynchronous: H) -> None:
+        self._contexts = contexts
         self.asynchronous = asynchronous
         """The object of `box.embed`, for coroutines on the loop of the node."""
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._thread.call(work)
+        """Run a coroutine in the thread of the loop."""
+        return self._contexts.call(work)
 
     def _now(self, function: Callable[[], T]) -> T:
+        """Run a function with the node's turn."""
+        return self._contexts.thread.run(function)
+
+    def _there(self, function: Callable[[], T]) -> T:
+        """Run a function in the thread of the loop."""
+
         async def work() -> T:
             return function()
 
-        return self._thread.call(work)
-
-    def _pairs(self, key: Any, options: Mapping[str, Any]) -> Iterator[NamedRow]:
-        """Rows of an iteration, some hundreds with each call."""
-        asynchronous: Any = self.asynchronous
-        rows = asynchronous.pairs(key, **options)
-
-        async def fetch() -> list[NamedRow]:
-            chunk: list[NamedRow] = []
-            async for row in rows:
-                chunk.append(row)
-                if len(chunk) == _CHUNK:
-                    break
-            return chunk
-
-        while chunk := self._run(fetch):
-            yield from chunk
+        return self._contexts.call(work)
 
     def __repr__(self) -> str:
         return repr(self.asynchronous)
-
-
-def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
-    """The method of a facade that waits for this one of the object it stands for; arguments and text are the same."""
-
-    def call(self: Any, /, *args: P.args, **options: P.kwargs) -> T:
-        result: T = self._run(lambda: method(self.asynchronous, *args, **options))
-        return result
-
-    update_wrapper(call, method)
-    return call

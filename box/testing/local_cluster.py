@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, Unpack
 
 from box.embed.embedded_node import Node
 from box.embed.lua_instance import LuaInstance
+from box.embed.node_options import NodeOptions, check_names
 from box.instance.node import Instance
 from box.testing.cut_network import CutNetwork, Cuts
 
@@ -30,8 +31,8 @@ TIMEOUT: Final = 30.0
 """Seconds for an election, a start or a sync: many times what they take."""
 _POLL: Final = 0.01
 
-_OPTIONS: Final[dict[str, Any]] = {"replication_timeout": 0.2, "replication_sync_timeout": TIMEOUT, "log_level": 4}
-_SYNCHRONOUS: Final[dict[str, Any]] = {
+_OPTIONS: Final[NodeOptions] = {"replication_timeout": 0.2, "replication_sync_timeout": TIMEOUT, "log_level": 4}
+_SYNCHRONOUS: Final[NodeOptions] = {
     "election_mode": "candidate",
     "election_timeout": 0.5,
     "replication_synchro_quorum": "N / 2 + 1",
@@ -42,8 +43,9 @@ _SYNCHRONOUS: Final[dict[str, Any]] = {
 class KillableNode(Node):
     """One node of a cluster: a `box.Node` that can be killed. `name` is `node1`, ...; `address` is `host:port`."""
 
-    def __init__(self, name: str, address: str, directory: Path, cuts: Cuts, **options: Any) -> None:
-        super().__init__(directory, listen=address, **options)
+    def __init__(self, name: str, address: str, directory: Path, cuts: Cuts, **options: Unpack[NodeOptions]) -> None:
+        super().__init__(directory, **options)
+        self._options["listen"] = address
         self.name = name
         self.address = address
         self._cuts = cuts
@@ -57,22 +59,22 @@ class KillableNode(Node):
         self._network = CutNetwork(loop, self.address, self._cuts)
         return LuaInstance(None, node=Instance(self._directory, loop=loop, network=self._network))
 
-    def change_options(self, **options: Any) -> None:
-        """Options for the next start."""
-        self._options = self._options | options
+    def change_options(self, **options: Unpack[NodeOptions]) -> None:
+        """Set options for the next start."""
+        self._options = self._options | {**options}
 
     @property
     def is_writable(self) -> bool:
-        """Up, and not read-only."""
-        return self.is_running and not self.core.mode.is_read_only
+        """Whether the node is up and takes changes."""
+        return self.is_running and not self._embedding.core.mode.is_read_only
 
     @property
     def term(self) -> int:
         """The election's term, as far as the node knows."""
-        return self.core.elections.raft.term
+        return self._embedding.core.elections.raft.term
 
     async def kill(self) -> None:
-        """End it without a word to anybody: no trigger of the shutdown in Python runs, no connection is closed well."""
+        """End the node without a word to anybody: no trigger of the shutdown runs, no connection is closed well."""
         self._is_stopping = True
         try:
             if self._network is not None:
@@ -83,7 +85,7 @@ class KillableNode(Node):
 
 
 class Cluster:
-    """`size` nodes that replicate with each other; use it as an asynchronous context manager.
+    """A replica set of `size` nodes in the test's process: `async with Cluster(3) as cluster`.
 
     `synchronous`: the nodes elect their leader, and transactions of spaces with `is_sync` wait for a majority. Else the
     first node takes changes and the others are read-only, until `promote`. `directory` keeps the nodes' files, each
@@ -98,14 +100,15 @@ class Cluster:
         *,
         synchronous: bool = False,
         directory: str | PathLike[str] | None = None,
-        **options: Any,
+        **options: Unpack[NodeOptions],
     ) -> None:
+        check_names("Cluster()", options)
         if size < 1:
             raise ValueError(f"a cluster has at least one node: {size}")
         self._size = size
         self._is_synchronous = synchronous
         self._given = None if directory is None else Path(directory)
-        self._options = _OPTIONS | (_SYNCHRONOUS if synchronous else {}) | options
+        self._options: NodeOptions = {**_OPTIONS, **(_SYNCHRONOUS if synchronous else {}), **options}
         self._directory = Path()
         self._cuts = Cuts()
         self.nodes: tuple[KillableNode, ...] = ()
@@ -137,11 +140,16 @@ class Cluster:
 
     @property
     def leader(self) -> KillableNode:
-        """The node that takes changes; of several, which a partition may leave, that of the last election. LookupError
-        where there is none: `wait_leader` waits for one."""
+        """The node that takes changes; of several, which a partition may leave, that of the last election.
+
+        Raises:
+            LookupError: no node takes changes now, as after a kill; `wait_leader()` waits for one.
+        """
         writable = [node for node in self.nodes if node.is_writable]
         if not writable:
-            raise LookupError("no node takes changes")
+            remedy = "`await cluster.wait_leader()`" if self._is_synchronous else "`await cluster.promote(node)`"
+            states = ", ".join(map(_state, self.nodes))
+            raise LookupError(f"no node takes changes now; call {remedy} ({states})")
         return max(writable, key=lambda node: node.term)
 
     @property
@@ -153,14 +161,20 @@ class Cluster:
     async def wait_leader(
         self, *, among: Iterable[KillableNode] | None = None, timeout: float = TIMEOUT
     ) -> KillableNode:
-        """The leader, once there is one (among some nodes). TimeoutError."""
+        """Wait for a leader (among some nodes), for `timeout` seconds.
+
+        Raises:
+            TimeoutError: there is none in time.
+        """
         chosen = set(self.nodes if among is None else among)
         await self._until(lambda: any(node.is_writable for node in chosen), timeout, "a leader")
         return max((node for node in chosen if node.is_writable), key=lambda node: node.term)
 
     async def promote(self, node: KillableNode) -> None:
-        """Without `synchronous`: the node takes changes from now on, and no other does. With it: it stands for election
-        at once, and is waited for."""
+        """Make a node the leader, and wait for it.
+
+        Without `synchronous` it takes changes from now on, and no other does; with it, it stands for election at once.
+        """
         if self._is_synchronous:
             await node.eval("box.ctl.promote()")
             await self._until(lambda: node.is_writable, TIMEOUT, f"{node.name} as leader")
@@ -183,7 +197,7 @@ class Cluster:
         await asyncio.sleep(0)
 
     async def kill(self, node: KillableNode) -> None:
-        """The node is gone in the middle of its work; what it has acknowledged is in its directory."""
+        """End a node in the middle of its work; what it has acknowledged is in its directory."""
         await node.kill()
 
     async def start(self, node: KillableNode) -> None:
@@ -191,7 +205,11 @@ class Cluster:
         await node.start()
 
     async def heal(self, *, timeout: float = TIMEOUT) -> None:
-        """One network again, all nodes started, a leader, and the same changes everywhere. TimeoutError."""
+        """Join the network, start all nodes, and wait for a leader and for the same changes everywhere.
+
+        Raises:
+            TimeoutError: not within `timeout` seconds.
+        """
         self._cuts.clear()
         down = [node for node in self.nodes if not node.is_running]
         async with asyncio.timeout(timeout):
@@ -201,9 +219,12 @@ class Cluster:
         await self.wait_synced(timeout=timeout)
 
     async def wait_synced(self, *, timeout: float = TIMEOUT) -> None:
-        """Until all nodes that are up have the same changes; with `synchronous`, all of the leader's. TimeoutError.
+        """Wait until all nodes that are up have the same changes; with `synchronous`, all of the leader's.
 
         What a leader has written without a majority, others never take: it was rolled back.
+
+        Raises:
+            TimeoutError: not within `timeout` seconds.
         """
         await self._until(self._is_synced, timeout, "nodes in sync")
 
@@ -238,7 +259,8 @@ class Cluster:
             directory.mkdir(parents=True, exist_ok=True)
             address = f"127.0.0.1:{port}"
             read_only = not self._is_synchronous and number > 1
-            options = {"read_only": read_only, "replication": address if number == 1 else None} | self._options
+            own: NodeOptions = {"read_only": read_only, "replication": address if number == 1 else None}
+            options: NodeOptions = {**own, **self._options}
             yield KillableNode(f"node{number}", address, directory, self._cuts, **options)
 
     @staticmethod
@@ -265,14 +287,14 @@ class Cluster:
 
 def _replicated(node: KillableNode) -> dict[int, int]:
     """The vclock without rows of the node's own."""
-    return {id: lsn for id, lsn in node.core.state.vclock.items() if id}
+    return {id: lsn for id, lsn in node._embedding.core.state.vclock.items() if id}
 
 
 def _state(node: KillableNode) -> str:
     if not node.is_running:
         return f"{node.name} down"
     mode = "rw" if node.is_writable else "ro"
-    return f"{node.name} {node.core.status} {mode} {_replicated(node)}"
+    return f"{node.name} {node._embedding.core.status} {mode} {_replicated(node)}"
 
 
 def _free_ports(count: int) -> list[int]:

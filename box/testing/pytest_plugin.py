@@ -1,9 +1,10 @@
 """Fixtures for pytest, which finds them by itself where this package is installed.
 
 ```
-box_node      a running `box.sync.Node` in memory
-box_cluster   makes a `Cluster` whose files are below `tmp_path`: `async with box_cluster(3, synchronous=True) as c`
-simulation    a `Simulation`; the test runs once for each seed
+box_node         a running `box.sync.Node` in memory
+async_box_node   a running `box.Node` in memory, for tests that pytest-asyncio or anyio runs
+box_cluster      makes a `Cluster` whose files are below `tmp_path`: `async with box_cluster(3, synchronous=True) as c`
+simulation       a `Simulation`; the test runs once for each seed
 ```
 
 `--simulation-seeds N` runs simulations with the seeds 1 to N, `--simulation-seed N` plays one again. An exception that
@@ -12,16 +13,22 @@ nobody caught in the simulation fails the test.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from box.embed import Node as AsyncNode
     from box.sync import Node
     from box.testing.local_cluster import Cluster
     from box.testing.simulation.simulation import Simulation
+
+_ASYNCIO = ("asyncio", "pytest_asyncio", "pytest_asyncio.plugin")
+_ANYIO = ("anyio", "anyio.pytest_plugin")
+"""Plugins for asynchronous tests, as pytest finds them by itself, and as `-p` names them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +42,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         seed = metafunc.config.getoption("--simulation-seed")
         seeds = range(1, metafunc.config.getoption("--simulation-seeds") + 1) if seed is None else [seed]
         metafunc.parametrize("simulation", seeds, indirect=True, ids="seed={}".format)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make fixtures of the kind that the plugin for asynchronous tests takes: pytest-asyncio has its own, anyio takes
+    pytest's."""
+    fixture: Any = pytest.fixture
+    function: Callable[..., Any] = _async_box_node
+    if any(map(config.pluginmanager.has_plugin, _ASYNCIO)):
+        from pytest_asyncio import fixture
+    elif not any(map(config.pluginmanager.has_plugin, _ANYIO)):
+        function = _no_plugin
+    fixtures = ModuleType("box.testing.async_fixtures")
+    fixtures.async_box_node = fixture(name="async_box_node")(function)  # type: ignore[attr-defined]
+    config.pluginmanager.register(fixtures, fixtures.__name__)
+
+
+async def _async_box_node() -> AsyncIterator[AsyncNode]:
+    """A running node in memory, on the loop of the test."""
+    from box.embed import Node
+
+    async with Node() as node:
+        yield node
+
+
+def _no_plugin() -> None:
+    """Takes the place of asynchronous fixtures where nothing would run them."""
+    raise pytest.UsageError("async_box_node needs pytest-asyncio, or anyio")
 
 
 @pytest.fixture

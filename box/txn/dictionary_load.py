@@ -96,9 +96,10 @@ class DictionaryLoad:
 
 
 def _put(plan: WritePlan, raw: bytes, fields: list[Any]) -> bool:
-    """Put a tuple into all indexes; False, and nothing is done, if a unique one has an entry of its key already."""
+    """Put a tuple into all indexes; False, and nothing is done, if a unique one has an entry of its key already, or
+    tuples have any number of keys in one."""
     key = plan.key_of(fields)
-    if plan.find(key) is not None:
+    if plan.find(key) is not None or plan.has_many_keys:
         return False
     keys = []
     for index in plan.secondary:

@@ -12,7 +12,7 @@ Reads are in `box.txn.reads`.
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from box.eager import Suspended, run_through
@@ -74,12 +74,14 @@ class Dml:
         """Called now and then while a transaction grows large, perhaps in one turn of the loop."""
         self.on_many_held: Callable[[], None] = lambda: None
         """Called with every so many synchronous changes: others should have them while more are made."""
+        self.is_alone = False
+        """The caller writes what this change commits before anybody else has a turn."""
         self._held = 0
         self._schema = schema
         self._loop = loop
         self._check_writable = check_writable
         self._limbo = txns.synchro.limbo
-        self._planner = Planner(MAX_TUPLE_SIZE, short_allowed=not txns.storage.allows_yield)
+        self._planner = Planner(MAX_TUPLE_SIZE, schema.memory, short_allowed=not txns.storage.allows_yield)
         self._general = GeneralWrite(txns, self._planner)
         self._dictionary = DictionaryLoad(schema, txns.storage, self._planner)
         self._waiting: dict[WaitingWrite, None] = {}
@@ -99,6 +101,15 @@ class Dml:
     def max_tuple_size(self, size: int) -> None:
         self._planner.max_tuple_size = size
         self._forget_plans()
+
+    @property
+    def memory_limit(self) -> int:
+        """`memtx_memory`, bytes."""
+        return self._schema.memory.limit
+
+    @memory_limit.setter
+    def memory_limit(self, size: int) -> None:
+        self._schema.memory.set_limit(size)
 
     def set_memory(self, has_memory: bool) -> None:
         """ERRINJ_TUPLE_ALLOC: while there is no memory, no tuple can be stored."""
@@ -131,15 +142,16 @@ class Dml:
         if plan is None:
             plan = self._planner.plan(space)
         txn = ctx.txn
+        is_short = plan.is_short or (self.is_alone and txn is None and self._is_quiet(plan))
         if (
-            not plan.is_usual
+            not (plan.is_usual or is_short)
             or space.on_replace
             or space.before_replace
             or request.index_id
             or (txn is not None and txn.nesting)
         ):
             return self._write_generally(ctx, space, request)
-        if not plan.is_short or (txn is None and self._limbo.entries):
+        if not is_short or (txn is None and self._limbo.entries):
             return self._write_held(ctx, space, plan, request)
 
         kind = request.type
@@ -161,22 +173,61 @@ class Dml:
             body, row.group_id = None, GROUP_DEFAULT
         return self._commit_short(kind, body, row, space, old, new, result)
 
+    @property
+    def refuses_writes(self) -> bool:
+        """Whether users' changes outside of a transaction get READONLY before anything else is looked at."""
+        return self.is_read_only or (self._limbo.is_foreign and bool(self._limbo.entries))
+
     def store(self, ctx: Context, space: Space, kind: int, raw: bytes) -> Outcome:
         """`write` of an INSERT or REPLACE, as `kind` tells, of a user: the usual one needs no request."""
-        plan, limbo = space.write_plan, self._limbo
-        if plan is None or not plan.is_usual or ctx.txn is not None or space.on_replace or space.before_replace:
+        plan, limbo, txn = space.write_plan, self._limbo, ctx.txn
+        if plan is None or space.on_replace or space.before_replace or (txn is not None and txn.nesting):
             return self.write(ctx, space, Request(kind, raw))
+        is_short = plan.is_short
+        if not plan.is_usual:
+            is_short = self.is_alone and txn is None and not limbo.entries and self._is_quiet(plan)
+            if not is_short:
+                return self._write_generally(ctx, space, Request(kind, raw))
+        if txn is not None:
+            self._store_in(ctx, txn, space, plan, kind, (raw,))
+            return raw
         if self.is_read_only or (limbo.is_foreign and limbo.entries):
             raise client_error(ErrorCode.READONLY)
         self.counters[kind] += 1
         if ctx.credentials.universal & _WRITE != _WRITE:
             space.check_access(ctx.credentials, Privilege.W)
         old, new = SHORT_STORES[kind](plan, space, raw)
-        if not plan.is_short or limbo.entries:
+        if not is_short or limbo.entries:
             return self._commit_held(kind, space.tuple_prefix + raw, None, space, old, new, raw)
         if self.txns.journal.is_void:
             return self._commit_void(space, old, new, raw)
         return self._commit_short(kind, space.tuple_prefix + raw, None, space, old, new, raw)
+
+    def store_all(self, ctx: Context, space: Space, kind: int, raws: list[bytes]) -> None:
+        """INSERT or REPLACE many tuples of a space without triggers in the open transaction. Errors as `write`."""
+        plan, txn = space.write_plan or self._planner.plan(space), ctx.txn
+        if plan.is_usual and txn is not None and not (txn.nesting or space.on_replace or space.before_replace):
+            self._store_in(ctx, txn, space, plan, kind, raws)
+            return
+        for raw in raws:
+            outcome = self.store(ctx, space, kind, raw)
+            assert not isinstance(outcome, WaitingWrite)
+
+    def _store_in(
+        self, ctx: Context, txn: Transaction, space: Space, plan: WritePlan, kind: int, raws: Sequence[bytes]
+    ) -> None:
+        """INSERT or REPLACE tuples by the short way in the open transaction."""
+        if self.is_read_only or self._limbo.is_read_only:
+            raise client_error(ErrorCode.READONLY)
+        if ctx.credentials.universal & _WRITE != _WRITE:
+            space.check_access(ctx.credentials, Privilege.W)
+        if txn.engine != space.engine:
+            self.txns.use_engine(txn, space)
+        change, prefix, add = SHORT_STORES[kind], space.tuple_prefix, self._add_statement
+        for raw in raws:
+            self.counters[kind] += 1
+            old, new = change(plan, space, raw)
+            add(txn, space, kind, old, new, Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, prefix + raw))
 
     def _commit_void(self, space: Space, old: bytes | None, new: bytes | None, result: bytes | None) -> bytes | None:
         """Count one change, made by the short way, of which no row is made. WAL_IO."""
@@ -281,6 +332,13 @@ class Dml:
             row = Row(kind, 0, 0, 0.0, 0, 0, True, 0, 0, 0, body)
         else:
             row.group_id = GROUP_DEFAULT
+        self._add_statement(txn, space, kind, old, new, row)
+        return None if kind == UPSERT else old if new is None else new
+
+    def _add_statement(
+        self, txn: Transaction, space: Space, kind: int, old: bytes | None, new: bytes | None, row: Row
+    ) -> None:
+        """Record a change that was made by the short way in an open transaction."""
         statement = Statement(space, kind, old, new, row)
         if old is not None or new is not None:
             txn.changes = statement.applied = txn.changes + 1
@@ -288,7 +346,11 @@ class Dml:
         statements.append(statement)
         if not len(statements) % _STATEMENTS_A_SIGN:
             self._grows(txn)
-        return None if kind == UPSERT else old if new is None else new
+
+    def _is_quiet(self, plan: WritePlan) -> bool:
+        """Whether tuples may have versions and none has: nobody has an open transaction that would be concerned by a
+        change, and nobody can open one before the change is complete."""
+        return plan.is_short_alone and not self.txns.storage.has_versions and self.txns.journal.completes_at_once
 
     def _grows(self, txn: Transaction) -> None:
         """A transaction without an open statement has become large, or larger."""

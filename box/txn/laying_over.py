@@ -16,14 +16,14 @@ MERGED_KEYS: Final = 256
 
 def lay_over(
     space: Space,
-    changes: Iterable[tuple[OrderedIndex, Any, int]],
+    changes: Iterable[tuple[OrderedIndex, Any, int, int]],
     add_work: Callable[[Callable[[], bool]], None],
 ) -> None:
-    """Make changes of a space at once: for each index a tree for `OrderedIndex.lay_over` and by how many entries it
-    grows. `add_work` takes the merge, as steps that tell whether there is more."""
+    """Make changes of a space at once: for each index a tree for `OrderedIndex.lay_over`, and by how many entries and
+    bytes of tuples it grows. `add_work` takes the merge, as steps that tell whether there is more."""
     _forget_plan(space)
-    for index, tree, growth in changes:
-        index.lay_over(tree, growth)
+    for index, tree, growth, size in changes:
+        index.lay_over(tree, growth, size)
         add_work(partial(_merge, index))
     add_work(partial(_forget_plan, space))
 

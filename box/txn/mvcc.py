@@ -26,11 +26,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from box.data.codec import unpack
 from box.index.untracked import untrack
 from box.txn import slots
 from box.txn.following import tell_followers
-from box.txn.storage import keys_of
+from box.txn.storage import Keys, keys_of
 from box.txn.transaction import Transaction, TxnState
 from box.txn.versioned_reads import VersionedReads
 from box.txn.versions import Slot, Write
@@ -69,12 +68,16 @@ class MvccStorage(VersionedReads):
     def has_versions(self) -> bool:
         return bool(self._readers.by_txn or self._writes or self._slots.by_index)
 
+    @property
+    def open_transactions(self) -> Collection[Transaction]:
+        return self._readers.by_txn.keys()
+
     def abandon(self) -> Iterator[None]:
         return self._slots.abandon()
 
     # -- changing
 
-    def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
+    def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[Keys]) -> None:
         new, reads = statement.new, self._readers.of(txn)
         written = self._written.get(txn)
         if written is None:
@@ -83,22 +86,24 @@ class MvccStorage(VersionedReads):
             written.is_blind = True
         self._writes[statement] = writes = []
         if new is not None:
-            for index, key in zip(space.indexes.values(), keys, strict=True):
-                if key is not None:
+            for index, new_keys in zip(space.indexes.values(), keys, strict=True):
+                for key in new_keys:
                     writes.append(self._put(txn, statement, index, key, new))
                     if index.is_unique and index.iid:
                         reads.add_point(index, key)
         self._hide_old(txn, statement, space, keys)
 
-    def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[SortKey]) -> None:
+    def _hide_old(self, txn: Transaction, statement: Statement, space: Space, keys: list[Keys]) -> None:
         """The tuple that the statement takes the place of is gone from the keys that the new one does not have."""
         if statement.old is None:
             return
-        fields, writes = unpack(statement.old), self._writes[statement]
-        for number, index in enumerate(space.indexes.values()):
-            key = index.key_of(fields)
-            if key is not None and (statement.new is None or keys[number] != key):
-                writes.append(self._put(txn, statement, index, key, None))
+        writes = self._writes[statement]
+        for number, (index, old_keys) in enumerate(
+            zip(space.indexes.values(), keys_of(space, statement.old), strict=True)
+        ):
+            for key in old_keys:
+                if statement.new is None or key not in keys[number]:
+                    writes.append(self._put(txn, statement, index, key, None))
 
     def _put(self, txn: Transaction, statement: Statement, index: Index, key: SortKey, value: bytes | None) -> Write:
         slot = index.find(key)

@@ -14,6 +14,7 @@ from box.txn.storage import duplicate
 
 if TYPE_CHECKING:
     from box.data.keydef import SortKey
+    from box.index.memory import MemoryQuota
     from box.schema.space import Space
 
 TUPLE_OVERHEAD: Final = 14
@@ -25,7 +26,8 @@ _OFFSET_SIZE: Final = 4
 
 class WritePlan:
     """`is_short`: nothing but the indexes and the journal has a say in a change, see `box.txn.short`. `is_usual`: the
-    limbo may have one too, when the transaction is committed.
+    limbo may have one too, when the transaction is committed. `is_short_alone`: as `is_short`, also where tuples may
+    have versions, while none has one.
 
     `max_tuple_size` counts Tarantool's overhead; `max_size` is what is left for the MessagePack.
     """
@@ -33,11 +35,14 @@ class WritePlan:
     __slots__ = (
         "find",
         "format",
+        "has_many_keys",
         "has_one_index",
         "is_short",
+        "is_short_alone",
         "is_usual",
         "key_of",
         "max_size",
+        "memory",
         "overhead",
         "parse",
         "put",
@@ -46,23 +51,26 @@ class WritePlan:
         "validate",
     )
 
-    def __init__(self, space: Space, max_tuple_size: int, *, short_allowed: bool) -> None:
+    def __init__(self, space: Space, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
         index = space.primary
         self.format = space.format
         self.overhead = TUPLE_OVERHEAD + _OFFSET_SIZE * _offset_count(space)
         self.max_size = max_tuple_size - self.overhead
+        self.memory = memory
         self.validate = space.format.validate
-        self.is_usual = (
-            short_allowed
-            and index is not None
+        is_usual = (
+            index is not None
             and space.is_plain
             and space.system_trigger is None
             and space.sequence is None
             and not (space.is_local or space.is_temporary or space.definition.opts.view)
         )
+        self.is_usual = short_allowed and is_usual
         self.is_short = self.is_usual and not space.is_sync
+        self.is_short_alone = is_usual and not space.is_sync
         self.has_one_index = len(space.indexes) == 1
         self.secondary = [other for other in space.indexes.values() if other is not index]
+        self.has_many_keys = any(other.has_many_keys for other in self.secondary)
         if index is not None:
             self.find = index.find
             self.parse = index.key_def.parse
@@ -70,24 +78,29 @@ class WritePlan:
             self.replace = index.replace
             self.put = index.put
 
-    def on(self, indexes: list[Any]) -> WritePlan:
-        """The same for other indexes with the same definitions, the primary one first."""
+    def on(self, indexes: list[Any], memory: MemoryQuota) -> WritePlan:
+        """The same for other indexes with the same definitions, the primary one first, and other memory."""
         plan, primary = copy(self), indexes[0]
         plan.find, plan.replace, plan.put = primary.find, primary.replace, primary.put
         plan.secondary = indexes[1:]
+        plan.memory = memory
         return plan
 
     def check_size(self, raw: bytes) -> None:
-        """MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
-        if len(raw) <= self.max_size:
+        """Refuse a tuple that is too large, or for which there is no room. MEMTX_MAX_TUPLE_SIZE, OutOfMemory."""
+        if len(raw) <= self.max_size and self.memory.extend(len(raw)):
             return
         size = len(raw) + self.overhead
-        if self.max_size == NO_MEMORY - self.overhead:
+        if len(raw) <= self.max_size or self.max_size == NO_MEMORY - self.overhead:
             raise out_of_memory(size, "slab allocator", "memtx_tuple")
         raise client_error(ErrorCode.MEMTX_MAX_TUPLE_SIZE, size)
 
     def exchange_all(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
-        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND."""
+        """Put `new` in the place of `old`, which has the same primary key, in all of several indexes. TUPLE_FOUND, and
+        errors of `Index.keys_of`."""
+        if self.has_many_keys:
+            self._exchange_many(space, old, key, new, fields)
+            return
         changes = []
         for index in self.secondary:
             new_key = index.key_of(fields)
@@ -100,16 +113,45 @@ class WritePlan:
                 old_key = index.key_of(old_fields)
                 if old_key != new_key:
                     index.remove(old_key)
-        self.put(key, new)
+        if old is None:
+            self.put(key, new)
+        else:
+            self.replace(key, new)
         for index, new_key in changes:
             index.put(new_key, new)
+
+    def _exchange_many(self, space: Space, old: bytes | None, key: SortKey, new: bytes, fields: list[Any]) -> None:
+        """As `exchange_all`, where tuples have any number of keys."""
+        changes = []
+        for index in self.secondary:
+            new_keys = index.keys_of(new, fields)
+            if index.is_unique:
+                for new_key in new_keys:
+                    if (present := index.find(new_key)) is not None and present != old:
+                        raise duplicate(index, space, present, new)
+            changes.append((index, new_keys))
+        if old is None:
+            self.put(key, new)
+            for index, new_keys in changes:
+                for new_key in new_keys:
+                    index.put(new_key, new)
+            return
+        old_fields = unpack(old)
+        exchanges = [(index, index.keys_of(old, old_fields), new_keys) for index, new_keys in changes]
+        self.put(key, new)
+        for index, old_keys, new_keys in exchanges:
+            index.exchange(old_keys, new_keys, new)
 
 
 def _offset_count(space: Space) -> int:
     """The number of field offsets in a tuple of Tarantool: for key fields that do not simply follow each other."""
-    places = set()
+    places: set[Any] = set()
     for index in space.indexes.values():
         parts = index.definition.parts
+        if index.definition.opts.get("func"):
+            continue
+        if index.key_def.is_multikey:
+            places.add("[*]")  # the number of elements
         if all(part.fieldno == number and part.path is None for number, part in enumerate(parts)):
             continue
         places |= {(part.fieldno, part.path) for part in parts if part.fieldno or part.path is not None}
@@ -119,10 +161,11 @@ def _offset_count(space: Space) -> int:
 class Planner:
     """Makes the plans of one node's spaces. `short_allowed`: tuples have no versions."""
 
-    def __init__(self, max_tuple_size: int, *, short_allowed: bool) -> None:
+    def __init__(self, max_tuple_size: int, memory: MemoryQuota, *, short_allowed: bool) -> None:
         self.max_tuple_size = max_tuple_size
         self.has_memory = True
         """False: no tuple can be stored (ERRINJ_TUPLE_ALLOC)."""
+        self._memory = memory
         self._short_allowed = short_allowed
 
     def plan(self, space: Space) -> WritePlan:
@@ -130,5 +173,5 @@ class Planner:
         plan: WritePlan | None = space.write_plan
         if plan is None:
             limit = self.max_tuple_size if self.has_memory else NO_MEMORY
-            plan = space.write_plan = WritePlan(space, limit, short_allowed=self._short_allowed)
+            plan = space.write_plan = WritePlan(space, limit, self._memory, short_allowed=self._short_allowed)
         return plan

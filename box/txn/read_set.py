@@ -36,17 +36,25 @@ class Range:
             return False
         if self.complete:
             return True
-        assert self.last is not None
-        last = self.index.key_of(unpack(self.last))
-        return bool(key >= last if IteratorType(self.iterator).is_reverse else key <= last)
+        last = self._last_key()
+        return last is None or bool(key >= last if IteratorType(self.iterator).is_reverse else key <= last)
 
     def span(self) -> tuple[SortKey | None, SortKey | None]:
         """Keys that it covers are not below the first, and not above the second; None is no bound."""
         low, high, _, _ = self._bounds
         if self.complete or self.last is None or not isinstance(self.index, TreeIndex):
             return low, high
-        last = self.index.key_of(unpack(self.last))
+        last = self._last_key()
+        if last is None:
+            return low, high
         return (last, high) if IteratorType(self.iterator).is_reverse else (low, last)
+
+    def _last_key(self) -> SortKey | None:
+        """The key of the last tuple, the outermost one where it has several; None if it has none there."""
+        assert self.last is not None
+        keys = self.index.stored_keys(self.last, unpack(self.last))
+        found = [key for key in keys if is_within(key, self._bounds)]
+        return (min if IteratorType(self.iterator).is_reverse else max)(found, default=None)
 
 
 class ReadSet:

@@ -6,7 +6,6 @@ show the tuples that the reader may see, `_session_settings` the settings of the
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from box.errors import ErrorCode, client_error, illegal_params
 from box.index.long_read import LONG, LONG_FILTERED, LongRead
 from box.index.ordered import BackwardCursor, ForwardCursor, OrderedIndex
+from box.index.placed import PlacedCursor
 from box.index.view import ListView, TupleView
 from box.schema.access import Privilege
 from box.wire.constants import RequestType
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from box.txn.lifecycle import TransactionManager
 
 _ITERATOR_MAX: Final = 12
-_SLICE: Final = 4096
-"""Tuples whose sizes are summed up in one turn: below a millisecond."""
 _READ: Final = int(Privilege.R | Privilege.U)
 _SELECT: Final = int(RequestType.SELECT)
 """As in Tarantool a select counts in any case, a get and a cursor only without an error."""
@@ -94,13 +92,16 @@ class Reader:
         if len(source) < (LONG_FILTERED if hides else LONG):
             return None
         cursor = source.cursor(iterator, key)
-        if not isinstance(source, OrderedIndex) or not isinstance(cursor, (ForwardCursor, BackwardCursor)):
+        if not isinstance(source, OrderedIndex) or not isinstance(
+            cursor, (ForwardCursor, BackwardCursor, PlacedCursor)
+        ):
             return None
         self.counters[_SELECT] += 1
-        view = self._storage.view_of(source, cursor) if self._is_versioned or hides else None
+        is_placed = isinstance(cursor, PlacedCursor)
+        view = self._storage.view_of(source, cursor) if is_placed or self._is_versioned or hides else None
         return LongRead(
             source,
-            cursor,
+            None if isinstance(cursor, PlacedCursor) else cursor,
             offset,
             limit,
             lambda: list(islice(self._rows(ctx, space, index, iterator, key), offset, offset + limit)),
@@ -151,23 +152,8 @@ class Reader:
         return self._storage.size(ctx.txn, space.index(iid))
 
     def bsize(self, space: Space) -> int:
-        """Bytes of all tuples of a space, counted anew."""
-        return sum(map(len, self._storage.read_view(space))) if space.is_plain else 0
-
-    def is_long(self, ctx: Context, space: Space) -> bool:
-        """Whether to go through all tuples of a space is worth some turns of the loop, and can have them."""
-        return ctx.txn is None and space.is_plain and space.primary is not None and len(space.primary) >= LONG
-
-    async def bsize_in_turns(self, space: Space) -> int:
-        """The same of the tuples that are there now, a slice in every turn of the loop."""
-        view, size = self._storage.open_view(space), 0
-        try:
-            while (tuples := view.take(_SLICE)) is not None:
-                size += sum(map(len, tuples))
-                await asyncio.sleep(0)
-        finally:
-            view.close()
-        return size
+        """Bytes of all tuples of a space, without those of open transactions where tuples have versions."""
+        return space.primary.tuple_bytes if space.is_plain and space.primary is not None else 0
 
     def read_view(self, space: Space) -> list[bytes]:
         """All tuples in the order of the primary index, for a checkpoint or a join.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from box.data.update import apply_update, apply_upsert, check_operations
-from box.txn.storage import changed_key, duplicate, exchange, keys_of
+from box.txn.storage import changed_key, check_old, duplicate, exchange, keys_of
 from box.txn.transaction import NO_LSN, Commit, LimboEntry, TxnState
 from box.wire.change import DELETE, INSERT, REPLACE, UPDATE, UPSERT, Request
 from box.wire.entry import OwnRow
@@ -32,7 +32,7 @@ Changed = tuple[bytes | None, bytes | None]
 
 def _insert_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
-    if len(raw) > plan.max_size:
+    if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
     key = plan.key_of(fields)
     old = plan.find(key)
@@ -44,7 +44,7 @@ def _insert_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
 
 def _replace_tuple(plan: WritePlan, space: Space, raw: bytes) -> Changed:
     fields = plan.validate(raw)
-    if len(raw) > plan.max_size:
+    if (size := len(raw)) > plan.max_size or size > plan.memory.room:
         plan.check_size(raw)
     key = plan.key_of(fields)
     if plan.has_one_index:
@@ -91,8 +91,15 @@ def _upsert(plan: WritePlan, space: Space, request: Request) -> Changed:
 
 
 def _delete(plan: WritePlan, space: Space, request: Request) -> Changed:
-    old = plan.find(plan.parse(request.key, True))
-    if old is not None:
+    key = plan.parse(request.key, True)
+    old = plan.find(key)
+    if old is None:
+        return None, None
+    if plan.has_many_keys:
+        check_old(space, old)
+    if plan.has_one_index:
+        space.index(0).remove(key)
+    else:
         exchange(space, old, None, [])
     return old, None
 
@@ -102,14 +109,14 @@ def _put_changed(plan: WritePlan, space: Space, old: bytes, new: bytes, key: Sor
 
     CANT_UPDATE_PRIMARY_KEY, TUPLE_FOUND, MEMTX_MAX_TUPLE_SIZE.
     """
-    if len(new) > plan.max_size:
+    if (size := len(new)) > plan.max_size or size > plan.memory.room:
         plan.check_size(new)
     new_key = plan.key_of(fields)
     if new_key != key:
         primary, present = space.index(0), plan.find(new_key)
         raise changed_key(primary, space) if present is None else duplicate(primary, space, present, new)
     if plan.has_one_index:
-        plan.put(key, new)
+        plan.replace(key, new)
     else:
         plan.exchange_all(space, old, key, new, fields)
 

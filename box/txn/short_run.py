@@ -200,12 +200,13 @@ def _change_all(
             prefix = _prefix(body, request)
             size = len(prefix)
             validate, key_of, find, replace, put = plan.validate, plan.key_of, plan.find, plan.replace, plan.put
-            max_size, has_one_index, exchange_all = plan.max_size, plan.has_one_index, plan.exchange_all
+            max_size, memory = plan.max_size, plan.memory
+            has_one_index, exchange_all = plan.has_one_index, plan.exchange_all
             raw = request.tuple
         else:
             raw = body[size:]
         fields = validate(raw)
-        if len(raw) > max_size:
+        if len(raw) > max_size or (len(raw) > memory.room and not memory.extend(len(raw))):
             return
         key = key_of(fields)
         if has_one_index and kind == REPLACE:

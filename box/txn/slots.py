@@ -49,7 +49,7 @@ class Slots:
         while writes and writes[0].txn.state is TxnState.COMMITTED:
             if oldest_view and writes[0].txn.psn >= oldest_view:
                 break
-            slot.base = writes.pop(0).value
+            slot.sink()
         if not writes:
             self._remove(slot)
         elif all(write.txn.state is TxnState.COMMITTED for write in writes):

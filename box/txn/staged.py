@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from box.index.layered import GONE
+from box.index.memory import MemoryQuota
 from box.index.ordered import OrderedIndex
 from box.index.untracked import untrack
 from box.txn.laying_over import lay_over
@@ -26,6 +27,8 @@ from box.wire.change import UPSERT
 from box.wire.constants import GROUP_DEFAULT
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from box.data.keydef import SortKey
     from box.index.base import Entry
     from box.schema.schema import Schema
@@ -44,17 +47,38 @@ _SLICE_ROWS: Final = 64
 class StagedIndex:
     """An index as it will be. `changes` has what differs, and GONE for keys that were looked for in vain."""
 
-    __slots__ = ("changes", "definition", "growth", "index", "is_stale", "is_unique", "key_of", "name")
+    __slots__ = (
+        "changes",
+        "definition",
+        "growth",
+        "has_many_keys",
+        "index",
+        "is_stale",
+        "is_unique",
+        "key_of",
+        "keys_of",
+        "memory",
+        "name",
+        "size",
+        "stored_keys",
+    )
 
-    def __init__(self, index: OrderedIndex) -> None:
+    def __init__(self, index: OrderedIndex, memory: MemoryQuota) -> None:
         self.index = index
         self.definition = index.definition
         self.name = index.name
         self.is_unique = index.is_unique
-        self.key_of = index.key_of
+        self.has_many_keys = index.has_many_keys
+        if not index.has_many_keys:
+            self.key_of = index.key_of
+        self.keys_of = index.keys_of
+        self.stored_keys = index.stored_keys
         self.changes: Any = index.new_tree()
         self.growth = 0
         """Entries more than the index has."""
+        self.size = 0
+        """Bytes of tuples more than a primary index has."""
+        self.memory = None if index.memory is None else memory
         self.is_stale = False
         """Somebody else has changed what was looked at."""
         index.listeners.append(self._changed)
@@ -85,17 +109,34 @@ class StagedIndex:
         if old is None:
             self.growth += 1
         self.changes[key] = entry
+        if self.memory is not None:
+            self._grow(self.memory, None if old is None else old, entry)
         return old
+
+    def _grow(self, memory: MemoryQuota, old: bytes | None, new: bytes | None) -> None:
+        growth = (0 if new is None else len(new)) - (0 if old is None else len(old))
+        self.size += growth
+        memory.room -= growth + self.index.weight * ((old is None) - (new is None))
 
     def put(self, key: SortKey, entry: Entry) -> None:
         """As `Index.put`."""
         self.replace(key, entry)
 
+    def exchange(self, old_keys: Sequence[SortKey], new_keys: Sequence[SortKey], entry: Entry) -> None:
+        """As `Index.exchange`."""
+        for key in old_keys:
+            if key not in new_keys:
+                self.remove(key)
+        for key in new_keys:
+            self.replace(key, entry)
+
     def remove(self, key: SortKey) -> None:
         """As `Index.remove`."""
-        if key is not None and self.find(key) is not None:
+        if key is not None and (old := self.find(key)) is not None:
             self.growth -= 1
             self.changes[key] = GONE
+            if self.memory is not None:
+                self._grow(self.memory, old, None)
 
     def close(self) -> None:
         """Listen no more."""
@@ -105,15 +146,15 @@ class StagedIndex:
 class _StagedSpace:
     """A space as it will be, with what the short way asks of one."""
 
-    def __init__(self, space: Space, plan: WritePlan) -> None:
+    def __init__(self, space: Space, plan: WritePlan, memory: MemoryQuota) -> None:
         self.space = space
         self.name = space.name
         self.has_triggers = False
         self.indexes: dict[int, StagedIndex] = {}
         for iid, index in space.indexes.items():
             assert isinstance(index, OrderedIndex)
-            self.indexes[iid] = StagedIndex(index)
-        self.plan = plan.on(list(self.indexes.values()))
+            self.indexes[iid] = StagedIndex(index, memory)
+        self.plan = plan.on(list(self.indexes.values()), memory)
         self._plan_of_space = plan
 
     def index(self, iid: int) -> StagedIndex:
@@ -141,6 +182,8 @@ class StagedTransaction:
         self.rows = rows
         self.statements: list[Statement] = []
         self._size = 0
+        self._memory = MemoryQuota(0)
+        """As that of the instance will be: the changes are not in its indexes yet."""
         self._schema = schema
         self._planner = planner
         self._counters = counters
@@ -164,7 +207,7 @@ class StagedTransaction:
             raise _NotUsual
         if any(not isinstance(index, OrderedIndex) or index.is_layered for index in space.indexes.values()):
             raise _NotUsual
-        return _StagedSpace(space, plan)
+        return _StagedSpace(space, plan, self._memory)
 
     def plan(self, staged: Any) -> WritePlan:
         """The plan of a staged space."""
@@ -177,6 +220,7 @@ class StagedTransaction:
         """Execute some rows; False when all are done, or the transaction is not usual."""
         done = len(self.statements)
         rows = self.rows[done : done + _SLICE_ROWS]
+        self._memory.set_limit(self._schema.memory.available)  # others have made changes since
         try:
             changes = change_rows(self, self, rows)
         except _NotUsual:
@@ -215,7 +259,7 @@ class StagedTransaction:
         spaces = list(self._spaces.values())
         self.close()
         for staged in spaces:
-            changes = [(index.index, index.changes, index.growth) for index in staged.indexes.values()]
+            changes = [(each.index, each.changes, each.growth, each.size) for each in staged.indexes.values()]
             lay_over(staged.space, changes, work.add)
 
     def close(self) -> None:

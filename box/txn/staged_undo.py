@@ -51,6 +51,10 @@ class OneChange(Protocol):
     new: bytes | None
 
 
+_Noted = tuple[bytes | None, list[Any] | None, bytes | None, list[Any] | None]
+"""A change: the tuple before, its fields, the tuple after, its fields."""
+
+
 class _OneByOne(Exception):
     """Statements have to be taken back one by one."""
 
@@ -63,17 +67,38 @@ class _IndexBefore:
         self.changes: Any = index.new_tree()
         self.growth = 0
         """Entries that it had more than now."""
+        self.size = 0
+        """Bytes in them."""
 
-    def note(self, tuples: list[tuple[bytes | None, list[Any] | None, list[Any] | None]]) -> None:
-        """Changes in their order: the tuple before, its fields, those of the tuple after. The first of a key counts."""
+    def note(self, tuples: list[_Noted]) -> None:
+        """Changes in their order. The first of a key counts."""
+        if self.index.has_many_keys:
+            self._note_many(tuples)
+            return
         insert, key_of = self.changes.insert, self.index.key_of
-        for old, old_fields, new_fields in tuples:
+        for old, old_fields, new, new_fields in tuples:
             if old_fields is not None and (key := key_of(old_fields)) is not None:
+                assert old is not None
                 insert(key, old)
                 self.growth += 1
+                self.size += len(old)
             if new_fields is not None and (key := key_of(new_fields)) is not None:
                 insert(key, GONE)
+                assert new is not None
                 self.growth -= 1
+                self.size -= len(new)
+
+    def _note_many(self, tuples: list[_Noted]) -> None:
+        insert, keys_of = self.changes.insert, self.index.stored_keys
+        for old, old_fields, new, new_fields in tuples:
+            if old is not None and old_fields is not None:
+                for key in keys_of(old, old_fields):
+                    insert(key, old)
+                    self.growth += 1
+            if new is not None and new_fields is not None:
+                for key in keys_of(new, new_fields):
+                    insert(key, GONE)
+                    self.growth -= 1
 
 
 class _SpaceBefore:
@@ -92,9 +117,8 @@ class _SpaceBefore:
         present = self._layouts[self._number]
         noted = [before for before in self.indexes if before.index in present]
         if noted:
-            olds = [statement.old for statement in statements]
-            fields = zip(olds, _fields(olds), _fields([statement.new for statement in statements]), strict=True)
-            changed = list(fields)
+            olds, news = [statement.old for statement in statements], [statement.new for statement in statements]
+            changed = list(zip(olds, _fields(olds), news, _fields(news), strict=True))
             for before in noted:
                 before.note(changed)
 
@@ -184,7 +208,8 @@ class StagedUndo:
                 commit.old = commit.new = None
         for space, found in self._spaces.items():
             changed = [before for before in found.indexes if before.changes]
-            lay_over(space, [(before.index, before.changes, before.growth) for before in changed], add_work)
+            laid = [(before.index, before.changes, before.growth, before.size) for before in changed]
+            lay_over(space, laid, add_work)
         for txn, _ in reversed(self._counts):
             txn.run_rollback_hooks()
 

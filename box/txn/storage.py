@@ -8,7 +8,7 @@ One tuple is in all indexes of its space or in none: every check comes before th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from box.index import Cursor, Index
     from box.schema.space import Space
     from box.txn.transaction import Statement
+
+
+Keys = Sequence[Any]
+"""The keys of a tuple in one index: one in most, any number where `Index.has_many_keys`."""
 
 
 class Mode(Enum):
@@ -74,6 +78,11 @@ class TupleStorage:
     def has_versions(self) -> bool:
         """Whether somebody has an open transaction that has to see other tuples than the indexes have."""
         return False
+
+    @property
+    def open_transactions(self) -> Collection[Transaction]:
+        """Transactions that have read or written and are not prepared. Without versions none stays open."""
+        return ()
 
     def abandon(self) -> Iterator[None]:
         """Let go of what is open when the instance has ended or died: it is neither committed nor rolled back. Each
@@ -188,10 +197,11 @@ class TupleStorage:
         old: bytes | None = None,
         *,
         matters: bool = True,
-    ) -> tuple[bytes | None, list[SortKey]]:
-        """The tuple that `new` replaces and its own keys, one an index. `matters`: the outcome depends on the former.
+    ) -> tuple[bytes | None, list[Keys]]:
+        """The tuple that `new` replaces and its own keys by index. `matters`: the outcome depends on the former.
 
-        ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND, ER_CANT_UPDATE_PRIMARY_KEY.
+        ER_NO_SUCH_INDEX_ID (no primary index), ER_TUPLE_FOUND, ER_CANT_UPDATE_PRIMARY_KEY, and errors of
+        `Index.keys_of`.
         """
         primary = space.index(0)
         key = primary.key_of(fields)
@@ -203,25 +213,29 @@ class TupleStorage:
                 raise duplicate(primary, space, present, new)
         elif mode is Mode.UPDATE:
             raise changed_key(primary, space)
-        keys = [key]
+        all_keys: list[Keys] = [(key,)]
         indexes = iter(space.indexes.values())
         next(indexes)
         for index in indexes:
-            key = index.key_of(fields)
+            keys = index.keys_of(new, fields)
             if index.definition.unique:
-                present = self.find(txn, index, key)
-                if present is not None and present != old:
-                    raise duplicate(index, space, present, new)
-            keys.append(key)
-        return old, keys
+                for key in keys:
+                    present = self.find(txn, index, key)
+                    if present is not None and present != old:
+                        raise duplicate(index, space, present, new)
+            all_keys.append(keys)
+        if old is not None:
+            check_old(space, old)
+        return old, all_keys
 
     def drop(self, txn: Transaction, space: Space, statement: Statement, old: bytes) -> None:
-        """Take a tuple out of all indexes."""
+        """Take a tuple out of all indexes. Errors of `Index.keys_of`."""
+        check_old(space, old)
         statement.old = old
         self._write(txn, space, statement, [])
         txn.changes = statement.applied = txn.changes + 1
 
-    def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[SortKey]) -> None:
+    def _write(self, txn: Transaction, space: Space, statement: Statement, keys: list[Keys]) -> None:
         """Change the indexes from `statement.old` to `statement.new`, whose keys are given."""
         exchange(space, statement.old, statement.new, keys)
 
@@ -288,23 +302,32 @@ def _do_at_once(step: Callable[[], bool]) -> None:
         pass
 
 
-def keys_of(space: Space, raw: bytes) -> list[SortKey]:
-    """The keys of a stored tuple, one an index."""
+def keys_of(space: Space, raw: bytes) -> list[Keys]:
+    """The keys of a stored tuple by index."""
     fields = unpack(raw)
-    return [index.key_of(fields) for index in space.indexes.values()]
+    return [index.stored_keys(raw, fields) for index in space.indexes.values()]
 
 
-def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[SortKey]) -> None:
-    """Replace `old` by `new`, which has these `keys` (none if it is None), in all indexes."""
+def check_old(space: Space, old: bytes) -> None:
+    """Raise what an index raises that cannot tell the keys of a tuple that is about to go. Those of the others follow
+    from the tuple's format."""
+    for index in space.indexes.values():
+        if index.has_many_keys:
+            index.keys_of(old, unpack(old))
+
+
+def exchange(space: Space, old: bytes | None, new: bytes | None, keys: list[Keys]) -> None:
+    """Replace `old` by `new`, which has these `keys` by index (none if it is None), in all indexes."""
     indexes = space.indexes.values()
     if new is None:
         assert old is not None
-        for index, key in zip(indexes, keys_of(space, old), strict=True):
-            index.remove(key)
-        return
-    if old is not None and len(keys) > 1:
-        for index, key, old_key in zip(indexes, keys, keys_of(space, old), strict=True):
-            if old_key != key:
-                index.remove(old_key)
-    for index, key in zip(indexes, keys, strict=True):
-        index.put(key, new)
+        for index, old_keys in zip(indexes, keys_of(space, old), strict=True):
+            for key in old_keys:
+                index.remove(key)
+    elif old is not None and len(keys) > 1:
+        for index, old_keys, new_keys in zip(indexes, keys_of(space, old), keys, strict=True):
+            index.exchange(old_keys, new_keys, new)
+    else:
+        for index, new_keys in zip(indexes, keys, strict=True):
+            for key in new_keys:
+                index.put(key, new)

@@ -105,6 +105,9 @@ class VersionedReads(TupleStorage):
     def count(self, txn: Transaction | None, index: Index, iterator: int, key: list[Any]) -> int:
         if txn is None and index not in self._slots.by_index:
             return super().count(txn, index, iterator, key)
+        if iterator == IteratorType.ALL:
+            index.cursor(iterator, key)  # which checks the key; it has no other say
+            key = []
         return sum(1 for _ in self.scan(txn, index, iterator, key))
 
     def least(self, txn: Transaction | None, index: Index, key: list[Any]) -> bytes | None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from box.index.memory import TUPLE_COST
 from box.txn.transaction import TxnState
 
 if TYPE_CHECKING:
@@ -59,13 +60,22 @@ def _place(write: Write) -> int:
 class Slot:
     """All answers to one key of one index."""
 
-    __slots__ = ("base", "index", "key", "writes")
+    __slots__ = ("base", "index", "key", "memory", "size", "writes")
 
     def __init__(self, index: Index, key: SortKey, base: bytes | None) -> None:
         self.index = index
         self.key = key
         self.base = base
+        self.size = 0 if base is None else len(base)
+        """Bytes that a primary index counts for this entry; those of writes are counted here."""
+        self.memory = index.memory
         self.writes: list[Write] = []
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bool__(self) -> bool:
+        return True
 
     def visible(self, txn: Transaction | None, *, unhides: bool = False) -> bytes | None:
         """The value that a reader in this transaction, or outside of any, sees. `unhides`: as if the transaction had
@@ -85,6 +95,8 @@ class Slot:
 
     def add(self, write: Write) -> None:
         """Put a write behind those of earlier statements of its transaction, and before those of later ones."""
+        if self.memory is not None and write.value is not None:
+            self.memory.room -= len(write.value) + TUPLE_COST
         if not write.statement.applied:
             self.writes.append(write)
             return
@@ -94,10 +106,21 @@ class Slot:
 
     def remove(self, write: Write) -> None:
         """Take a write out, mostly the last one."""
+        self._give_room(write)
         if self.writes[-1] is write:
             self.writes.pop()
         else:
             self.writes.remove(write)
+
+    def sink(self) -> None:
+        """Let the first write become the base."""
+        write = self.writes.pop(0)
+        self._give_room(write)
+        self.base = write.value
+
+    def _give_room(self, write: Write) -> None:
+        if self.memory is not None and write.value is not None:
+            self.memory.room += len(write.value) + TUPLE_COST
 
     def in_order(self) -> list[Write]:
         """The writes as in the table above. Nobody tells a slot that a transaction has got its place in the order of

@@ -100,6 +100,10 @@ class JournalSink(Protocol):
         """Rows only move the vclock; nothing reads them."""
 
     @property
+    def completes_at_once(self) -> bool:
+        """One entry that is submitted and flushed now, with no other one before it, is complete then."""
+
+    @property
     def takes_runs(self) -> bool:
         """A `RunEntry` may be submitted."""
 

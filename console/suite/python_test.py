@@ -23,7 +23,7 @@ from console.suite.wire import Address, ConsoleClient
 
 _Result = TypeVar("_Result")
 
-_NO_CLIENT = "the script needs the package `tarantool`: pip install 'lunabox[suite]'"
+_NO_CLIENT = "the script needs the package `tarantool`: pip install '.[suite]' in a clone of Lunabox"
 
 
 class _Loop:

@@ -1,7 +1,7 @@
 """`python docs/hooks/man.py DIRECTORY`: man pages from the pages of the commands in docs/reference.
 
-A small part of Markdown: a title, headings, paragraphs, `code`, links (their text is kept), and lists whose items begin
-with code and a colon.
+A small part of Markdown: a title, headings, paragraphs, `code`, links (their text is kept), lists whose items begin
+with code and a colon, and the tables that are lists of a command's options.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from reference_tables import expand
 
 REFERENCE = Path(__file__).parent.parent / "reference"
 _LINK = re.compile(r"\[([^]\[]+)\]\([^)\s]+\)")
@@ -28,6 +30,8 @@ def _block(block: str, name: str) -> Iterator[str]:
         return
     if block.startswith("## "):
         yield f".SH {block[3:].upper()}"
+    elif block.startswith("### "):
+        yield f".SS {_inline(block[4:])}"
     elif block.startswith("- "):
         for item in re.split(r"^- ", block, flags=re.MULTILINE)[1:]:
             yield from _item(" ".join(item.split()))
@@ -67,7 +71,7 @@ def main(directory: str) -> None:
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     for page in sorted(REFERENCE.glob("lunabox*.md")):
-        text = page.read_text()
+        text = expand(page.read_text())
         summary = text.split("\n\n")[1]
         text = text.replace(summary, f"## Name\n\n{page.stem} - {summary}", 1)
         (target / f"{page.stem}.1").write_text(convert(text, page.stem))

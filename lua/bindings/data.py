@@ -206,11 +206,8 @@ class DataBinding(Binding):
 
     @guarded("space_bsize")
     def space_bsize(self, space_id: int) -> Outcome:
-        """Bytes of all tuples: the number, or a token if they are many."""
-        reads, space = self.node.dml.reads, self.node.schema.space(space_id)
-        if reads.is_long(self.ctx, space):
-            return self.runtime.drive(reads.bsize_in_turns(space))
-        return reads.bsize(space)
+        """Bytes of all tuples."""
+        return self.node.dml.reads.bsize(self.node.schema.space(space_id))
 
     # Cursors
 

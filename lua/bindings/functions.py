@@ -7,11 +7,13 @@ the universe of functions.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
+from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, unsupported
 from box.schema.access import Privilege, check_universe
 from lua.bindings.binding import Binding, Outcome, guarded, text
+from lua.boundary import decode_error
 
 if TYPE_CHECKING:
     from box.instance.node import Instance
@@ -87,6 +89,13 @@ class FunctionBinding(Binding):
         """The schema's hook: the function is gone, or has another body now."""
         self.runtime.release(int(function.handle))
         function.handle = None
+
+    def make_keys(self, function: Function, raw: bytes, space_id: int) -> list[Any] | BoxError:
+        """The schema's hook: the values that a function returns for a tuple of a space, or why they cannot be in a
+        tuple. Raises what the function raises."""
+        entry = self.runtime.handle_of("box.make_keys")
+        ok, packed = self.runtime.invoke_now(entry, _body_handle(function), raw, space_id)
+        return cast("list[Any]", unpack(cast(bytes, packed))) if ok else decode_error(cast(bytes, packed))
 
 
 def _body_handle(function: Function | None) -> int:

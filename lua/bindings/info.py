@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from box.data import codec
+from box.index.memory import TUPLE_COST
 from box.net.dial import address_of
 from box.replication.picture import replication_tree
 from box.replication.state import ApplierState, RelayState
@@ -160,9 +161,16 @@ class InfoBinding(Binding):
         return info
 
     def _memory(self) -> dict[str, int]:
-        data = sum(self.node.dml.reads.bsize(space) for space in self.node.schema.spaces.values())
-        index = sum(index.bsize() for space in self.node.schema.spaces.values() for index in space.indexes.values())
+        spaces = [space for space in self.node.schema.spaces.values() if space.is_plain and space.primary is not None]
+        data = sum(self.node.dml.reads.bsize(space) + TUPLE_COST * len(space.index(0)) for space in spaces)
+        index = sum(index.bsize() for space in spaces for index in space.indexes.values())
         return {"data": data, "index": index, "cache": 0, "tx": 0, "net": 0}
+
+    @exported("box_slab")
+    def slab(self) -> bytes:
+        """{items, used, limit}: bytes of tuples, of tuples and indexes, and of `memtx_memory`."""
+        memory = self.node.schema.memory
+        return codec.pack({"items": self._memory()["data"], "used": memory.used, "limit": memory.limit})
 
     @exported("box_stat")
     def stat(self) -> bytes:

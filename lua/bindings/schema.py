@@ -134,6 +134,7 @@ class SchemaBinding(Binding):
             schema.on_alter_function.append(self._function_changed)
             schema.load_function = self._functions.load
             schema.unload_function = self._functions.unload
+            schema.call_function = self._functions.make_keys
         changes: list[Change] = [("space", space.id, self._space(space)) for space in schema.spaces.values()]
         changes += [("sequence", item.id, describe_sequence(item)) for item in schema.sequences.values()]
         changes += [

@@ -61,7 +61,7 @@ def apply_together(count: int) -> None:
 async def _applied(count: int) -> float:
     async with Node(None, wal_mode="none", log_level=0) as node:
         await node.eval("box.schema.space.create('bench', {id = 512}):create_index('pk')")
-        sink, ctx = node.instance.node.replication.sink, node.instance.node.new_context()
+        sink, ctx = node._embedding.core.replication.sink, node._embedding.core.new_context()
         used = 0.0
         for first in range(1, count, _ROWS):
             bodies = [Request.replace(pack([first + n, "name", 1.5])).body(512) for n in range(_ROWS)]

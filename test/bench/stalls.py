@@ -251,7 +251,7 @@ async def main(count):
             now = time.perf_counter()
             longest[0] = max(longest[0], now - last[0])
             last[0] = now
-    async with Node(None, wal_mode="none") as node:
+    async with Node(None, wal_mode="none", memtx_memory=2 << 30) as node:
         await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
         for first in range(0, count, 10000):
             await node.eval(FILL, first)

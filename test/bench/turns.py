@@ -103,7 +103,7 @@ async def _pairs(node: Node) -> None:
 
 
 async def _until_freed(node: Node) -> None:
-    while not node.instance.node.releaser.is_idle:
+    while not node._embedding.core.releaser.is_idle:
         await asyncio.sleep(_TICK)
 
 

@@ -330,7 +330,7 @@ class Target:
 
     def settle(self) -> None:
         """Remember what is there now as what may be there at the end."""
-        core = self._node.instance.node
+        core = self._node._embedding.core
         self._tasks = len(self._runner.run(self._all_tasks()))
         self._sessions = len(core.sessions.by_id)
         self._memory = self._process.memory_info().rss
@@ -358,7 +358,7 @@ class Target:
                 await asyncio.sleep(0.01)
 
     def _sessions_now(self) -> dict[int, Any]:
-        sessions: dict[int, Any] = self._node.instance.node.sessions.by_id
+        sessions: dict[int, Any] = self._node._embedding.core.sessions.by_id
         return sessions
 
     def play(self, conversation: Conversation) -> list[int]:

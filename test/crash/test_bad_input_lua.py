@@ -68,12 +68,12 @@ def test_what_fails_leaves_the_node_as_it_was(tmp_path: Path, source: str, text:
     async def run() -> None:
         async with node_with_space(tmp_path) as node:
             await node.space["s"].insert([100])
-            sessions = len(node.instance.node.sessions.by_id)
+            sessions = len(node._embedding.core.sessions.by_id)
             with pytest.raises(BoxError) as caught:
                 await node.eval(source)
             assert any(part in caught.value.message for part in text.split("|"))
             assert await node.space["s"].select() == [[100]]
-            assert len(node.instance.node.sessions.by_id) <= sessions + 1
+            assert len(node._embedding.core.sessions.by_id) <= sessions + 1
             await node.space["s"].insert([101])
 
     asyncio.run(run())
@@ -189,7 +189,7 @@ def test_a_failed_change_keeps_the_old_value(tmp_path: Path) -> None:
                     await node.configure(**options)
                 after = await node.eval("return box.cfg.listen, box.cfg.net_msg_max, box.cfg.wal_mode")
                 assert before == after
-            assert node.instance.node.config["listen"] == "127.0.0.1:0"
+            assert node._embedding.core.config["listen"] == "127.0.0.1:0"
             assert bound
 
     asyncio.run(run())

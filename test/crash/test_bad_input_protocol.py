@@ -102,7 +102,7 @@ async def talk(address: str, data: bytes, *, hangs_up: bool = False) -> bytes:
 
 async def until_quiet(node: Node, tasks: int, sessions: int) -> None:
     """Wait until no task and no session is left of what was asked."""
-    open_sessions = node.instance.node.sessions.by_id
+    open_sessions = node._embedding.core.sessions.by_id
     await until(lambda: len(asyncio.all_tasks()) <= tasks and len(open_sessions) <= sessions)
 
 
@@ -121,7 +121,7 @@ def test_generated_garbage_leaves_nothing_behind(seed: int) -> None:
                 """
             )
             address = node.info["listen"]
-            core = node.instance.node
+            core = node._embedding.core
             tasks, sessions = len(asyncio.all_tasks()), len(core.sessions.by_id)
             requests = Requests(seed)
             for _ in range(15):

@@ -28,7 +28,7 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 def example() -> tuple[str, str]:
     """The code, and the table that it prints."""
     section = README.read_text().partition("\n## 3. Spaces in Spark\n")[2]
-    code, output = re.findall(r"```(?:python)?\n(.*?)```", section.partition("In a Spark session")[2], re.DOTALL)[:2]
+    code, output = re.findall(r"```(?:python)?\n(.*?)```", section.partition("In a Spark session:")[2], re.DOTALL)[:2]
     return code, output
 
 

@@ -192,7 +192,7 @@ def test_a_million_tuples_in_parquet_equal_the_space(spark: Any, tmp_path: Path)
                 box.snapshot()
                 """
             )
-            core = node.instance.node
+            core = node._embedding.core
             for raw in core.tuples.read_view(core.schema.space_by_name("big")):
                 number, name, value = unpack(raw)
                 expected[number] = (name, value)

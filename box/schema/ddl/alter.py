@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from box.data.format import FieldDef, TupleFormat
 from box.data.keydef import KeyDef, PartDef, key_def_of
-from box.errors import ErrorCode, unsupported
+from box.errors import BoxError, ErrorCode, unsupported
 from box.index import Index, IndexDef, create_index
+from box.index.functional import DisabledIndex
+from box.index.memory import MemoryQuota
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.function import Function
 from box.schema.options import check_collation
 from box.schema.schema import Schema
 from box.schema.space import Layout, Space, SpaceDef
@@ -29,7 +32,8 @@ def make_format(schema: Schema, definition: SpaceDef, index_defs: Iterable[Index
     for number, field in enumerate(definition.fields, 1):
         if field.collation_id is not None:
             check_collation(field.collation_id, schema.collations, ErrorCode.WRONG_COLLATION_OPTIONS, number)
-    parts = tuple([index_def.parts for index_def in index_defs])
+    # Parts of functional indexes are about results.
+    parts = tuple([index_def.parts for index_def in index_defs if not index_def.opts.get("func")])
     # Definitions are decoded once for all starts, and it takes long to compare what they are made of.
     key = (definition.field_count, id(definition.fields), *map(id, parts))
     known = _formats.get(key)
@@ -75,7 +79,36 @@ def make_index(schema: Schema, space: Space, definition: IndexDef, primary: KeyD
         raise unsupported("Blackhole", "indexes")
     if space.engine == "service" and definition.iid != 0:
         raise unsupported("_session_settings space", "create_index()")
-    return create_index(definition, primary, space_name=space.name, engine=space.engine)
+    function = schema.functions.get(definition.opts.get("func", 0))
+    key_function = SpaceFunction(schema, function, space.id) if function is not None else None
+    index = create_index(definition, primary, space_name=space.name, engine=space.engine, function=key_function)
+    if definition.iid == 0 and space.is_plain:
+        index.memory = MemoryQuota()  # its own until it is installed
+    return index
+
+
+def make_again(schema: Schema, space: Space, index: Index, primary: KeyDef | None) -> Index:
+    """An empty index in the place of one with the same definition; one without its function stays without."""
+    if isinstance(index, DisabledIndex):
+        return DisabledIndex(index.definition, primary, space_name=space.name, engine=space.engine)
+    return make_index(schema, space, index.definition, primary)
+
+
+class SpaceFunction:
+    """A stored function that makes keys of the tuples of one space."""
+
+    def __init__(self, schema: Schema, function: Function, space_id: int) -> None:
+        self.function = function
+        self.is_multikey = function.definition.is_multikey
+        self._schema = schema
+        self._space_id = space_id
+
+    def __call__(self, raw: bytes) -> list[Any] | BoxError:
+        """As `KeyFunction`. What the function raises, UNSUPPORTED without somebody who runs functions."""
+        call = self._schema.call_function
+        if call is None:
+            raise unsupported("A node without Lua", "functional indexes")
+        return call(self.function, raw, self._space_id)
 
 
 def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *, is_visible: bool = True) -> None:
@@ -86,8 +119,13 @@ def exchange(schema: Schema, stmt: DdlStatement, space: Space, layout: Layout, *
     before = space.layout
 
     def install(target: Layout) -> None:
-        old_name = space.name
+        old_name, former = space.name, space.primary
         space.install(target)
+        if space.primary is not former and space.is_plain:
+            if former is not None:
+                former.use_memory(MemoryQuota())
+            if space.primary is not None:
+                space.primary.use_memory(schema.memory)
         schema.rename_space(space, old_name)
         schema.version += is_visible
         schema.space_changed(space)

@@ -27,7 +27,7 @@ from box.data.codec import unpack
 from box.data.format import TupleFormat
 from box.data.keydef import SortKey
 from box.data.show import tuple_str
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, out_of_memory
 from box.index import Index
 from box.index.base import Entry
 from box.index.ordered import EVERYTHING, ForwardCursor, OrderedIndex, is_within
@@ -39,6 +39,8 @@ from box.schema.space import Space
 SLICE_TUPLES: Final = 256
 SLICE_BYTES: Final = 1 << 17
 """Limits of what is visited in one turn: one or two milliseconds."""
+_EXTENT_SIZE: Final = 16384
+"""Bytes by which Tarantool's indexes grow: the error of one that finds no memory names them."""
 SLICE_CHANGES: Final = 128
 """Changes that are taken along in one turn."""
 _TURNS_A_SIZE: Final = 256
@@ -91,7 +93,7 @@ class FormatCheck:
 
 
 class IndexBuild:
-    """Fills new indexes of a space. TUPLE_FOUND, and what the format's check raises."""
+    """Fills new indexes of a space. OutOfMemory, TUPLE_FOUND, and what the format's check raises."""
 
     title = "index build"
 
@@ -100,27 +102,28 @@ class IndexBuild:
         self._space = space
         self._indexes = [index for index in indexes if isinstance(index, OrderedIndex)]
         self._validate = new_format.validate
+        count = 0 if space.primary is None else len(space.primary)
+        if not schema.memory.extend(count * sum(index.place_cost for index in self._indexes)):
+            raise out_of_memory(_EXTENT_SIZE, "mempool", "new slab")
 
     def visit(self, raw: bytes) -> None:
         fields = self._validate(raw)
         for index in self._indexes:
-            key = index.key_of(fields)
-            if not index.add(key, raw):
-                raise self._duplicate(index, key, raw)
+            for key in index.keys_of(raw, fields):
+                if not index.add(key, raw):
+                    raise self._duplicate(index, key, raw)
 
     def change(self, old: bytes | None, new: bytes | None) -> None:
         old_fields = None if old is None else unpack(old)
         new_fields = None if new is None else self._validate(new)
         for index in self._indexes:
-            old_key = None if old_fields is None else index.key_of(old_fields)
-            new_key = None if new_fields is None else index.key_of(new_fields)
-            if old_key is not None and old_key != new_key:
-                index.remove(old_key)
-            if new_key is not None:
-                if new_key != old_key and index.find(new_key) is not None:
+            old_keys = () if old is None or old_fields is None else index.stored_keys(old, old_fields)
+            new_keys = () if new is None or new_fields is None else index.keys_of(new, new_fields)
+            for key in new_keys:
+                if key not in old_keys and index.find(key) is not None:
                     assert new is not None
-                    raise self._duplicate(index, new_key, new)
-                index.put(new_key, new)
+                    raise self._duplicate(index, key, new)
+            index.exchange(old_keys, new_keys, new)
 
     def _duplicate(self, index: Index, key: SortKey, new: bytes) -> BoxError:
         old = index.find(key)

@@ -53,6 +53,8 @@ def _drop_function(schema: Schema, credentials: Credentials, stmt: DdlStatement,
 
     if schema.has_grants("function", function.id):
         raise wrong("function has grants")
+    if function.id in schema.index_functions.values():
+        raise wrong("function has references")
     if function.definition.language == "SQL_BUILTIN":
         raise wrong("function is SQL built-in")
     schema.remove_function(function)

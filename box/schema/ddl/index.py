@@ -8,11 +8,13 @@ from box.data.format import TupleFormat
 from box.data.keydef import KeyDef, PartDef
 from box.errors import ErrorCode, client_error, unsupported
 from box.index import Index, IndexDef
+from box.index.functional import DisabledIndex
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import exchange, is_empty, make_format, make_index, needs_check
+from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_index, needs_check
 from box.schema.ddl.build import Deferred, Finish, FormatCheck, IndexBuild, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
+from box.schema.function import Function
 from box.schema.index_def import decode_index
 from box.schema.schema import Schema
 from box.schema.sequence import check_sequence_part
@@ -37,6 +39,9 @@ def on_replace_index(
         _drop_index(schema, stmt, space, iid)
         return None
     definition = decode_index(stmt.new, space.definition, schema.collations)
+    function = schema.functions.get(definition.opts.get("func", 0))
+    if function is not None:
+        _check_function(function)
     if iid == 0 and space.sequence is not None:
         check_sequence_part(definition, space.sequence_field, space.sequence_path, space.name)
     if old is None:
@@ -62,10 +67,13 @@ def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> N
 
 
 def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:
-    """The format with a new or changed index. It joins behind the others, so that it is the one that conflicts."""
-    definitions = [index.definition for iid, index in space.indexes.items() if iid != definition.iid]
-    definitions.insert(0 if definition.iid == 0 else len(definitions), definition)
-    return make_format(schema, space.definition, definitions)
+    """The format with a new or changed index. A new one joins behind the others, so that it is the one that
+    conflicts; the primary one comes first."""
+    definitions = {iid: index.definition for iid, index in space.indexes.items()}
+    definitions[definition.iid] = definition
+    if definition.iid == 0:
+        definitions = {0: definition, **definitions}
+    return make_format(schema, space.definition, definitions.values())
 
 
 def _create_index(
@@ -139,7 +147,7 @@ def _replace_index(
         key_def = new[0].key_def
         for iid, index in space.indexes.items():
             if iid != 0:
-                new[iid] = make_index(schema, space, index.definition, key_def)
+                new[iid] = make_again(schema, space, index, key_def)
 
     def finish() -> None:
         exchange(schema, stmt, space, Layout(space.definition, new_format, {**space.indexes, **new}))
@@ -161,14 +169,15 @@ def _redefine(stmt: DdlStatement, index: Index, definition: IndexDef) -> None:
 
 
 def _is_same_data(before: IndexDef, after: IndexDef) -> bool:
-    return (before.type, before.unique, before.parts) == (after.type, after.unique, after.parts)
+    same_function = before.opts.get("func") == after.opts.get("func")
+    return same_function and (before.type, before.unique, before.parts) == (after.type, after.unique, after.parts)
 
 
 def _rebuilds(before: IndexDef, after: IndexDef) -> bool:
     """True for the changes that count as a rebuild: another type, order or stricter uniqueness."""
     if before.type != after.type or (after.unique and not before.unique):
         return True
-    if before.opts.get("hint") != after.opts.get("hint"):
+    if any(before.opts.get(name) != after.opts.get(name) for name in ("hint", "func")):
         return True
     return [_place(part) for part in before.parts] != [_place(part) for part in after.parts]
 
@@ -177,7 +186,39 @@ def _place(part: PartDef) -> tuple[Any, ...]:
     return part.fieldno, part.collation_id, part.steps, part.exclude_null
 
 
-def on_replace_func_index(schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement) -> None:
-    """`_func_index` ties an index to a function, which is not supported; removing a record is harmless."""
-    if stmt.new is not None:
-        raise unsupported("Lunabox", "functional indexes")
+def on_replace_func_index(
+    schema: Schema, credentials: Credentials, txn: DdlTransaction, stmt: DdlStatement
+) -> Deferred | None:
+    """Tie an index to a function, or untie it; an index that knows the function already stays as it is."""
+    fields = Fields(stmt.last)
+    space, iid = schema.space(fields.u32(0)), fields.u32(1)
+    if stmt.old is not None and stmt.new is not None:
+        raise unsupported("functional index", "alter")
+    index, function_id = space.index(iid), fields.u32(2)
+    if stmt.new is None:
+        del schema.index_functions[space.id, iid]
+        stmt.on_rollback.append(lambda: schema.index_functions.update({(space.id, iid): function_id}))
+        disabled = DisabledIndex(index.definition, index.primary, space_name=space.name, engine=space.engine)
+        exchange(schema, stmt, space, Layout(space.definition, space.format, {**space.indexes, iid: disabled}))
+        return None
+    function = schema.functions.get(function_id)
+    if function is None:
+        raise client_error(ErrorCode.NO_SUCH_FUNCTION, str(function_id))
+    _check_function(function)
+    if index.definition.opts.get("func") != function_id:
+        text = "Function ids defined in _index and _func_index don't match"
+        raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 0, text)
+    schema.index_functions[space.id, iid] = function_id
+    stmt.on_rollback.append(lambda: schema.index_functions.__delitem__((space.id, iid)))
+    if not isinstance(index, DisabledIndex):
+        return None
+    check_not_altered(schema, space)
+    if not is_empty(space):
+        txn.check_single_statement("index build")
+    return _replace_index(schema, stmt, space, space.format, index.definition, index.primary)
+
+
+def _check_function(function: Function) -> None:
+    if not function.makes_keys:
+        text = "referenced function doesn't satisfy functional index function constraints"
+        raise client_error(ErrorCode.WRONG_INDEX_OPTIONS, 0, text)

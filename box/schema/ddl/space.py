@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from box.errors import BoxError, ErrorCode, client_error
 from box.schema.access import Credentials, Privilege, check_ddl
-from box.schema.ddl.alter import exchange, is_empty, make_format, make_index, make_space, needs_check
+from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_space, needs_check
 from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
 from box.schema.fields import Fields
@@ -125,5 +125,5 @@ def _truncate(schema: Schema, credentials: Credentials, stmt: DdlStatement, spac
     check_not_altered(schema, space)
     if stmt.row is not None and (space.is_temporary or space.is_local):
         stmt.row.group_id = GROUP_LOCAL  # other instances have no such tuples
-    indexes = {iid: make_index(schema, space, index.definition, index.primary) for iid, index in space.indexes.items()}
+    indexes = {iid: make_again(schema, space, index, index.primary) for iid, index in space.indexes.items()}
     exchange(schema, stmt, space, Layout(space.definition, space.format, indexes), is_visible=False)

@@ -29,7 +29,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } .
 def check_plotly() -> None:
     """Raise ILLEGAL_PARAMS where plotly is not installed."""
     if importlib.util.find_spec("plotly") is None:
-        raise illegal_params("the report needs plotly: pip install 'lunabox[spark,report]'")
+        raise illegal_params("the report needs plotly: pip install '.[spark,report]' in a clone of Lunabox")
 
 
 def page(title: str, profile: DirectoryProfile) -> str:

@@ -8,6 +8,8 @@ local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 local registry = require('internal.registry')
 local returned = require('internal.returned')
+local encode_error = require('internal.error').encode
+local new_tuple = require('internal.tuple').new
 
 local M = {find = entry.find}
 local find, compile, encode_args, decode_args = entry.find, entry.compile, msgpack.encode_args, msgpack.decode_args
@@ -71,6 +73,18 @@ local function run_eval(expression, packed)
     return encode_args(returned(pcall(compile(expression), decode_args(packed))))
 end
 
+-- true and the values, or false and the error, if one of them cannot be in a tuple.
+local function encode_results(...)
+    local ok, packed = pcall(encode_args, ...)
+    return ok, ok and packed or encode_error(packed)
+end
+
+-- From Python: what the function of an index makes of a tuple, as a MessagePack array.
+local function make_keys(handle, raw, space_id)
+    return encode_results(registry.get(handle)(new_tuple(raw, space_id)))
+end
+
+python.entry('box.make_keys', registry.ref(make_keys))
 python.entry('box.run_call', registry.ref(run_call))
 python.entry('box.run_eval', registry.ref(run_eval))
 python.entry('box.load_function', registry.ref(load_body))

@@ -54,14 +54,14 @@ end
 
 local slab = {}
 
--- Tuples and indexes live in the process's heap: what Tarantool's slabs hold is the sum of both.
+-- Tuples and indexes live in the process's heap, which grows with them: the arena is what they take.
 function slab.info()
-    local memory = finish.value(python.box_info('memory'))
-    local used, quota = memory.data + memory.index, box.cfg.memtx_memory
+    local memory = finish.value(python.box_slab())
+    local used, quota = memory.used, memory.limit
     local info = {}
-    info.items_size = memory.data
-    info.items_used = memory.data
-    info.items_used_ratio = percent('%0.2f', memory.data, memory.data)
+    info.items_size = memory.items
+    info.items_used = memory.items
+    info.items_used_ratio = percent('%0.2f', memory.items, memory.items)
     info.arena_size = used
     info.arena_used = used
     info.arena_used_ratio = percent('%0.1f', used, used)

@@ -8,16 +8,15 @@ import sys
 # In a process of its own: what `tune` sets holds for all of it.
 _FILL = """
 import asyncio, gc
-from BTrees.OOBTree import OOBucket
-from BTrees.QOBTree import QOBucket
 from box import Node
+from box.index.own_trees import LEAVES
 from console import interpreter
 
 leaves = []
 
 def look(phase, info):
     if phase == "start":
-        leaves.append(sum(type(found) in (OOBucket, QOBucket) for found in gc.get_objects(generation=0)))
+        leaves.append(sum(type(found) in LEAVES for found in gc.get_objects(generation=0)))
 
 async def main():
     async with Node(None, wal_mode="none") as node:

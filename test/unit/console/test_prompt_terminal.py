@@ -209,7 +209,7 @@ def test_the_session_of_the_readme(open_screen: Callable[[], Screen]) -> None:
     shown = re.search(r"```\n\$ lunabox\n(.*?)```", text, re.DOTALL)
     assert shown is not None
     exchanges = re.findall(r"lunabox> (.*?)\n(---\n.*?\.\.\.)\n", shown[1], re.DOTALL)
-    assert len(exchanges) == 7
+    assert len(exchanges) == 4
     screen = open_screen()
     for statement, answer in exchanges:
         screen.send("\r".join(line.strip() for line in statement.split("\n")) + "\r")

@@ -87,9 +87,15 @@ def test_paths() -> None:
     assert key.extract([0, {"a": {"b": [1, 2]}}]) == (2, (False,))
 
 
-def test_multikey_is_a_clear_error() -> None:
-    with pytest.raises(BoxError, match="memtx does not support multikey indexes"):
-        KeyDef([PartDef(1, T.UNSIGNED, path="[*].a")])
+def test_multikey_has_a_key_for_every_element() -> None:
+    """Each key comes once; other parts are those of the tuple, and a tuple without the array has no key."""
+    key = KeyDef([PartDef(1, T.UNSIGNED, path="[*].a"), PartDef(0, T.UNSIGNED)])
+    assert key.is_multikey
+    assert key.extract_all([7, [{"a": 2}, {"a": 1}, {"a": 2}]]) == ((2, 7), (1, 7))
+    assert key.extract_all([7, []]) == key.extract_all([7, None]) == key.extract_all([7]) == ()
+    deep = KeyDef([PartDef(1, T.STRING, is_nullable=True, path="x[2][*]")])
+    assert deep.extract_all([1, {"x": [0, ["b", None]]}]) == ((True, b"b"), (False,))
+    assert deep.extract_all([1, {"x": [0, ["\udcff"]]}]) == ((True, b"\xff"),)
 
 
 def test_errors_of_users_keys() -> None:

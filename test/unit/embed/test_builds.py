@@ -41,7 +41,7 @@ def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
 
 
 def core(node: Node) -> Instance:
-    return node.instance.node
+    return node._embedding.core
 
 
 def create(node: Node, parts: str = "{{3, 'unsigned'}}") -> asyncio.Task[Any]:

@@ -279,8 +279,8 @@ def test_a_slow_reader_of_changes_is_told_that_it_lost_some() -> None:
             with pytest.raises(ChangesLost, match="too slow: 3 changes of"):
                 await anext(stream)
             assert [change async for change in stream] == []
-            assert not node.watchers
-            assert node.core.schema.space_by_name("s").on_replace == []
+            assert not node._embedding.watchers
+            assert node._embedding.core.schema.space_by_name("s").on_replace == []
             with pytest.raises(BoxError, match="must be positive"):
                 space.changes(limit=0)
 

@@ -16,7 +16,7 @@ def test_messages_go_to_the_logger(caplog: pytest.LogCaptureFixture, capfd: pyte
     async def run() -> None:
         async with Node() as node:
             await node.eval("local log = require('log') log.warn('careful %d', 1) log.error('wrong') log.verbose('no')")
-            node.core.log.say(Level.FATAL, "100% lost")
+            node._embedding.core.log.say(Level.FATAL, "100% lost")
         async with Node(logger=logging.getLogger("other"), log_level=7) as node:
             await node.eval("require('log').debug('small')")
 

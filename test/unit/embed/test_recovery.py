@@ -108,7 +108,7 @@ def test_a_key_that_a_snapshot_repeats_ends_the_start(tmp_path: Path) -> None:
     async def main() -> None:
         async with Node(tmp_path, log_level=0, wal_mode="none") as node:
             await node.eval(_FILL, COUNT)
-            primary = node.instance.node.schema.space_by_name("s").primary
+            primary = node._embedding.core.schema.space_by_name("s").primary
             assert primary is not None
             primary.put(COUNT + 1, primary.find(1))
             await node.eval("box.snapshot()")

@@ -8,11 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from BTrees.OOBTree import OOBucket
-from BTrees.QOBTree import QOBucket
 
 from box import Node
 from box.embed import space_requests
+from box.index.own_trees import LEAVES
 from box.index.release import LEAVES_A_TURN
 
 DEADLINE = 60
@@ -22,7 +21,7 @@ COUNT = 3000
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many slices of few tuples."""
-    monkeypatch.setattr(space_requests, "_CHUNK", 16)
+    monkeypatch.setattr(space_requests, "CHUNK", 16)
 
 
 def run(main: Callable[[Node], Awaitable[None]], *, mvcc: bool = False) -> None:
@@ -60,7 +59,7 @@ def test_a_select_is_of_one_moment(iterator: str, mvcc: bool) -> None:
             await asyncio.sleep(0)
         assert turns > 5
         assert selecting.result() == expected
-        assert not node.instance.node.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
+        assert not node._embedding.core.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
 
     run(main, mvcc=mvcc)
 
@@ -92,7 +91,7 @@ def test_pairs() -> None:
         rows = space.pairs(2000, iterator="LE")
         assert await anext(rows) == [2000, "n0"]
         await rows.aclose()  # type: ignore[attr-defined]
-        assert not node.instance.node.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
+        assert not node._embedding.core.schema.space_by_name("s").primary.listeners  # type: ignore[union-attr]
 
     run(main)
 
@@ -139,8 +138,8 @@ def test_stop_frees_the_tuples_a_few_in_every_turn() -> None:
         await node.eval("s = box.schema.space.create('s') s:create_index('pk')")
         await node.eval("s:create_index('name', {parts = {{2, 'string'}}, unique = false})")
         await node.eval("for id = 1, ... do s:replace{id, 'n' .. id % 100} end", COUNT)
-        indexes = node.instance.node.schema.space_by_name("s").indexes.values()
-        leaves = [found for index in indexes for found in index.nodes() if isinstance(found, (OOBucket, QOBucket))]
+        indexes = node._embedding.core.schema.space_by_name("s").indexes.values()
+        leaves = [found for index in indexes for found in index.nodes() if isinstance(found, LEAVES)]
         del indexes
         full = []
         stopping = asyncio.ensure_future(node.stop())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from box import BoxError
-from box.embed import IndexHandle, SchemaRequests, SpaceHandle
+from box import BoxError, TransactionConflictError
+from box.embed import IndexHandle, SchemaRequests, SequenceHandle, SpaceHandle
 from box.errors import ErrorCode, FiberIsCancelled
 from box.sync import BlockingSpace, Node
 from box.sync.blocking_handles import BlockingIndex
-from box.sync.blocking_schema import BlockingSchema
+from box.sync.blocking_schema import BlockingSchema, BlockingSequence
 
 
 def space_of(node: Node) -> BlockingSpace:
@@ -113,6 +114,67 @@ def test_many_threads_write_at_once() -> None:
         assert space.len() == 8 * 60
 
 
+def test_versions_are_kept_only_where_somebody_needs_them() -> None:
+    """A change by itself takes the short way; while a transaction has read, it is a conflict for that."""
+    with Node() as node, ThreadPoolExecutor(1) as other:
+        space = space_of(node)
+        space.insert_many([[1, 0], [2, 0]])
+        dml, general = node.asynchronous._embedding.core.dml, []
+        write = dml._write_generally
+        dml._write_generally = lambda *args: (general.append(args), write(*args))[1]  # type: ignore[method-assign]
+        space.replace([1, 1])
+        space.update(1, {"value": 2})
+        space.upsert([3, 3], {"value": 4})
+        assert space.delete(3) == (3, 3)
+        assert not general
+        with pytest.raises(TransactionConflictError), node.transaction():  # noqa: PT012
+            assert space.get(1) == (1, 2)
+            other.submit(space.replace, [1, 5]).result(10)
+            assert space.get(1) == (1, 2)
+            space.replace([2, 2])
+        assert len(general) == 2
+        assert (space.get(1), space.get(2)) == ((1, 5), (2, 0))
+        space.replace([1, 6])
+        assert len(general) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_transactions_of_threads_are_serial(tmp_path: Path, seed: int) -> None:
+    """Transfers between accounts, alone and in transactions, over indexes that must agree; the sum stays."""
+    accounts = 6
+    with Node(tmp_path) as node, ThreadPoolExecutor(4) as pool:
+        space = node.schema.create_space("s", format=["id", ("balance", "integer")])
+        space.create_index("pk", parts=[[1, "unsigned"]])
+        space.create_index("by_balance", parts=[[2, "integer"], [1, "unsigned"]])
+        space.insert_many([number, 100] for number in range(accounts))
+        extra = node.schema.create_space("extra", format=["id", "n"])
+        extra.create_index("pk", parts=[[1, "unsigned"]])
+
+        def work(worker: int) -> int:
+            rnd, done = random.Random(seed * 10 + worker), 0
+            while done < 40:
+                one, two = rnd.sample(range(accounts), 2)
+                extra.replace([worker, done])
+                try:
+                    with node.transaction():
+                        rows = [space.get(one), space.get(two)]
+                        assert sum(row.balance for row in space.select()) == 100 * accounts
+                        space.update(one, {"balance": rows[0].balance - 1})  # type: ignore[union-attr]
+                        space.update(two, {"balance": rows[1].balance + 1})  # type: ignore[union-attr]
+                    done += 1
+                except TransactionConflictError:
+                    continue
+            return done
+
+        assert [end.result(60) for end in [pool.submit(work, number) for number in range(4)]] == [40] * 4
+        rows = space.select()
+        assert sorted(rows) == sorted(space.select(index="by_balance"))
+        assert not node.asynchronous._embedding.core.tuples.has_versions
+    with Node(tmp_path) as node:
+        assert node.space.s.select() == rows
+        assert node.space.extra.select() == [[number, 39] for number in range(4)]
+
+
 def test_what_waits_ends_when_the_node_stops() -> None:
     before = threading.active_count()
     with ThreadPoolExecutor(3) as pool:
@@ -185,12 +247,22 @@ def test_a_start_that_fails_leaves_no_thread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("blocking", "asynchronous"),
-    [(BlockingSpace, SpaceHandle), (BlockingIndex, IndexHandle), (BlockingSchema, SchemaRequests)],
+    [
+        (BlockingSpace, SpaceHandle),
+        (BlockingIndex, IndexHandle),
+        (BlockingSchema, SchemaRequests),
+        (BlockingSequence, SequenceHandle),
+    ],
 )
-def test_a_facade_has_all_methods_with_their_texts(blocking: type, asynchronous: type) -> None:
+def test_a_facade_has_all_methods_with_their_arguments(blocking: type, asynchronous: type) -> None:
     """Nothing that a program can wait for is missing, and nothing has to be awaited."""
     for name, method in inspect.getmembers(asynchronous, inspect.iscoroutinefunction):
         if not name.startswith("_"):
             facade = getattr(blocking, name)
             assert not inspect.iscoroutinefunction(facade), name
-            assert facade.__doc__ == method.__doc__ or "See `box.embed" in facade.__doc__, name
+            assert f"See `box.{asynchronous.__name__}.{name}`" in facade.__doc__
+            given = [list(inspect.signature(one).parameters.values())[1:] for one in (facade, method)]
+            if name != "create_space":  # its arguments are those of its overloads
+                assert [(one.name, one.kind, one.default) for one in given[0]] == [
+                    (one.name, one.kind, one.default) for one in given[1]
+                ]

@@ -266,7 +266,7 @@ def test_a_loop_of_another_kind_is_refused_by_name() -> None:
             OtherLoop.is_other = True
             try:
                 with pytest.raises(BoxError, match="does not support transactions without memtx_use_mvcc_engine"):
-                    node.contexts.begin()
+                    node._embedding.contexts.begin()
             finally:
                 OtherLoop.is_other = False
             assert isinstance(loop, OtherLoop)

@@ -29,6 +29,7 @@ FLOORS = (
     ("box.errinj", "box.log"),  # asked by everything above
     (
         "box.eager",
+        "box.forks",
         "box.waiters",
         "box.long_work",
         "box.slices",
@@ -40,7 +41,7 @@ FLOORS = (
 ONLY = {
     "box.data": {"box.errors"},
     "box.index": {"box.data", "box.errors"},
-    "box.journal": {"box.errinj", "box.errors", "box.waiters", "box.wire"},
+    "box.journal": {"box.errinj", "box.errors", "box.forks", "box.waiters", "box.wire"},
     # Files only; a stream follows a live node, and a writer sends it requests: as any client, over a connection.
     "box.spark": {"box.data", "box.errors", "box.exit_status", "box.journal", "box.net", "box.wire"},
     "box.wire": {"box.data", "box.errors"},

@@ -181,6 +181,6 @@ def test_an_index_that_is_taken_away() -> None:
     changes[20] = b"new"
     index.lay_over(changes, 1)
     assert isinstance(index, OrderedIndex)
-    assert list(index.detach().keys()) == [*range(10), 20]
+    assert list(index.detach()[0].keys()) == [*range(10), 20]
     assert len(index) == 0
     assert not index.is_layered

@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from BTrees import check as btrees_check
 from BTrees.check import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,13 @@ from box.data.types import FieldType as T
 from box.index import IndexDef, create_index
 from box.index.base import IteratorType
 from box.index.ordered import OrderedIndex
+from box.index.own_trees import NODES
 from box.index.sorted_build import SortedBuild
+
+for kind in NODES:  # the checker of BTrees knows the types of that package
+    btrees_check._type2kind[kind] = btrees_check._type2kind[kind.__base__]
+    if hasattr(kind, "_bucket_type"):
+        btrees_check._btree2bucket[kind] = kind._bucket_type
 
 UNSIGNED, STRING = PartDef(0, T.UNSIGNED), PartDef(1, T.STRING)
 

@@ -16,7 +16,7 @@ from box.data.types import FieldType as T
 from box.index import Index, IndexDef, IteratorType, create_index
 from box.index.ordered import OrderedIndex, children
 from box.index.release import LEAVES_A_TURN, Releaser
-from box.index.untracked import untrack_index, untracked_list, watch
+from box.index.untracked import CollectorWatch, untrack_index, untracked_list
 from box.index.view import TupleView, open_view
 
 DEADLINE = 20
@@ -237,10 +237,12 @@ def test_an_index_stays_whole_while_a_view_is_open() -> None:
 
 def test_the_garbage_collector_does_not_see_trees() -> None:
     """Their nodes are not among what a full collection goes through."""
-    watch()
+    watch = CollectorWatch()
+    watch.begin()
     index = filled("unsigned", range(20000))
     strings = filled("string", range(1000))
     gc.collect()
+    watch.end()
     nodes = [found for found in gc.get_objects() if found is index._tree or found is strings._tree]
     leaves = {id(leaf) for leaf in children(index._tree)[0]}
     assert nodes == []

@@ -138,10 +138,17 @@ CUT = [
     for raw in (b"\x92\x01\xa1a", b"\x92\x01", b"\x92\x02\xa1a")
 ]
 """A malformed tuple behind a beginning that is known."""
+TOO_LONG = [
+    ("request", (2, b"\x82\x10\xcd\x02\x00!\x92\x00\xa1a"), 1, "usual"),
+    ("read_only",),
+    ("request", (2, b"\x82\x10\xcd\x02\x00!\x92\x00\xa1a\x01"), 1, "usual"),
+]
+"""A body with a byte too many, to an instance that takes no changes: the body is wrong before that counts."""
 
 
 @settings(max_examples=25, deadline=None)
 @example(CUT)
+@example(TOO_LONG)
 @given(programs)
 def test_replies_are_those_of_the_general_way(program: list[tuple[Any, ...]]) -> None:
     """Bodies of every kind again and again, headers of every form, while indexes, triggers and the mode change."""

@@ -397,7 +397,7 @@ def test_two_origins_one_after_the_other() -> None:
 
 
 def _space(node: Node) -> Any:
-    return node.instance.node.schema.space_by_name("goods")
+    return node._embedding.core.schema.space_by_name("goods")
 
 
 async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
@@ -405,7 +405,7 @@ async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
     goods = await node.schema.create_space("goods")
     await goods.create_index("pk")
     await node.eval("for id = 3001, 6000 do box.space.goods:replace{id, 'old', 1} end")
-    rows, instance = _replaces(3000, _space(node).id), node.instance.node
+    rows, instance = _replaces(3000, _space(node).id), node._embedding.core
     task = asyncio.ensure_future(instance.replication.sink.apply(instance.new_context(), rows))
     for _ in range(turns):
         await asyncio.sleep(0)
@@ -430,7 +430,7 @@ async def _work_beside(node: Node, work: str, turns: int) -> list[Any]:
         named = await goods.index["name"].select(limit=10000)
         assert sorted(row[1] for row in found) == [row[1] for row in named]
     assert not _space(node).index(0).listeners
-    await node.instance.node.journal.sync()
+    await node._embedding.core.journal.sync()
     return [list(row) for row in found]
 
 
@@ -458,7 +458,7 @@ def test_writes_find_tuples_the_short_way_again_when_all_is_merged(tmp_path: Pat
         async with Node(tmp_path, log=f"{tmp_path}/log") as node:
             goods = await node.schema.create_space("goods")
             await goods.create_index("pk")
-            rows, instance = _replaces(3000, _space(node).id), node.instance.node
+            rows, instance = _replaces(3000, _space(node).id), node._embedding.core
             task = asyncio.ensure_future(instance.replication.sink.apply(instance.new_context(), rows))
             index = _space(node).index(0)
             async with asyncio.timeout(DEADLINE):

@@ -108,9 +108,31 @@ def part(field: Any = 0, type: str = "unsigned", **options: Any) -> dict[str, An
             (1, "i", "bitset", {"unique": False}, [part(1, "array")]),
             "Can't create or modify index 'i' in space 'test': BITSET index field type must be NUM or STR or VARBINARY",
         ),
-        ((1, "i", "bitset", {"unique": False}, [part(1)]), "Lunabox does not support BITSET indexes"),
-        ((1, "i", "tree", {}, [part(1, path="[*]")]), "Lunabox does not support multikey indexes"),
-        ((1, "i", "tree", {"func": 1}, [part()]), "Lunabox does not support functional indexes"),
+        (
+            (1, "i", "bitset", {"unique": False}, [part(1), part(2)]),
+            "Can't create or modify index 'i' in space 'test': BITSET index key can not be multipart",
+        ),
+        (
+            (1, "i", "tree", {}, [part(1, path="[*]"), part(2, path="[*]")]),
+            "Wrong index options (field 2): incompatable multikey index path",
+        ),
+        (
+            (1, "i", "tree", {}, [part(1, path="a[*]"), part(1, path="b[*]")]),
+            "Wrong index options (field 2): incompatable multikey index path",
+        ),
+        (
+            (1, "i", "tree", {}, [part(1, path="[*].a[*]")]),
+            "Wrong index options (field 1): no more than one array index placeholder [*] is allowed in JSON path",
+        ),
+        (
+            (1, "i", "hash", {}, [part(1, path="[*]")]),
+            "Can't create or modify index 'i' in space 'test': HASH index cannot be multikey",
+        ),
+        ((1, "i", "tree", {"func": 1}, [part(path="a")]), "Functional index does not support json paths"),
+        (
+            (1, "i", "tree", {"func": 1}, [part(1)]),
+            "Wrong functional index definition: key part numbers must be sequential and first part number must be 1",
+        ),
         (
             (1, "i", "tree", {"distance": "x"}, [part()]),
             "Wrong index options (field 4): distance must be either 'euclid' or 'manhattan'",
@@ -246,8 +268,6 @@ def test_engines_without_indexes(dictionary: Dictionary) -> None:
     assert dictionary.error(dictionary.create_index, 514, 0, (0, "unsigned")) == text
     text = "_session_settings space does not support create_index()"
     assert dictionary.error(dictionary.create_index, SpaceId.SESSION_SETTINGS, 1, (0, "string")) == text
-    row = (1, 2, 3)
-    assert "functional indexes" in dictionary.error(dictionary.insert, SpaceId.FUNC_INDEX, *row)
 
 
 def test_index_of_a_document(dictionary: Dictionary, space: Space) -> None:

@@ -81,7 +81,7 @@ end
 
 async def expected(node: Node, directory: Path) -> list[tuple[Any, ...]]:
     """The node's tuples as columns."""
-    core = node.instance.node
+    core = node._embedding.core
     columns = open_table(directory, as_of="latest").columns
     decoder = ReferenceDecoder(GOODS, columns, arrow_schema(columns), ())
     raws = list(core.tuples.read_view(core.schema.space_by_name("goods")))

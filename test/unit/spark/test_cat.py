@@ -161,4 +161,4 @@ def test_missing_packages_are_named(command: str) -> None:
         [sys.executable, "-c", WITHOUT % command], capture_output=True, text=True, timeout=60, check=False
     )
     assert run.returncode == 2
-    assert run.stderr == f"lunabox-{command}: pyarrow is not installed: pip install 'lunabox[spark]'\n"
+    assert run.stderr == f"lunabox-{command}: pyarrow is not installed: pip install '.[spark]' in a clone of Lunabox\n"

@@ -121,6 +121,6 @@ def test_packages_are_looked_for_before_anything_is_written(
     for kind, package in (("delta", "deltalake"), ("iceberg", "pyiceberg")):
         assert command.main([str(tmp_path / "data"), "goods", "--to", kind, str(tmp_path / "out")]) == 1
         error = capsys.readouterr().err
-        assert f"--to {kind} needs the package {package} (pip install 'lunabox[{kind}]')" in error
+        assert f"--to {kind} needs the package {package} (pip install '.[{kind}]' in a clone of Lunabox)" in error
         assert "spark.jars.packages=" in error
     assert not (tmp_path / "out").exists()

@@ -77,7 +77,7 @@ def test_every_type_arrives_as_its_field_wants_it(tmp_path: Path) -> None:
         async with Node(tmp_path, log_level=0, listen=address(tmp_path)) as node:
             await node.eval(TYPES + GRANT)
             assert await write(address(tmp_path), "replace", batch) == 1
-            core = node.instance.node
+            core = node._embedding.core
             (raw,) = list(core.tuples.read_view(core.schema.space_by_name("goods")))
             assert unpack(raw) == [
                 1, -5, 1.5, 2.0, Decimal("1.50"), "text", UUID(UUID_TEXT), True, b"\xff\x00", [1, "two"], {"k": 1},

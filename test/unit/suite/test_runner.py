@@ -270,7 +270,7 @@ def test_python_script_without_its_client(tmp_path: Path, source: str, monkeypat
     (path / "t.test.lua").unlink()
     (path / "t.test.py").write_text(source)
     report = run(path)
-    assert "pip install 'lunabox[suite]'" in report.text
+    assert "pip install '.[suite]' in a clone of Lunabox" in report.text
     assert "Traceback" not in report.text
 
 

@@ -169,13 +169,12 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
             with pytest.raises(ValueError, match="two sides"):
                 await c.partition(c[0], [c[0]])
             await c.kill(c[0])
-            with pytest.raises(LookupError, match="no node takes changes"):
+            with pytest.raises(LookupError, match=r"no node takes changes now; call `await cluster.promote\(node\)`"):
                 _ = c.leader
             with pytest.raises(TimeoutError, match=r"a leader: not within 0\.1 s; node1 down"):
                 await c.wait_leader(timeout=0.1)
-        with pytest.raises(BoxError, match="no_such_option"):
-            async with Cluster(2, no_such_option=1):
-                pass
+        with pytest.raises(TypeError, match="no_such_option"):
+            Cluster(2, no_such_option=1)  # type: ignore[call-arg]
 
     run(test)
     with pytest.raises(ValueError, match="at least one"):

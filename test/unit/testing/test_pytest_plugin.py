@@ -34,8 +34,8 @@ def test_a_simulation(simulation):
 """
 
 
-def run(directory: Path, *arguments: str) -> str:
-    (directory / "test_it.py").write_text(TESTS)
+def run(directory: Path, *arguments: str, tests: str = TESTS, code: int = 0) -> str:
+    (directory / "test_it.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "box.testing.pytest_plugin"]
     done = subprocess.run(
         [*command, "--rootdir", str(directory), *arguments, str(directory)],
@@ -44,12 +44,47 @@ def run(directory: Path, *arguments: str) -> str:
         timeout=120,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
+    assert done.returncode == code, done.stdout[-4000:]
     return done.stdout
 
 
 def test_fixtures_work_where_nothing_is_configured(tmp_path: Path) -> None:
     assert "4 passed" in run(tmp_path, "--simulation-seed", "3")
+
+
+ASYNC_TESTS = """
+import pytest
+
+@pytest.mark.MARK
+async def test_a_node_on_the_loop_of_the_test(async_box_node):
+    assert await async_box_node.eval("return 1") == 1
+    await (await async_box_node.schema.create_space("s")).create_index("pk")
+
+@pytest.mark.MARK
+async def test_another_test_has_another_node(async_box_node):
+    assert "s" not in async_box_node.space
+"""
+ANYIO = """
+import pytest
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+"""
+
+
+@pytest.mark.parametrize(("module", "plugin"), [("pytest_asyncio", "asyncio"), ("anyio", "anyio")])
+def test_asynchronous_tests_have_a_fixture(tmp_path: Path, module: str, plugin: str) -> None:
+    pytest.importorskip(module)
+    tests = ASYNC_TESTS.replace("MARK", plugin) + (ANYIO if plugin == "anyio" else "")
+    loaded = "pytest_asyncio.plugin" if plugin == "asyncio" else "anyio.pytest_plugin"
+    assert "2 passed" in run(tmp_path, "-p", loaded, "--disable-plugin-autoload", tests=tests)
+
+
+def test_an_asynchronous_fixture_without_a_plugin_for_it_says_so(tmp_path: Path) -> None:
+    text = "def test_it(async_box_node):\n    pass\n"
+    told = run(tmp_path, "--disable-plugin-autoload", tests=text, code=1)
+    assert "async_box_node needs pytest-asyncio, or anyio" in told
 
 
 def test_a_conftest_may_ask_for_the_plugin_as_well(tmp_path: Path) -> None:
@@ -65,7 +100,7 @@ def test_pytest_finds_the_plugin_by_itself() -> None:
 
 
 def test_the_plugin_loads_no_node_at_the_start_of_pytest() -> None:
-    names = "[name for name in sys.modules if name.startswith(('lupa', 'box.instance'))]"
+    names = "[name for name in sys.modules if name.startswith(('lupa', 'box.instance.node', 'box.embed'))]"
     source = f"import sys, box.testing.pytest_plugin; print({names})"
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"

@@ -79,7 +79,15 @@ class FakeJournal:
 
 
 def index_def(space_id: int, iid: int, name: str, kind: str, unique: bool, *parts: Any) -> IndexDef:
-    part_defs = tuple(PartDef(part[0] - 1, FieldType(part[1]), is_nullable=len(part) > 2 and part[2]) for part in parts)
+    part_defs = tuple(
+        PartDef(
+            part[0] - 1,
+            FieldType(part[1]),
+            is_nullable=len(part) > 2 and part[2],
+            path=part[3] if len(part) > 3 else None,
+        )
+        for part in parts
+    )
     return IndexDef(space_id, iid, name, kind, unique, part_defs)
 
 

@@ -383,7 +383,7 @@ def test_reads() -> None:
         assert dml.reads.count(ctx, space, 0, 2, []) == dml.reads.len(ctx, space) == 5
         assert values([dml.reads.min(ctx, space, 1, []) or b"", dml.reads.max(ctx, space, 2, [0]) or b""]) == [1, 4]
         assert dml.reads.random(ctx, space, 0, 3) is not None
-        assert dml.reads.bsize(space) == 5 * len(pack([1, "k1", 1]))
+        assert dml.reads.bsize(space) == 0  # nothing is counted in this world: see test_memory.py
         assert len(dml.reads.read_view(space)) == 5
         codes = []
         for call in (

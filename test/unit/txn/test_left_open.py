@@ -29,9 +29,9 @@ def test_of_a_node() -> None:
         await space.create_index("pk")
         change = asyncio.create_task(space.insert([1]))
         async with asyncio.timeout(30):
-            while not node.core.limbo.entries:
+            while not node._embedding.core.limbo.entries:
                 await asyncio.sleep(0)
-        found = weakref.ref(node.core)
+        found = weakref.ref(node._embedding.core)
         gc.collect()
         await node.stop()
         with pytest.raises(BoxError, match="fiber is cancelled"):
@@ -59,9 +59,9 @@ def test_many_versions_are_let_go_in_short_turns() -> None:
 
         change = asyncio.create_task(insert())
         async with asyncio.timeout(60):
-            while not node.core.limbo.entries:
+            while not node._embedding.core.limbo.entries:
                 await asyncio.sleep(0.001)
-        turns = sum(1 for _ in node.core.tuples.abandon())
+        turns = sum(1 for _ in node._embedding.core.tuples.abandon())
         await node.stop()
         with pytest.raises(BoxError, match="fiber is cancelled"):
             await change

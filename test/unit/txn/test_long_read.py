@@ -164,28 +164,6 @@ def test_what_is_read_at_once() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("mvcc", [False, True])
-def test_the_size_of_all_tuples_in_turns(mvcc: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is that of the beginning, whatever changes meanwhile, and nothing is left behind."""
-    monkeypatch.setattr(reads, "_SLICE", 7)
-
-    async def run() -> None:
-        world, space = world_with(mvcc=mvcc)
-        assert world.dml.reads.is_long(world.ctx, space)
-        expected = world.dml.reads.bsize(space)
-        task = asyncio.ensure_future(world.dml.reads.bsize_in_turns(space))
-        for number in range(20):
-            await asyncio.sleep(0)
-            world.replace(space, COUNT - number, 10**6)
-            world.write(space, Request.delete([number]))
-        assert await task == expected != world.dml.reads.bsize(space)
-        assert not space.indexes[0].listeners  # type: ignore[attr-defined]
-        world.txns.begin(world.ctx)
-        assert not world.dml.reads.is_long(world.ctx, space)
-
-    asyncio.run(run())
-
-
 def test_errors_are_those_of_a_select() -> None:
     async def run() -> None:
         world, space = world_with()

@@ -143,7 +143,7 @@ def test_a_failed_write_leaves_what_was_there(versions: bool) -> None:
                     with small_slices():
                         await fail(node, steps)
                         assert await is_like(node, expected), steps
-                        await node.instance.node.txns.work.wait()
+                        await node._embedding.core.txns.work.wait()
                         assert await is_like(node, expected), steps
                     for each in (node, twin):
                         assert await each.call("change", steps) in (True, CONFLICT)

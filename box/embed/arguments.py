@@ -1,0 +1,110 @@
+"""Arguments of requests: keys, operations, iterators. What cannot be meant is refused with what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from box.embed.named_rows import encode_values
+from box.errors import ErrorCode, client_error, illegal_params
+from box.index import IteratorType
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Row = Sequence[Any] | Mapping[str, Any] | DataclassInstance
+else:
+    Row = Any
+"""A tuple as it is given: a sequence, a dict by the names of the space's format, or a dataclass."""
+Operations = Sequence[Sequence[Any]] | Mapping[str, Any] | Mapping[int, Any]
+"""Changes of a tuple: a list of operations, or a dict of assignments, `{"price": 3}`."""
+IteratorName = Literal[
+    "EQ", "REQ", "ALL", "LT", "LE", "GE", "GT", "BITS_ALL_SET", "BITS_ANY_SET", "BITS_ALL_NOT_SET", "OVERLAPS",
+    "NEIGHBOR", "eq", "req", "all", "lt", "le", "ge", "gt", "bits_all_set", "bits_any_set", "bits_all_not_set",
+    "overlaps", "neighbor",
+]  # fmt: skip
+"""Iterators by name, in either case. EQ, REQ, ALL, LT, LE, GE and GT go through a TREE."""
+
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+_TEXTS: Final = (str, bytes, bytearray, memoryview)
+
+
+def key_values(key: Any) -> list[Any]:
+    """The parts of a key: it may be given as a sequence, or alone.
+
+    Raises:
+        BoxError: as `encode_values`.
+    """
+    values = list(key) if isinstance(key, (list, tuple)) else [key]
+    for value in values:
+        kind = type(value)
+        if kind is not str and not (kind is int and _INT_MIN <= value <= _INT_MAX):
+            encode_values([value])
+    return values
+
+
+def operation_list(operations: Operations) -> list[list[Any]]:
+    """Operations as lists; a dict assigns values to fields.
+
+    Raises:
+        TypeError: something else, such as one operation without the list around it.
+    """
+    if operations.__class__ is list and set(map(type, operations)) == {list}:
+        return [*map(list, operations)]
+    if isinstance(operations, Mapping):
+        return [["=", field, value] for field, value in operations.items()]
+    if isinstance(operations, _TEXTS) or not isinstance(operations, Sequence):
+        raise _no_operations(operations)
+    found = []
+    for operation in operations:
+        if isinstance(operation, _TEXTS) or not isinstance(operation, Sequence):
+            raise _no_operations(operations)
+        found.append(list(operation))
+    return found
+
+
+def _no_operations(given: Any) -> TypeError:
+    expected = '[["=", "price", 3], ["+", "count", 1]], or a dict of assignments such as {"price": 3}'
+    return TypeError(f"operations are a list of lists such as {expected}, not {given!r}")
+
+
+def rows_of(caller: str, rows: Iterable[Any]) -> Iterable[Any]:
+    """Several rows.
+
+    Raises:
+        TypeError: one row, or nothing that can be gone through.
+    """
+    if isinstance(rows, (*_TEXTS, Mapping)) or not hasattr(rows, "__iter__"):
+        raise TypeError(f"{caller} takes many rows, such as [[1, 'a'], [2, 'b']], not {rows!r}")
+    return rows
+
+
+def limit_of(limit: int | None) -> int:
+    """The greatest number of rows; None is no limit."""
+    if limit is None:
+        return NO_LIMIT
+    if not isinstance(limit, int):
+        raise TypeError(f"limit is a number of rows or None, not {limit!r}")
+    if limit < 0:
+        raise illegal_params("limit must not be negative")
+    return limit
+
+
+NO_LIMIT: Final = 0xFFFFFFFF
+
+
+def iterator_type(iterator: IteratorName | IteratorType | None, key: list[Any]) -> IteratorType:
+    """An iterator by name or number; without one EQ, or ALL without a key.
+
+    Raises:
+        DataError: ITERATOR_TYPE, there is none of this name.
+    """
+    if iterator is None:
+        return IteratorType.EQ if key else IteratorType.ALL
+    if isinstance(iterator, IteratorType):
+        return iterator
+    try:
+        return IteratorType[iterator.upper()]
+    except KeyError:
+        raise client_error(ErrorCode.ITERATOR_TYPE, iterator) from None

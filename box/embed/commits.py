@@ -1,0 +1,63 @@
+"""Commits of the embedding program: written in the same turn of the loop where nobody else could join them.
+
+```
+a change of a task, and the loop has others to run      at the end of the turn, together with theirs: one write
+a change of a task, and nobody else is ready            at once: the task goes on without a turn of the loop
+every so many of those                                  at the end of the turn: sockets and timers have theirs
+a log that is slow or synced, or busy                   as always, by the thread of the log
+```
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from box.txn.pending import Pending
+
+if TYPE_CHECKING:
+    from box.instance.node import Instance
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 32
+"""Changes without a turn of the loop: a third of a millisecond, or somewhat more on a slow disk."""
+
+
+class Commits:
+    """Runs functions that may hand something to the journal. `ready` is what the loop runs next; None: nobody knows."""
+
+    __slots__ = ("_count", "_dml", "_ready", "_round")
+
+    def __init__(self, core: Instance, ready: deque[Any] | None) -> None:
+        self._ready = ready
+        self._round = core.round
+        self._dml = core.dml
+        self._count = 0
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function, and write at once what it commits if nobody else could join that. Gives its result, or that
+        of the `Pending` which has ended by that; raises the error of one that has failed."""
+        fiber_round = self._round
+        if self._ready is None or self._ready or fiber_round.is_held:
+            return function(*args)
+        self._count = count = self._count + 1
+        if not count % _AT_ONCE:
+            return function(*args)
+        dml = self._dml
+        fiber_round.is_held = dml.is_alone = True
+        try:
+            outcome = function(*args)
+        finally:
+            dml.is_alone = False
+            fiber_round.is_held = fiber_round.is_interrupted = False
+            journal = fiber_round.journal
+            if journal is not None:
+                fiber_round.journal = None
+                journal.flush()
+        if outcome.__class__ is bytes or not isinstance(outcome, Pending) or not outcome.done:
+            return outcome
+        if outcome.error is not None:
+            raise outcome.error
+        return cast("T", outcome.result)

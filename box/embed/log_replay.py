@@ -1,0 +1,259 @@
+"""Changes of a space since a vclock, read from the files of the node: for `changes(start=...)`.
+
+```
+in the loop     what is on its way to the log, or waits in the limbo, is decided; then the log is read up to there
+in a thread     an instance of its own takes the newest snapshot that is not later than `start`, and the log behind it;
+                it has the dictionary and this one space, whose tuples before and after each change are what is asked
+```
+
+The thread reads some changes ahead and waits then, so that a slow reader takes no memory. An instance of its own knows
+what became of synchronous transactions, of altered formats and of truncations, as the node does when it starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import unpack
+from box.errors import BoxError, fiber_is_cancelled
+from box.instance.loader import LogLoader, SnapshotLoader
+from box.instance.node import Instance
+from box.journal.directory import LogFile, SilentLog
+from box.journal.reader import LogReader
+from box.journal.recovery import Recovery, find_snapshots, group_transactions
+from box.journal.snapshot import SnapshotReader
+from box.journal.xlog_errors import XlogGapError
+from box.schema.ids import SpaceId, is_system_id
+from box.schema.space import NOTHING
+from box.wire.change import decode_row
+from box.wire.constants import DML_TYPES, Flag
+from box.wire.row import Row
+from box.wire.vclock import VClock
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.transaction import Statement
+
+RawChange = tuple[bytes | None, bytes | None, int | None, int | None]
+"""The tuples before and after a change, its lsn and its replica id."""
+
+_BATCH: Final = 256
+"""Changes that the thread hands over at once."""
+_BATCHES_AHEAD: Final = 4
+"""Batches that it may be ahead of the reader."""
+_SYNCHRONOUS: Final = int(Flag.WAIT_SYNC | Flag.WAIT_ACK)
+
+
+async def settled(core: Instance) -> VClock:
+    """Wait until everything that has been done so far is decided. Gives the vclock of that: all of it is in the log."""
+    while True:
+        with suppress(BoxError):  # what is rolled back is decided, too
+            if core.journal is not None:
+                await core.journal.sync()
+            break
+        await asyncio.sleep(0)
+    last = core.limbo.last
+    if last is not None:
+        with suppress(BoxError):
+            await last.wait()
+    return core.state.vclock.copy()
+
+
+class LogReplay:
+    """Reads the changes of one space after `start` and not after `stop`; `take(batch)` is called in the loop.
+
+    `take(None)` is the end; `fail(error)` one with an error. `start()` begins, `close()` gives up.
+    """
+
+    def __init__(
+        self,
+        core: Instance,
+        space_id: int,
+        start: VClock,
+        stop: VClock,
+        take: Callable[[list[RawChange] | None], None],
+        fail: Callable[[BaseException], None],
+    ) -> None:
+        self._core = core
+        self._space_id = space_id
+        self._start = start
+        self._stop = stop
+        self._take = take
+        self._fail = fail
+        self._room = threading.Semaphore(_BATCHES_AHEAD)
+        self._is_closed = False
+        self._changes: list[RawChange] = []
+
+    def run(self) -> asyncio.Future[None]:
+        """Begin; the future ends with the thread."""
+        pool = self._core.resources.threads.pool(1, "changes")
+        done: asyncio.Future[None] = self._core.loop.run_in_executor(pool, self._run)
+        pool.shutdown(wait=False)
+        return done
+
+    def release(self) -> None:
+        """The reader has come to the end of a batch."""
+        self._room.release()
+
+    def close(self) -> None:
+        """Give up; safe to call again."""
+        self._is_closed = True
+        self._room.release()
+
+    # -- in the thread
+
+    def _run(self) -> None:
+        tell: Callable[..., Any] = self._core.loop.call_soon_threadsafe
+        try:
+            asyncio.run(self._read())
+        except BaseException as error:
+            tell(self._fail, error)
+        else:
+            tell(self._take, None)
+
+    async def _read(self) -> None:
+        core = self._core
+        snapshot = self._snapshot()
+        scratch = Instance(disk=core.disk, clock=core.clock)
+        try:
+            ctx = scratch.new_context()
+            _Recorder(scratch, self._space_id, self._committed)
+            self._read_snapshot(snapshot, SnapshotLoader(scratch.schema, scratch.dml, ctx, scratch.log))
+            await self._read_log(snapshot, scratch, ctx)
+            self._hand_over(1)
+        finally:
+            await scratch.close()
+
+    def _snapshot(self) -> LogFile:
+        """The newest snapshot that is not later than the start."""
+        paths = self._core.paths
+        found = find_snapshots(self._core.disk, paths.memtx_dir)
+        usable = [file for file in found if self._start.covers(file.vclock)]
+        if not usable:
+            raise XlogGapError(self._start, found[0].vclock if found else self._stop)
+        return usable[-1]
+
+    def _read_snapshot(self, snapshot: LogFile, loader: SnapshotLoader) -> None:
+        with SnapshotReader(self._core.disk, snapshot.path, log=SilentLog()) as reader:
+            for runs, _ in reader.tuples():
+                for run in runs:
+                    if is_system_id(run.space_id) or run.space_id == self._space_id:
+                        loader.add_run(run)
+                self._check_open()
+        for _ in loader.finishing():
+            self._check_open()
+
+    async def _read_log(self, snapshot: LogFile, scratch: Instance, ctx: Context) -> None:
+        core = self._core
+        scratch.state.move(snapshot.vclock)
+        recovery = Recovery(
+            core.disk, core.paths.wal_dir, snapshot.vclock, instance_uuid=core.state.instance_uuid, log=SilentLog()
+        )
+        recovery.scan()
+        loader = LogLoader(
+            scratch.schema, scratch.dml, scratch.txns, scratch.synchro, scratch.elections, scratch.new_context()
+        )
+        reader = recovery.reader()
+        try:
+            for rows in self._transactions(reader):
+                await loader.add(rows, _stay)
+                self._hand_over(_BATCH)
+                self._check_open()
+        finally:
+            reader.close()
+
+    def _transactions(self, reader: LogReader) -> Iterator[list[Row]]:
+        """Those that matter to the space, up to the end; what stands behind it in the files may yet be taken back."""
+        while not reader.vclock.covers(self._stop, ignore_zero=True):
+            block = reader.next_rows()
+            if block is None:
+                raise XlogGapError(reader.vclock, self._stop)
+            for rows in group_transactions(block):
+                if all(row.lsn <= self._stop[row.replica_id] for row in rows):
+                    chosen = rows if rows[-1].flags & _SYNCHRONOUS else [row for row in rows if self._matters(row)]
+                    if chosen:
+                        yield chosen
+            self._check_open()
+
+    def _matters(self, row: Row) -> bool:
+        """A row of the dictionary, of this space, or about transactions. (Synchronous ones are taken whole: what comes
+        behind them waits for them.)"""
+        if row.type not in DML_TYPES:
+            return True
+        space_id, _ = decode_row(row)
+        return is_system_id(space_id) or space_id == self._space_id
+
+    def _committed(self, change: RawChange) -> None:
+        _, _, lsn, replica_id = change
+        if lsn is None or replica_id is None or lsn > self._start[replica_id]:
+            self._changes.append(change)
+
+    def _hand_over(self, least: int) -> None:
+        """Give the reader what there is, if it is as many at least; waits for one that is slow."""
+        while len(self._changes) >= least:
+            batch, self._changes = self._changes[:_BATCH], self._changes[_BATCH:]
+            self._room.acquire()
+            self._check_open()
+            self._core.loop.call_soon_threadsafe(self._take, batch)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise fiber_is_cancelled()
+
+
+async def _stay() -> None:
+    """The thread has nothing else to do."""
+
+
+class _Recorder:
+    """Hears of the commits of one space of an instance that reads its log."""
+
+    def __init__(self, scratch: Instance, space_id: int, tell: Callable[[RawChange], None]) -> None:
+        self._space_id = space_id
+        self._tell = tell
+        self._truncations = scratch.schema.spaces[SpaceId.TRUNCATE]
+        self._schema = scratch.schema
+        scratch.schema.on_alter_spaces.append(self._altered)
+
+    def _altered(self, spaces: list[Space]) -> None:
+        space = self._schema.spaces.get(self._space_id)
+        if space is not None and self not in space.on_replace:
+            space.on_replace.append(self)
+            if self not in self._truncations.on_replace:
+                self._truncations.on_replace.append(self)
+
+    async def call(self, ctx: Context, old: bytes | None, new: bytes | None, space_name: str, op: str) -> Any:
+        """A statement of the space, or a truncation of any."""
+        txn = ctx.txn
+        if txn is not None and self._committed not in txn.on_commit:
+            txn.on_commit.append(self._committed)
+        return NOTHING
+
+    def _committed(self, statements: list[Statement]) -> None:
+        for statement in statements:
+            change = change_in(statement, self._space_id)
+            if change is not None:
+                self._tell(change)
+
+
+def change_in(statement: Statement, space_id: int) -> RawChange | None:
+    """The change of a space that a committed statement is; a truncation has no tuples. None for any other."""
+    space = statement.space
+    if space is None or (statement.old is None and statement.new is None):
+        return None
+    if space.id == space_id:
+        return (statement.old, statement.new, *place_of(statement))
+    if space.id == SpaceId.TRUNCATE and statement.new is not None and unpack(statement.new)[0] == space_id:
+        return (None, None, *place_of(statement))
+    return None
+
+
+def place_of(statement: Statement) -> tuple[int | None, int | None]:
+    """The lsn and the replica id of a statement's row in the log; None without one."""
+    row = statement.row
+    return (None, None) if row is None or not row.lsn else (row.lsn, row.replica_id)

@@ -1,0 +1,134 @@
+"""Rows as objects of a class that the program gives: a `NamedTuple` or a dataclass.
+
+```
+class            read as                               given as
+NamedTuple       an object of the class                an object of the class, or what other spaces take
+dataclass        an object of the class                an object of the class, or what other spaces take
+```
+
+The names of the class's fields are names of the space's format, in any order; a space without a format has the fields
+of the class in their order. Fields that a tuple leaves out are None. What the class does not name is left out of rows
+that are read, and is None in rows that are given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin, get_type_hints
+
+from box.data.codec import unpack
+from box.embed.named_rows import RowCodec
+from box.errors import ErrorCode, client_error
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+
+_TYPES: Final[dict[Any, str]] = {
+    int: "integer",
+    str: "string",
+    float: "number",
+    bool: "boolean",
+    bytes: "varbinary",
+    Decimal: "decimal",
+    uuid.UUID: "uuid",
+    list: "array",
+    tuple: "array",
+    dict: "map",
+}
+"""Types of the format by those of annotations. A float may be given as an int, as Python has it: hence `number`."""
+
+
+def field_names(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a NamedTuple or a dataclass.
+
+    Raises:
+        TypeError: for any other class.
+    """
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return tuple(kind._fields)
+    raise TypeError(f"row= takes a NamedTuple or a dataclass, not {kind!r}")
+
+
+def format_of(kind: type) -> list[dict[str, Any]]:
+    """The format of a space whose rows are of this class: `X | None` is nullable, an unknown type is `any`."""
+    hints = get_type_hints(kind)
+    return [_field(name, hints.get(name, Any)) for name in field_names(kind)]
+
+
+def _field(name: str, hint: Any) -> dict[str, Any]:
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    found = [part for part in parts if part is not type(None)]
+    kind = _TYPES.get(get_origin(found[0]) or found[0], "any") if len(found) == 1 else "any"
+    nullable = {"is_nullable": True} if len(found) < len(parts) else {}
+    return {"name": name, "type": kind, **nullable}
+
+
+class RecordCodec(RowCodec):
+    """Rows of one space as objects of a class."""
+
+    __slots__ = ("_fields", "_getters", "_is_plain", "_kind", "_make", "_places", "_width")
+
+    def __init__(self, space: Space, kind: type) -> None:
+        super().__init__(space)
+        self._kind = kind
+        self._fields = field_names(kind)
+        self._make = _maker(kind, self._fields)
+        self._places: tuple[int, ...] = ()
+        self._width = 0
+        self._is_plain = False
+
+    def _refresh(self) -> None:
+        if self._space.definition is self._definition:
+            return
+        super()._refresh()
+        names = self.type._fields or self._fields
+        for name in self._fields:
+            if name not in names:
+                self._definition = None
+                raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, self._space.name)
+        self._places = tuple(names.index(name) for name in self._fields)
+        self._width = max(self._places, default=-1) + 1
+        self._is_plain = self._places == tuple(range(len(self._fields)))
+
+    def check(self) -> None:
+        """Compare the class with the format.
+
+        Raises:
+            DataError: NO_SUCH_FIELD_NAME_IN_SPACE, the format lacks a field of the class.
+        """
+        self._refresh()
+
+    def decode(self, raw: bytes) -> Any:
+        """A stored tuple as an object of the class."""
+        if self._space.definition is not self._definition:
+            self._refresh()
+        values = unpack(raw)
+        if len(values) < self._width:
+            values += [None] * (self._width - len(values))
+        if self._is_plain:
+            return self._make(*values[: self._width])
+        return self._make(*[values[place] for place in self._places])
+
+    def encode(self, row: Any) -> bytes:
+        """Pack a row: an object of the class, or what `RowCodec` takes."""
+        if type(row) is self._kind:
+            self._refresh()
+            if isinstance(row, tuple) and self._is_plain:
+                return super().encode(tuple(row))
+            return super().encode(self._spread({name: getattr(row, name) for name in self._fields}))
+        return super().encode(row)
+
+    def _spread(self, values: dict[str, Any]) -> Mapping[str, Any] | Sequence[Any]:
+        return values if self.type._fields else list(values.values())
+
+
+def _maker(kind: type, fields: tuple[str, ...]) -> Callable[..., Any]:
+    if dataclasses.is_dataclass(kind) and any(field.kw_only for field in dataclasses.fields(kind)):
+        return lambda *values: kind(**dict(zip(fields, values, strict=True)))
+    return kind

@@ -1,0 +1,142 @@
+"""BITSET: a bitmap for every bit that a value may have, with the numbers of the tuples whose value has it.
+
+```
+value 5 (bits 0 and 2) of tuple 7        bitmaps: 0 -> {.. 7 ..}, 2 -> {.. 7 ..}
+BITS_ALL_SET 5                           0 & 2
+BITS_ANY_SET 5                           0 | 2
+BITS_ALL_NOT_SET 5                       all - (0 | 2)
+EQ 5                                     0 & 2 - (1 | 3 | 4 | ... 63)
+```
+
+Numbers are unsigned and have 64 bits; of a string or a binary string bit 0 is the lowest of the first byte. EQ looks at
+the bits that the key has, so that longer strings that begin with it are found as well. Source: `lib/bitset` of the 2.8
+line. Results come in the order of the tuples' numbers.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Final
+
+from pyroaring import BitMap
+
+from box.data.keydef import KeyDef
+from box.errors import ErrorCode, client_error
+from box.index.base import IndexDef, IteratorType
+from box.index.placed import PlacedIndex, Search
+
+_NUMBER_BITS: Final = 64
+_BYTES_AN_ENTRY: Final = 24
+"""Bytes that the numbers of a tuple take in Tarantool: two tables, one of them a hash."""
+_BITS_OF_BYTE: Final = tuple(tuple(bit for bit in range(8) if byte >> bit & 1) for byte in range(256))
+
+
+class BitsetIndex(PlacedIndex):
+    """An index of bits."""
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        self._all = BitMap()
+        self._bitmaps: dict[int, BitMap] = {}
+
+    def bsize(self) -> int:
+        return _BYTES_AN_ENTRY * self._size + sum(map(_bytes_taken, (self._all, *self._bitmaps.values())))
+
+    def indexed(self, value: Any) -> int:
+        return value if type(value) is int else int.from_bytes(_bytes_of(value), "little")
+
+    def enter(self, number: int, indexed: int) -> None:
+        self._all.add(number)
+        bitmaps = self._bitmaps
+        for bit in _bits_of(indexed):
+            bitmap = bitmaps.get(bit)
+            if bitmap is None:
+                bitmap = bitmaps[bit] = BitMap()
+            bitmap.add(number)
+
+    def leave(self, number: int, indexed: int) -> None:
+        self._all.discard(number)
+        for bit in _bits_of(indexed):
+            self._bitmaps[bit].discard(number)
+
+    def search(self, kind: IteratorType, values: list[Any]) -> Search:
+        return _Numbers(self._find_all(kind, values))
+
+    def search_again(self, kind: IteratorType, values: list[Any], last: int) -> Search:
+        found = self._find_all(kind, values)
+        found.remove_range(0, last + 1)
+        return _Numbers(found)
+
+    def _find_all(self, kind: IteratorType, values: list[Any]) -> BitMap:
+        """KEY_PART_COUNT, PARTIAL_KEY, KEY_PART_TYPE, UNSUPPORTED_INDEX_FEATURE."""
+        value = self._checked(kind, values)
+        if kind is IteratorType.ALL:
+            return self._all.copy()
+        bits = list(_bits_of(self.indexed(value)))
+        if kind is IteratorType.BITS_ALL_SET:
+            return self._with_all(bits) if bits else BitMap()
+        if kind is IteratorType.BITS_ANY_SET:
+            return self._with_any(bits)
+        if kind is IteratorType.BITS_ALL_NOT_SET:
+            return self._all - self._with_any(bits)
+        if kind is IteratorType.EQ:
+            count = _NUMBER_BITS if type(value) is int else 8 * len(_bytes_of(value))
+            found = self._with_all(bits) if bits else self._all.copy()
+            return found - self._with_any([bit for bit in self._bitmaps if bit < count and bit not in set(bits)])
+        raise self.unsupported_feature("requested iterator type")
+
+    def _checked(self, kind: IteratorType, values: list[Any]) -> Any:
+        """The only part of a key; None where none is needed."""
+        if not values:
+            if kind is IteratorType.ALL:
+                return None
+            raise client_error(ErrorCode.PARTIAL_KEY, "BITSET", 1, 0)
+        self.key_def.parse_parts(values)
+        return values[0]
+
+    def _with_all(self, bits: list[int]) -> BitMap:
+        bitmaps = [self._bitmaps[bit] for bit in bits if bit in self._bitmaps]
+        return BitMap.intersection(*bitmaps) if len(bitmaps) == len(bits) else BitMap()
+
+    def _with_any(self, bits: list[int]) -> BitMap:
+        bitmaps = [self._bitmaps[bit] for bit in bits if bit in self._bitmaps]
+        return BitMap.union(*bitmaps) if bitmaps else BitMap()
+
+
+class _Numbers:
+    """A search that is complete from the beginning."""
+
+    def __init__(self, found: BitMap) -> None:
+        self._found = found
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def numbers(self, start: int, limit: int) -> list[int]:
+        """See `Search`."""
+        if start >= len(self._found):
+            return []
+        return list(islice(self._found.iter_equal_or_larger(self._found[start]), limit))
+
+    def complete(self) -> None:
+        """Nothing is left to be found."""
+
+
+def _bytes_taken(bitmap: BitMap) -> int:
+    taken = bitmap.get_statistics()
+    return taken["n_bytes_array_containers"] + taken["n_bytes_run_containers"] + taken["n_bytes_bitset_containers"]
+
+
+def _bytes_of(value: str | bytes) -> bytes:
+    return value.encode("utf-8", "surrogateescape") if type(value) is str else bytes(value)  # type: ignore[arg-type]
+
+
+def _bits_of(value: int) -> list[int]:
+    """The numbers of the bits that are set."""
+    size = (value.bit_length() + 7) // 8
+    return [8 * place + bit for place, byte in enumerate(value.to_bytes(size, "little")) for bit in _BITS_OF_BYTE[byte]]

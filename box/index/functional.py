@@ -1,0 +1,199 @@
+"""TREE by what a function makes of a tuple: its key, or any number of keys.
+
+```
+tuple -> function -> {'a', 1}                  one key
+                     {{'a', 1}, {'b', 2}}      keys, of a function that is multikey
+```
+
+The order is that of other trees. All of the primary key follows in a non-unique index, and in a unique one with
+nullable parts: Tarantool 2.8 never finds equal keys in that, nil or not, and takes as many tuples as there are. The
+function is said to be deterministic, so that its latest results are kept: a change asks for a tuple's keys twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from box.data.keydef import TOP, KeyDef, SortKey
+from box.errors import BoxError, ErrorCode, client_error
+from box.index.base import Cursor, Entry, Index, IndexDef, IteratorType
+from box.index.packed import pack_parts
+from box.index.tree import TreeIndex, excluded_fields, has_nil
+
+_KEPT_RESULTS: Final = 64
+
+
+class KeyFunction(Protocol):
+    """The function of an index."""
+
+    is_multikey: bool
+
+    def __call__(self, raw: bytes) -> list[Any] | BoxError:
+        """The values that it returns for a tuple, or why they cannot be in a tuple. Raises BoxError."""
+
+
+class FunctionalTreeIndex(TreeIndex):
+    """An ordered index by the results of a function."""
+
+    has_many_keys = True
+
+    def __init__(
+        self,
+        definition: IndexDef,
+        primary: KeyDef | None = None,
+        *,
+        space_name: str = "",
+        engine: str = "memtx",
+        function: KeyFunction,
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        self._function = function
+        self._excluded = excluded_fields(definition)
+        is_exact = definition.unique and not self.key_def.is_nullable
+        self._primary_of = None if is_exact or primary is None else primary.extract
+        self._is_bare_primary = primary is not None and len(primary) == 1
+        self._results: dict[bytes, list[SortKey]] = {}
+
+    def _read_from(self, tree: Any) -> None:
+        super()._read_from(tree)
+        if self.definition.unique and self.key_def.is_nullable:
+            self.find = self._find
+
+    def _find(self, key: SortKey) -> Entry | None:
+        """The entry of a whole key in the tree, or the first one of a user's key."""
+        own = len(self.key_def)
+        if len(key) > (2 if own == 1 else own):
+            found: Entry | None = self._tree.get(key)
+            return found
+        _, found = next(iter(self._tree.items(key, (*key, TOP), False, True)), (None, None))
+        return found
+
+    def _full_key(self, own: KeyDef, primary: KeyDef) -> KeyDef:
+        return KeyDef(own.parts + primary.parts)  # own parts are of the result, none stands for one of the tuple
+
+    def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        if self._excluded and has_nil(fields, self._excluded):
+            return ()
+        known = self._results.get(raw)
+        if known is not None:
+            return known
+        keys = list(dict.fromkeys(self._sort_key(values, fields) for values in self._evaluate(raw)))
+        if len(self._results) >= _KEPT_RESULTS:
+            self._results.clear()
+        self._results[raw] = keys
+        return keys
+
+    def stored_keys(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        try:
+            return self.keys_of(raw, fields)
+        except BoxError:
+            return ()  # the function is not deterministic after all
+
+    def _evaluate(self, raw: bytes) -> list[Any]:
+        """The values that should be keys. FUNC_INDEX_FUNC, FUNC_INDEX_FORMAT."""
+        try:
+            values = self._function(raw)
+        except BoxError as error:
+            raise self._failure("can't evaluate function", error) from None
+        if isinstance(values, BoxError):
+            raise self._failure("can't get a value returned by function", values)
+        if len(values) != 1:
+            raise self._misfit("to many values were returned")
+        if not self._function.is_multikey:
+            return values
+        keys = values[0]
+        if not isinstance(keys, list):
+            raise self._misfit("a multikey function mustn't return a scalar")
+        return keys
+
+    def _sort_key(self, values: Any, fields: list[Any]) -> SortKey:
+        own = self.key_def
+        if not isinstance(values, list):
+            raise self._misfit("supplied key type is invalid: expected array")
+        if len(values) != len(own):
+            raise self._misfit(ErrorCode.EXACT_MATCH.template % (len(own), len(values)))
+        try:
+            parts = own.parse_parts(values)
+        except BoxError as error:
+            raise self._misfit("key does not follow functional index definition", error) from None
+        if self._primary_of is not None:
+            tail = self._primary_of(fields)
+            prefix = parts[0] if self._is_one_pair else parts
+            key = (*prefix, tail) if self._is_bare_primary else prefix + tail
+            return pack_parts(key) if self._is_packed else key
+        return parts[0] if len(parts) == 1 else parts
+
+    def _failure(self, text: str, cause: BoxError) -> BoxError:
+        error = client_error(ErrorCode.FUNC_INDEX_FUNC, self.name, self.space_name, text)
+        error.prev = cause
+        return error
+
+    def _misfit(self, text: str, cause: BoxError | None = None) -> BoxError:
+        error = client_error(ErrorCode.FUNC_INDEX_FORMAT, self.name, self.space_name, text)
+        error.prev = cause
+        return error
+
+
+class DisabledIndex(Index):
+    """The place of a functional index whose function is not known, or not known yet: without keys, and nobody may
+    read it."""
+
+    has_many_keys = True
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        self.find = self._find
+
+    def _find(self, sort_key: SortKey) -> Entry | None:
+        raise self.unsupported_feature("get()")
+
+    def keys_of(self, raw: bytes, fields: list[Any]) -> Sequence[SortKey]:
+        return ()
+
+    def __len__(self) -> int:
+        raise self.unsupported_feature("size()")
+
+    def __repr__(self) -> str:
+        return f"<{self.definition.type} index '{self.definition.name}' of '{self.space_name}', disabled>"
+
+    def put(self, sort_key: SortKey, entry: Entry) -> None:
+        """Nothing: there are no keys."""
+
+    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
+        """Nothing: there are no keys."""
+        return None
+
+    def remove(self, sort_key: SortKey) -> None:
+        """Nothing: there are no keys."""
+
+    def clear(self) -> None:
+        """Nothing: it is empty."""
+
+    def values_list(self) -> list[Entry]:
+        return []
+
+    def random(self, seed: int) -> Entry | None:
+        raise self.unsupported_feature("random()")
+
+    def bsize(self) -> int:
+        return 0
+
+    def get(self, values: list[Any]) -> Entry | None:
+        return self.find(self.key_def.parse(values, True))
+
+    def cursor(self, iterator: int, values: list[Any]) -> Cursor:
+        self.iterator_type(iterator)
+        self.key_def.parse_parts(values)
+        raise self.unsupported_feature("read view")
+
+    def count(self, iterator: int, values: list[Any]) -> int:
+        return len(self.cursor(iterator, values).fetch(1))
+
+    def min(self, values: list[Any]) -> Entry | None:
+        return next(iter(self.cursor(IteratorType.GE, values).fetch(1)), None)
+
+    def max(self, values: list[Any]) -> Entry | None:
+        return next(iter(self.cursor(IteratorType.LE, values).fetch(1)), None)

@@ -1,0 +1,300 @@
+"""The container of BITSET and RTREE: entries with a number each, which a structure of its own finds by other means than
+order.
+
+```
+entries     key -> entry            the tree of `OrderedIndex`; a key is (primary key, indexed value)
+numbers     key -> number           the tree of those that the structure knows
+keys        number -> key
+free        numbers                 of keys that are gone; the last one is used first, as Tarantool does
+structure   ... -> numbers          bitmaps, or rectangles
+```
+
+Readers get numbers from the structure and look their entries up, so that versions of tuples, listeners and loads are
+those of other indexes. Changes that lie over the tree (`box.index.layered`) come into the structure when they are
+merged; a reader waits for all of that.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from array import array
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final, Protocol
+
+from BTrees.OOBTree import OOBTree
+from BTrees.QOBTree import QOBTree
+
+from box.data.json_path import follow
+from box.data.keydef import KeyDef, SortKey
+from box.index.base import Cursor, Entry, IndexDef, IteratorType
+from box.index.layered import GONE
+from box.index.ordered import OrderedIndex
+
+SLICE: Final = 512
+"""Tuples that are taken at once: some tenths of a millisecond."""
+
+
+class Search(Protocol):
+    """Numbers that are found, in their order."""
+
+    def __len__(self) -> int:
+        """The number of all of them."""
+
+    def numbers(self, start: int, limit: int) -> list[int]:
+        """So many from place `start` on; fewer only at the end."""
+
+    def complete(self) -> None:
+        """Find all of them now: the index is about to change."""
+
+
+class PlacedIndex(OrderedIndex):
+    """An index that is never unique, in which each key has a number."""
+
+    def __init__(
+        self, definition: IndexDef, primary: KeyDef | None = None, *, space_name: str = "", engine: str = "memtx"
+    ) -> None:
+        super().__init__(definition, primary, space_name=space_name, engine=engine)
+        assert primary is not None
+        self._forget_places()
+        part = definition.parts[0]
+        self._field, self._path = part.fieldno, part.steps
+        self._extract_primary = primary.extract
+        self.key_of = self._key_of
+
+    def _forget_places(self) -> None:
+        self._numbers: Any = OOBTree()
+        self.keys: Any = QOBTree()
+        self._free = array("L")
+
+    def value_of(self, fields: list[Any]) -> Any:
+        """The indexed value of a tuple."""
+        value = fields[self._field]
+        return follow(value, self._path) if self._path else value
+
+    def _key_of(self, fields: list[Any]) -> SortKey:
+        return self._extract_primary(fields), self.indexed(self.value_of(fields))
+
+    # --- the structure ---
+
+    @abstractmethod
+    def indexed(self, value: Any) -> Any:
+        """The form of a value in keys. Raises what is wrong with it."""
+
+    @abstractmethod
+    def enter(self, number: int, indexed: Any) -> None:
+        """Take a number into the structure."""
+
+    @abstractmethod
+    def leave(self, number: int, indexed: Any) -> None:
+        """Take a number out of the structure."""
+
+    @abstractmethod
+    def search(self, kind: IteratorType, values: list[Any]) -> Search:
+        """A search for the numbers that an iterator type and a user's key select. Errors as `Index.cursor`."""
+
+    @abstractmethod
+    def search_again(self, kind: IteratorType, values: list[Any], last: int) -> Search:
+        """The rest of a search behind the number `last`, after a change of the index."""
+
+    @abstractmethod
+    def start_anew(self) -> None:
+        """Forget all numbers in the structure."""
+
+    # --- changes ---
+
+    def _place(self, key: SortKey) -> None:
+        free = self._free
+        number = free[-1] if free else len(self.keys)
+        if self._numbers.insert(key, number):
+            if free:
+                free.pop()
+            self.keys[number] = key
+            self.enter(number, key[1])
+
+    def _displace(self, key: SortKey) -> None:
+        number = self._numbers.pop(key, None)
+        if number is not None:
+            del self.keys[number]
+            self._free.append(number)
+            self.leave(number, key[1])
+
+    def put(self, sort_key: SortKey, entry: Entry) -> None:
+        super().put(sort_key, entry)
+        self._place(sort_key)
+
+    def add(self, sort_key: SortKey, entry: Entry) -> bool:
+        if not super().add(sort_key, entry):
+            return False
+        self._place(sort_key)
+        return True
+
+    def replace(self, sort_key: SortKey, entry: Entry) -> Entry | None:
+        old = super().replace(sort_key, entry)
+        self._place(sort_key)
+        return old
+
+    def remove(self, sort_key: SortKey) -> None:
+        super().remove(sort_key)
+        self._displace(sort_key)
+
+    def _merge_one(self, sort_key: SortKey, entry: Any) -> None:
+        super()._merge_one(sort_key, entry)
+        if entry is GONE:
+            self._displace(sort_key)
+        else:
+            self._place(sort_key)
+
+    def clear(self) -> None:
+        super().clear()
+        self._forget_places()
+        self.start_anew()
+
+    def detach(self) -> list[Any]:
+        trees = [*super().detach(), self._numbers, self.keys]
+        self._forget_places()
+        self.start_anew()
+        return trees
+
+    # --- reads ---
+
+    def number_of(self, key: SortKey) -> int | None:
+        """The number of a key that the structure knows."""
+        found: int | None = self._numbers.get(key)
+        return found
+
+    def get(self, values: list[Any]) -> Entry | None:
+        raise AssertionError("not unique")
+
+    def cursor(self, iterator: int, values: list[Any]) -> PlacedCursor:
+        kind = self.iterator_type(iterator)
+        self.settle()
+        return PlacedCursor(self, kind, values)
+
+    def count(self, iterator: int, values: list[Any]) -> int:
+        kind = self.iterator_type(iterator)
+        self.settle()
+        search = self.search(kind, values)
+        return self._size if kind is IteratorType.ALL else len(search)
+
+    def min(self, values: list[Any]) -> Entry | None:
+        raise self.unsupported_feature("min()")
+
+    def max(self, values: list[Any]) -> Entry | None:
+        raise self.unsupported_feature("max()")
+
+    def random(self, seed: int) -> Entry | None:
+        raise self.unsupported_feature("random()")
+
+
+class PlacedCursor(Cursor):
+    """The entries of a search. When the index has changed in between the search goes on as the index says."""
+
+    __slots__ = ("_at", "_index", "_kind", "_last", "_places", "_start", "_values", "_version", "search")
+    is_reverse: ClassVar[bool] = False
+
+    def __init__(self, index: PlacedIndex, kind: IteratorType, values: list[Any]) -> None:
+        self._index = index
+        self._kind = kind
+        self._values = values
+        self.search = index.search(kind, values)
+        self._version = index.version
+        self._at = self._start = 0
+        self._last = -1
+        """The last number that was taken before `_start`."""
+        self._places: list[tuple[int, int]] = []
+        """Of the last chunk: the place in the search behind each entry, and its number."""
+
+    def fetch(self, limit: int) -> list[Entry]:
+        if self._places:
+            self._at, self._last = self._places[-1]
+        if self._version != self._index.version:
+            self._go_on_anew()
+        find, keys, search, at = self._index.find, self._index.keys, self.search, self._at
+        found: list[Entry] = []
+        self._places = []
+        while len(found) < limit:
+            numbers = search.numbers(at, limit - len(found))
+            if not numbers:
+                break
+            for number in numbers:
+                at += 1
+                entry = find(keys[number])
+                if entry is not None:
+                    found.append(entry)
+                    self._places.append((at, number))
+        return found
+
+    def _go_on_anew(self) -> None:
+        self._index.settle()
+        self.search = self._index.search_again(self._kind, self._values, self._last)
+        self._version = self._index.version
+        self._at = 0
+
+    def rewind(self, used: int) -> None:
+        del self._places[used:]
+
+
+class PlacedView:
+    """The tuples of a search as they are when the view is opened, read in slices while the index changes.
+
+    A listener keeps the entry of a number that changes, once; a number that is used anew stands for what it stood for.
+    `before` has entries by key that differ from the index's, None where there is none.
+    """
+
+    def __init__(
+        self,
+        index: PlacedIndex,
+        before: Iterable[tuple[SortKey, bytes | None]] = (),
+        cursor: PlacedCursor | None = None,
+    ) -> None:
+        index.settle()
+        self._index = index
+        self._search = cursor.search if cursor is not None else index.search(IteratorType.ALL, [])
+        self._at = 0
+        self._is_closed = False
+        self._before: dict[int, bytes | None] = {}
+        for key, entry in before:
+            number = index.number_of(key)
+            if number is not None:
+                self._before[number] = entry
+        index.listeners.append(self._changing)
+
+    def _changing(self, key: SortKey, old: Entry | None, new: Entry | None) -> None:
+        self._search.complete()
+        number = self._index.number_of(key)
+        if number is not None:
+            self._before.setdefault(number, old)
+
+    def take(self, limit: int = SLICE) -> list[bytes] | None:
+        """As `TupleView.take`."""
+        if self._is_closed:
+            return None
+        numbers = self._search.numbers(self._at, limit)
+        self._at += len(numbers)
+        if len(numbers) < limit:
+            taken = self._entries(numbers)
+            self.close()
+            return taken
+        return self._entries(numbers)
+
+    def _entries(self, numbers: list[int]) -> list[bytes]:
+        find, keys, before = self._index.find, self._index.keys, self._before
+        if not before:
+            found = [find(keys[number]) for number in numbers]
+        else:
+            found = [before[number] if number in before else find(keys[number]) for number in numbers]
+        return [entry for entry in found if entry is not None]
+
+    def fetch(self, limit: int = SLICE) -> list[bytes]:
+        """As `TupleView.fetch`."""
+        while (tuples := self.take(limit)) is not None:
+            if tuples:
+                return tuples
+        return []
+
+    def close(self) -> None:
+        """Let go of everything. May be called again."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._index.listeners.remove(self._changing)
+            self._before = {}

@@ -1,0 +1,135 @@
+"""Requests of blocking handles that the calling thread runs itself, with the node's turn.
+
+What may run code of the program, or Lua, or wait for something else than the log goes to the thread of the loop: spaces
+with triggers, system spaces, and everything while the loop is in debug mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
+
+from box.embed.arguments import limit_of
+from box.embed.space_requests import CHUNK
+from box.sync.thread_contexts import WaitingOutcome
+from box.txn.pending import Pending
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from box.embed import NamedRow
+    from box.embed.arguments import IteratorName
+    from box.embed.space_requests import Requests
+    from box.index import IteratorType
+    from box.sync.thread_contexts import ThreadContexts
+
+    R = TypeVar("R", default=NamedRow)
+    T = TypeVar("T")
+else:
+    from typing import TypeVar
+
+    R = TypeVar("R")
+
+_BY_LOOP: Final = object()
+"""Instead of an outcome: the thread of the loop has to do it."""
+
+
+class DirectRequests(Generic[R]):
+    """Requests of one space; `_requests` are in the contexts of threads."""
+
+    _contexts: ThreadContexts
+    _requests: Requests
+
+    # -- changes
+
+    def _change(self, method: Callable[..., Any], *args: Any) -> R | None:
+        """Run a method of `_requests` that changes a tuple. Gives the row."""
+        thread = self._contexts.thread
+        outcome: Any = thread.run(self._change_now, method, args) if thread.is_direct else _BY_LOOP
+        if outcome.__class__ is bytes:
+            return cast("R", self._requests.decode(outcome))
+        if outcome is None:
+            return None
+        if outcome is _BY_LOOP:
+            raw = self._contexts.call(lambda: self._change_there(method.__name__, args))
+            thread.run(self._requests.bind)
+        else:
+            raw = thread.wait(outcome.pending, outcome.done)
+        return None if raw is None else cast("R", self._requests.decode(raw))
+
+    def _change_now(self, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        return _BY_LOOP if self._requests.has_triggers else method(*args)
+
+    async def _change_there(self, name: str, args: tuple[Any, ...]) -> Any:
+        requests = self._requests.with_contexts(self._contexts.of_loop)
+        outcome = getattr(requests, name)(*args)
+        return await requests.ended(outcome) if isinstance(outcome, Pending) else outcome
+
+    def _store_many(self, kind: int, rows: Iterable[Any], batch: int | None) -> int:
+        thread, count = self._contexts.thread, 0
+        batches = thread.run(self._requests.batches, kind, rows, batch)
+        for raws in batches:
+            outcome = thread.run(self._store_now, kind, raws) if thread.is_direct else _BY_LOOP
+            if outcome is _BY_LOOP:
+                self._contexts.call(lambda raws=raws: self._store_there(kind, raws))  # type: ignore[misc]
+            elif isinstance(outcome, WaitingOutcome):
+                thread.wait(outcome.pending, outcome.done)
+            count += len(raws)
+        return count
+
+    def _store_now(self, kind: int, raws: list[bytes]) -> Any:
+        return _BY_LOOP if self._requests.has_triggers else self._requests.store_at_once(kind, raws)
+
+    async def _store_there(self, kind: int, raws: list[bytes]) -> None:
+        await self._requests.with_contexts(self._contexts.of_loop).store_raws(kind, raws)
+
+    # -- reads
+
+    def _read(self, method: Callable[..., T], *args: Any) -> T:
+        """Run a method of `_requests` that reads at once."""
+        return self._contexts.thread.run(method, *args)
+
+    def _find(self, index: str | int, key: Any) -> R | None:
+        raw = self._contexts.thread.run(self._requests.find, index, key)
+        return None if raw is None else cast("R", self._requests.decode(raw))
+
+    def _select(
+        self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None, offset: int, limit: int | None
+    ) -> list[R]:
+        run, requests, most = self._contexts.thread.run, self._requests, limit_of(limit)
+        if self._contexts.own is None:
+            raws = run(requests.first, key, index, iterator, offset, min(most, CHUNK))
+            if most <= CHUNK or len(raws) < CHUNK:
+                return [*map(requests.decode, raws)]
+        rows: list[R] = []
+        for raws in self._chunks(index, key, iterator):
+            rows += map(requests.decode, raws[offset : offset + most - len(rows)])
+            offset = max(0, offset - len(raws))
+            if len(rows) >= most:
+                break
+        return rows
+
+    def _pairs(self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None) -> Iterator[R]:
+        for raws in self._chunks(index, key, iterator):
+            yield from map(self._requests.decode, raws)
+
+    def _chunks(
+        self, index: str | int, key: Any, iterator: IteratorName | IteratorType | None
+    ) -> Iterator[list[bytes]]:
+        """The tuples of a select, some hundreds with each turn."""
+        run, requests = self._contexts.thread.run, self._requests
+        if self._contexts.own is not None:
+            cursor, scanned = run(requests.cursor, key, index, iterator)
+            space = requests.space
+            while raws := run(lambda: list(islice(cursor, CHUNK))):
+                yield raws
+                run(requests.check_same, space, scanned)
+            return
+        view = run(requests.view, key, index, iterator)
+        try:
+            while (found := run(view.take, CHUNK)) is not None:
+                yield found
+        finally:
+            if self._contexts.thread.is_running:
+                run(view.close)

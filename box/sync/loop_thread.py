@@ -1,0 +1,203 @@
+"""A loop in a thread of its own, and calls to it from other threads: beneath `box.sync`.
+
+```
+run      the calling thread takes the node's turn and runs a function itself       requests of spaces without triggers
+call     the thread of the loop runs a coroutine, the calling one waits            everything else
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
+from threading import get_ident
+from typing import Any, Final, TypeVar
+
+from box.errors import BoxError, ErrorCode, fiber_is_cancelled
+from box.sync.turn import Turn, TurnLoop, guard
+from box.txn.pending import Pending
+
+T = TypeVar("T")
+
+_OWN_THREAD: Final = "a blocking call in the thread of its node would wait for itself: use Node.asynchronous"
+_NESTED: Final = "a blocking call inside another one of this thread, as in a signal handler, would wait for itself"
+_FORKED: Final = "the node belongs to the process that has started it: a fork of that needs a node of its own"
+
+_threads: weakref.WeakSet[LoopThread] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In the child: the threads of the nodes are not there, and their locks are as they happened to be."""
+    for thread in _threads:
+        thread.is_forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class LoopThread:
+    """Runs a loop in a thread of its own, and requests of other threads."""
+
+    def __init__(self, name: str) -> None:
+        self.turn = Turn()
+        self.loop = TurnLoop(self.turn)
+        self.is_forked = False
+        self.is_direct = not self.loop.get_debug()
+        """Whether threads run requests themselves; a loop in debug mode refuses that."""
+        self._problem: str | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._is_ending = False
+        """The node stops: its journal may be gone before the loop is."""
+        self._is_guarded = False
+        self._main_id = threading.main_thread().ident
+        _threads.add(self)
+        self._thread.start()
+        self._loop_id = self._thread.ident
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.turn.lock.acquire()
+        self.turn.owner = get_ident()
+        try:
+            self.loop.run_forever()
+            left = asyncio.all_tasks(self.loop)
+            for task in left:
+                task.cancel()
+            self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        finally:
+            self.loop.close()
+            self.turn.lock.release()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether calls are taken."""
+        return self._is_open
+
+    # -- a request in the calling thread
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function with the node's turn. It waits for nothing.
+
+        Raises:
+            RuntimeError: in the thread of the loop, inside another call of this thread, after a fork.
+            NotReadyError: the node has stopped.
+        """
+        turn, me = self.turn, get_ident()
+        if self.is_forked:
+            raise RuntimeError(_FORKED)
+        if me == self._main_id and not self._is_guarded:
+            self._is_guarded = True
+            guard.add(turn)
+        if turn.lock.locked():
+            if me == self._loop_id:
+                raise RuntimeError(_OWN_THREAD)
+            if turn.owner == me:
+                raise RuntimeError(_NESTED)
+            with turn.gate, turn.lock:
+                result = self._run_now(function, args, me)
+        else:
+            with turn.lock:
+                result = self._run_now(function, args, me)
+        if turn.is_interrupted:
+            turn.check_interruption()
+        return result
+
+    def _run_now(self, function: Callable[..., T], args: tuple[Any, ...], me: int) -> T:
+        self.turn.owner = me
+        if not self._is_open or self._is_ending:
+            raise self._refusal()
+        loop = self.loop
+        timer = loop.first_timer
+        try:
+            return function(*args)
+        finally:
+            if loop.has_work or loop.first_timer is not timer:
+                loop.wake()
+
+    def wait(self, pending: Pending, done: threading.Lock) -> bytes | None:
+        """The result of something that ends later, whose end frees `done`.
+
+        Raises:
+            BoxError: its error; FiberIsCancelled if the node stops before.
+        """
+        done.acquire()
+        if pending.error is not None:
+            raise pending.error
+        return pending.result
+
+    def _refusal(self) -> BoxError:
+        return BoxError(ErrorCode.LOADING, self._problem or "The node is stopped")
+
+    def fail(self, reason: str) -> None:
+        """Refuse everything from now on, for this reason."""
+        self._problem = reason
+        self._is_open = False
+
+    # -- a coroutine in the thread of the loop
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run what `work()` gives in the thread of the loop, and wait for its outcome.
+
+        Raises:
+            FiberIsCancelled: it ends with the loop.
+            RuntimeError, NotReadyError: as `run`.
+        """
+        self.check_call()
+        with self._lock:
+            if not self._is_open:
+                raise self._refusal()
+            future: Future[T] = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        return self._outcome(future)
+
+    def _outcome(self, future: Future[T]) -> T:
+        try:
+            return future.result()
+        except CancelledError:
+            raise fiber_is_cancelled() from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def check_call(self) -> None:
+        """Refuse a call that would wait for itself.
+
+        Raises:
+            RuntimeError: in the thread of the loop, inside another call of this thread, after a fork.
+        """
+        if self.is_forked:
+            raise RuntimeError(_FORKED)
+        me = get_ident()
+        if me == self._loop_id:
+            raise RuntimeError(_OWN_THREAD)
+        if self.turn.owner == me and self.turn.lock.locked():
+            raise RuntimeError(_NESTED)
+
+    def stop(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
+        """Run the last coroutine and end the loop; calls that wait get FiberIsCancelled. Safe to call again."""
+        self._is_ending = True
+        try:
+            if last is not None and self._thread.is_alive():
+                self._outcome(asyncio.run_coroutine_threadsafe(last(), self.loop))
+        finally:
+            with self._lock:
+                self._is_open = False
+                if self._thread.is_alive():
+                    self.loop.call_soon_threadsafe(self.loop.stop)
+            self._thread.join()
+            guard.remove(self.turn)
+
+
+def lock_until(pending: Pending) -> threading.Lock:
+    """A lock that is free once something has ended."""
+    lock = threading.Lock()
+    lock.acquire()
+    pending.on_done(lambda _: lock.release())
+    return lock

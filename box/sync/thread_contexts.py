@@ -1,0 +1,150 @@
+"""The contexts of blocking calls: whose transaction is a call of a thread part of?
+
+```
+a thread that has a transaction open      the transaction's
+any other                                 none: the call is a transaction of its own
+```
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from box.embed.commits import Commits
+from box.errors import BoxError
+from box.session import Context
+from box.sync.loop_thread import LoopThread, lock_until
+from box.txn.pending import Pending
+
+if TYPE_CHECKING:
+    from box.embed.embedding import Embedding
+    from box.instance.node import Instance
+
+T = TypeVar("T")
+
+LEGITIMATE = (BoxError, TypeError, ValueError)
+"""Errors of a request, which leave nothing behind. Any other exception has come from outside, in the middle of it."""
+
+
+class WaitingOutcome:
+    """A change that was made and waits for its end: for the thread that has to wait, without the turn."""
+
+    __slots__ = ("done", "pending")
+
+    def __init__(self, pending: Pending) -> None:
+        self.pending = pending
+        self.done = lock_until(pending)
+
+
+class ThreadCommits(Commits):
+    """Runs changes in the thread that has the turn, and writes what they commit: the loop waits, nobody could join."""
+
+    __slots__ = ("_core", "_interrupted")
+
+    def __init__(self, core: Instance, interrupted: Callable[[BaseException], None]) -> None:
+        super().__init__(core, None)
+        self._core = core
+        self._interrupted = interrupted
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function that changes something, and write what it commits.
+
+        Behind an exception from outside nobody knows what is done: it ends the node."""
+        fiber_round, dml = self._round, self._dml
+        try:
+            fiber_round.is_held = dml.is_alone = True
+            try:
+                outcome = function(*args)
+            finally:
+                dml.is_alone = False
+                fiber_round.is_held = fiber_round.is_interrupted = False
+                journal = fiber_round.journal
+                if journal is not None:
+                    fiber_round.journal = None
+                    journal.flush()
+        except LEGITIMATE:
+            raise
+        except BaseException as error:
+            self._interrupted(error)
+            raise
+        if outcome.__class__ is bytes or not isinstance(outcome, Pending):
+            return outcome
+        if not outcome.done:
+            return cast("T", WaitingOutcome(outcome))
+        if outcome.error is not None:
+            self._look_for_interruption()
+            raise outcome.error
+        return cast("T", outcome.result)
+
+    def _look_for_interruption(self) -> None:
+        """A write has failed, perhaps because an exception from outside has come in the middle of it."""
+        error = None if self._core.journal is None else self._core.journal.unexpected_failure
+        if error is not None and not isinstance(error, MemoryError):
+            self._interrupted(error)
+            raise error
+
+
+class ThreadContexts:
+    """Contexts of the threads of a program, for one start of a node."""
+
+    def __init__(self, embedding: Embedding, thread: LoopThread) -> None:
+        self._embedding = embedding
+        self._core = embedding.core
+        self.thread = thread
+        self._local = threading.local()
+        self._idle = embedding.contexts.new()
+        self._open: dict[Context, None] = {}
+        self.of_loop = embedding.contexts
+        """The contexts of calls in the thread of the loop."""
+        self.commits: Commits = ThreadCommits(self._core, self._interrupted)
+        embedding.watchers[self] = None
+
+    @property
+    def own(self) -> Context | None:
+        """The context of the transaction that this thread has open."""
+        found: Context | None = getattr(self._local, "ctx", None)
+        return found
+
+    @property
+    def idle(self) -> Context | None:
+        """The context for calls that belong to no transaction, and are over when they return."""
+        return self._idle if getattr(self._local, "ctx", None) is None else None
+
+    def current(self, caller: str) -> Context:
+        """The context of one call."""
+        return self.own or self.new()
+
+    def new(self) -> Context:
+        """A context for a transaction of its own."""
+        return self._embedding.contexts.new()
+
+    def enter(self, ctx: Context) -> None:
+        """A transaction of this thread begins."""
+        self._open[ctx] = None
+        self._local.ctx = ctx
+
+    def leave(self, ctx: Context) -> None:
+        """It is over."""
+        self._open.pop(ctx, None)
+        self._local.ctx = None
+
+    def close(self) -> None:
+        """The node stops: transactions that are open are rolled back, and none begins any more."""
+        self._embedding.watchers.pop(self, None)
+        for ctx in list(self._open):
+            self._core.txns.fiber_stopped(ctx)
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine in the thread of the loop, as part of this thread's transaction, and wait for its outcome."""
+        ctx = self.own
+        if ctx is None:
+            return self.thread.call(work)
+        return self.thread.call(lambda: self._embedding.contexts.drive_inside(ctx, work()))
+
+    def _interrupted(self, error: BaseException) -> None:
+        """An exception has come in the middle of a change: nobody knows how far that came, and the log alone counts."""
+        reason = f"The node has stopped: {type(error).__name__} has interrupted a change; what is in its log counts"
+        self.thread.fail(reason)
+        self._core.panic(reason)

@@ -1,0 +1,141 @@
+"""The node's turn: a lock that the loop holds except while it waits in its selector.
+
+```
+the loop waits for sockets, timers, other threads     nobody has the turn
+a blocking call takes it, runs its request itself     the loop finds the door closed when it wakes
+the call has left work for the loop, or a timer       it is woken, and takes its turn behind the call
+```
+
+So a request of `box.sync` costs no journey to another thread, as one of SQLite does not, whose mutex this resembles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import signal
+import threading
+from collections.abc import Mapping
+from threading import get_ident
+from types import FrameType
+from typing import Any
+
+
+class Turn:
+    """The right to touch the node now. `owner` is the thread that has the turn, as long as `lock` is locked.
+
+    A thread that finds the lock taken goes through the `gate`, and so does the loop: it cannot take its turn back
+    before a thread that waits has had one.
+    """
+
+    __slots__ = ("gate", "is_interrupted", "lock", "owner")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.gate = threading.Lock()
+        self.owner = 0
+        self.is_interrupted = False
+        """Ctrl-C has come in the middle of a request; it is raised behind that."""
+
+    def check_interruption(self) -> None:
+        """Raise Ctrl-C that has come in the middle of a request of the main thread."""
+        if self.is_interrupted and get_ident() == threading.main_thread().ident:
+            self.is_interrupted = False
+            raise KeyboardInterrupt
+
+
+class InterruptGuard:
+    """Has Ctrl-C wait for the end of a request that the main thread runs, as long as nobody else handles the signal:
+    `asyncio.run` takes it in the same way."""
+
+    def __init__(self) -> None:
+        self._turns: set[Turn] = set()
+
+    def add(self, turn: Turn) -> None:
+        """Guard the requests of a node; for the main thread."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._handle)
+        self._turns.add(turn)
+
+    def remove(self, turn: Turn) -> None:
+        """End it for a node that has stopped. The last one gives the signal back; outside of the main thread, which
+        alone may do that, the handler stays and does as the usual one."""
+        self._turns.discard(turn)
+        if self._turns or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGINT) == self._handle:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        me = get_ident()
+        for turn in self._turns:
+            if turn.owner == me and turn.lock.locked():
+                turn.is_interrupted = True
+                return
+        signal.default_int_handler(number, frame)
+
+
+guard = InterruptGuard()
+"""One of the process, as the signal is."""
+
+
+class TurnSelector(selectors.BaseSelector):
+    """A selector that gives the turn away while it waits."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._turn = turn
+        self.register = self._selector.register  # type: ignore[method-assign]
+        self.unregister = self._selector.unregister  # type: ignore[method-assign]
+        self.modify = self._selector.modify  # type: ignore[method-assign]
+        self.get_key = self._selector.get_key  # type: ignore[method-assign]
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        """See `selectors`."""
+        raise NotImplementedError
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        """See `selectors`."""
+        raise NotImplementedError
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        """See `selectors`."""
+        return self._selector.get_map()
+
+    def close(self) -> None:
+        """See `selectors`."""
+        self._selector.close()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait without the turn, and come back with it."""
+        turn = self._turn
+        turn.owner = 0
+        turn.lock.release()
+        try:
+            return self._selector.select(timeout)
+        finally:
+            with turn.gate:
+                turn.lock.acquire()
+            turn.owner = get_ident()
+
+
+class TurnLoop(asyncio.SelectorEventLoop):
+    """A loop of asyncio on which other threads may run requests while it waits."""
+
+    def __init__(self, turn: Turn) -> None:
+        super().__init__(TurnSelector(turn))
+
+    @property
+    def first_timer(self) -> Any:
+        """The timer that is due first, None without one."""
+        timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
+        return timers[0] if timers else None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something is ready to run."""
+        return bool(self._ready)  # type: ignore[attr-defined]
+
+    def wake(self) -> None:
+        """Let the loop look for what is ready, and when the next timer is due."""
+        self._write_to_self()  # type: ignore[attr-defined]

@@ -1,0 +1,22 @@
+"""Commands and settings of the interactive console."""
+
+from __future__ import annotations
+
+import textwrap
+
+from console.interactive import settings
+from console.interactive.completer import COMMANDS
+from reference_tables.markdown import code, sentence, table
+
+
+def commands() -> str:
+    """The backslash commands."""
+    rows = ((code(f"\\{name}"), sentence(help)) for name, help in COMMANDS.items())
+    return table(("command", "what it does"), rows)
+
+
+def settings_file() -> str:
+    """The settings with their defaults, as the file has them: the indented lines of their module's docstring."""
+    text = settings.__doc__ or ""
+    lines = [line for line in text.splitlines() if line.startswith("    ")]
+    return "```toml\n[console]\n" + textwrap.dedent("\n".join(lines)) + "\n```"

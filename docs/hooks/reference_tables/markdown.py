@@ -1,0 +1,42 @@
+"""Markdown of tables, and the files of facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+FACTS = Path(__file__).parents[1] / "facts"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; cells may hold Markdown, and a bar in them is escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def code(text: object) -> str:
+    """The text as code, empty for nothing."""
+    return f"`{text}`" if str(text) else ""
+
+
+def lines_of(name: str) -> Iterator[str]:
+    """Lines of a file of facts without comments and empty ones."""
+    for line in (FACTS / name).read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            yield line
+
+
+def facts(name: str) -> dict[str, str]:
+    """`name: text` of each line. ValueError for a name that comes twice."""
+    found: dict[str, str] = {}
+    for line in lines_of(name):
+        key, _, text = line.partition(": ")
+        if key in found:
+            raise ValueError(f"{name}: {key} comes twice")
+        found[key] = text
+    return found
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter and a full stop."""
+    return f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

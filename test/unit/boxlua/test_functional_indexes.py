@@ -1,0 +1,186 @@
+"""Functional indexes: who may make keys, what the function may return, how they come and go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .box_support import Box, Run
+
+PREPARE = """
+    function define(name, body, options)
+        options = options or {}
+        options.body = body
+        options.is_deterministic = options.is_deterministic ~= false
+        options.is_sandboxed = options.is_sandboxed ~= false
+        box.schema.func.create(name, options)
+    end
+    define('words', [[function(t)
+        local keys = {}
+        for word in t[2]:gmatch('%a+') do keys[#keys + 1] = {word:lower(), #word} end
+        return keys
+    end]], {opts = {is_multikey = true}})
+    s = box.schema.space.create('s', {format = {{'id', 'unsigned'}, {'text', 'string'}}})
+    s:create_index('pk')
+    function ids(tuples) local found = {} for i, t in ipairs(tuples) do found[i] = t[1] end return found end
+"""
+WORDS = "i = s:create_index('words', {func = 'words', unique = false, parts = {{1, 'string'}, {2, 'unsigned'}}})"
+
+
+def test_a_tuple_is_found_by_every_key_of_its_function(run: Run) -> None:
+    """In order, each key once; keys follow every change of the tuple, and a rollback."""
+
+    async def body(box: Box) -> None:
+        await box(PREPARE + "s:insert{1, 'Fig and fig'} s:insert{2, 'a pear'}" + WORDS)
+        assert await box("return ids(i:select())") == [2, 1, 1, 2]
+        assert await box("return i:len(), i:count('fig'), i:min()[1], i:max()[1]") == [4, 1, 2, 2]
+        await box("s:update(1, {{'=', 2, 'Pear'}})")
+        assert await box("return ids(i:select{'pear', 4})") == [1, 2]
+        await box("box.begin() s:delete(2) s:replace{3, 'fig'} box.rollback()")
+        assert await box("return ids(i:select())") == [2, 1, 2]
+        await box("s:upsert({2, ''}, {{'=', 2, 'plum'}})")
+        assert await box("return ids(i:select({'pear'}, {iterator = 'GE'}))") == [1, 2]
+
+    run(body)
+
+
+@pytest.mark.parametrize(
+    ("returned", "text"),
+    [
+        ("t.text.x.y", "Failed to build a key for functional index 'i' of space 's': can't evaluate function"),
+        (
+            "print",
+            "Failed to build a key for functional index 'i' of space 's': can't get a value returned by function",
+        ),
+        ("1, 2", "to many values were returned"),
+        ("1", "supplied key type is invalid: expected array"),
+        ("{1, 2}", "Invalid key part count in an exact match (expected 1, got 2)"),
+        ("{1}", "key does not follow functional index definition"),
+        ("{nil}", "Invalid key part count in an exact match (expected 1, got 0)"),
+    ],
+)
+def test_wrong_results(run: Run, returned: str, text: str) -> None:
+    """The write fails and leaves nothing behind; the error has what is wrong behind it as its cause."""
+
+    async def body(box: Box) -> None:
+        await box(PREPARE)
+        await box(f"define('f', 'function(t) return {returned} end')")
+        await box("s:create_index('i', {func = 'f', parts = {{1, 'string'}}})")
+        assert (await box.fails("s:insert{1, 'x'}")).endswith(text)
+        assert await box("return s:len(), s.index.i:len()") == [0, 0]
+        if "can't evaluate" in text:
+            cause = "attempt to index field 'x' (a nil value)"
+            assert cause in await box("local _, e = pcall(s.insert, s, {1, 'x'}) return e.prev.message")
+
+    run(body)
+
+
+def test_definitions_that_are_refused(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box(PREPARE)
+        constraints = (
+            "Wrong index options (field 0): referenced function doesn't satisfy functional index function constraints"
+        )
+        for options in ("{is_deterministic = false}", "{is_sandboxed = false}"):
+            await box(f"define('f', 'function(t) return {{t[1]}} end', {options})")
+            assert await box.fails("s:create_index('i', {func = 'f', parts = {{1, 'string'}}})") == constraints
+            await box("box.func.f:drop()")
+        assert await box.fails("s:create_index('i', {func = 'nobody', parts = {{1, 'string'}}})") == (
+            "Function 'nobody' does not exist"
+        )
+        assert await box.fails("s:create_index('i', {func = 'words', parts = {{2, 'string'}}})") == (
+            "Wrong functional index definition: key part numbers must be sequential and first part number must be 1"
+        )
+        assert await box.fails("s:create_index('i', {func = 'words', parts = {{1, 'string'}}, type = 'hash'})") == (
+            "Can't create or modify index 'i' in space 's': HASH index can not use a function"
+        )
+        assert await box.fails("s.index.pk:alter{func = 'words'}") == (
+            "Can't create or modify index 'pk' in space 's': primary key can not use a function"
+        )
+
+    run(body)
+
+
+def test_the_function_stays_as_long_as_its_index(run: Run) -> None:
+    """A row of `_func_index` ties the two; without it the index is there and nobody may use it."""
+
+    async def body(box: Box) -> None:
+        await box(PREPARE + WORDS + " s:insert{1, 'fig'}")
+        assert "function has references" in await box.fails("box.func.words:drop()")
+        await box("box.space._func_index:delete{s.id, i.id}")
+        text = "Index 'words' (TREE) of space 's' (memtx) does not support %s"
+        assert await box.fails("i:select()") == text % "read view"
+        assert await box.fails("i:len()") == text % "size()"
+        await box("s:insert{2, 'pear'} s:truncate() s:insert{3, 'plum'}")
+        assert await box.fails("i:count()") == text % "read view"
+        missing = "box.space._func_index:insert{s.id, i.id, 7777}"
+        assert await box.fails(missing) == "Function '7777' does not exist"
+        await box("box.space._func_index:insert{s.id, i.id, box.func.words.id}")
+        assert await box("return ids(i:select())") == [3]
+        assert await box.fails("box.space._func_index:replace{s.id, i.id, box.func.words.id}") == (
+            "functional index does not support alter"
+        )
+        await box("i:drop() box.func.words:drop()")
+
+    run(body)
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_after_a_restart(run: Run, tmp_path: Path, snapshot: bool) -> None:
+    """`_index` is loaded before the function that the index uses."""
+
+    async def write(box: Box) -> None:
+        await box(PREPARE + WORDS + " s:insert{1, 'a fig'} s:insert{2, 'A pear'}")
+        if snapshot:
+            await box("box.snapshot()")
+        await box("s:replace{3, 'fig'} s:delete(2)")
+
+    async def read(box: Box) -> None:
+        await box("s = box.space.s i = s.index.words")
+        assert await box("local t = i:select() return t[1][1], t[2][1], t[3][1], #t") == [1, 1, 3, 3]
+        await box("s:update(3, {{'=', 2, 'apple'}})")
+        assert await box("return i:select('fig')[1][1], i:len()") == [1, 3]
+
+    run(write, tmp_path, wal_mode="write")
+    run(read, tmp_path, wal_mode="write")
+
+
+def test_with_versions_of_tuples(run: Run) -> None:
+    """A transaction sees its own keys, others see them when it is committed."""
+
+    async def body(box: Box) -> None:
+        await box(PREPARE + WORDS + " s:insert{1, 'fig pear'}")
+        await box("""
+            fiber = require('fiber')
+            box.begin()
+            s:replace{1, 'pear plum'}
+            own = ids(i:select())
+            other = fiber.new(function() return i:len(), i:count('fig'), i:count('plum') end)
+            other:set_joinable(true)
+            seen = {other:join()}
+            box.commit()
+        """)
+        assert await box("return own") == [1, 1]
+        assert await box("return seen") == [True, 2, 1, 0]
+        assert await box("return i:len(), i:count('fig'), i:count('plum')") == [2, 0, 1]
+
+    run(body, memtx_use_mvcc_engine=True)
+
+
+def test_nils_and_equal_keys_in_a_unique_index(run: Run) -> None:
+    """With nullable parts Tarantool 2.8 always takes the primary key into account; without them keys are unique."""
+
+    async def body(box: Box) -> None:
+        await box(PREPARE)
+        await box("define('size', 'function(t) return {#t[2]} end')")
+        await box("s:create_index('strict', {func = 'size', parts = {{1, 'unsigned'}}})")
+        await box("s:insert{1, 'fig'}")
+        assert 'Duplicate key exists in unique index "strict"' in await box.fails("s:insert{2, 'egg'}")
+        await box("s.index.strict:drop()")
+        await box("i = s:create_index('loose', {func = 'size', parts = {{1, 'unsigned', is_nullable = true}}})")
+        await box("s:insert{2, 'egg'}")
+        assert await box("return i:get(3)[1], i:len()") == [1, 2]
+        assert await box("return i:delete(3)[1], i:get(3)[1]") == [1, 2]
+
+    run(body)

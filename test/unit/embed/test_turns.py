@@ -1,0 +1,349 @@
+"""Blocking calls run in their own thread, with the node's turn: nobody waits for ever, whatever happens to a thread.
+
+Each test that could hang runs in a process of its own, which a watchdog ends.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+WATCHDOG = 30
+"""Seconds; each program takes one or two."""
+HEAD = """
+import asyncio, ctypes, faulthandler, os, signal, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+faulthandler.dump_traceback_later(25, exit=True)
+from box import BoxError, FiberIsCancelled, NotReadyError
+from box.sync import Node
+
+def kill(thread_id, kind):
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread_id), ctypes.py_object(kind))
+
+def space_of(node):
+    space = node.schema.create_space("s", if_not_exists=True)
+    space.create_index("pk", if_not_exists=True)
+    return space
+"""
+
+
+def run(directory: Path, program: str, code: int = 0) -> list[str]:
+    source = HEAD + textwrap.dedent(program)
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(directory)], capture_output=True, text=True, timeout=WATCHDOG, check=False
+    )
+    assert done.returncode == code, done.stdout[-2000:] + done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+def test_a_request_runs_in_the_thread_that_makes_it(tmp_path: Path) -> None:
+    """Also with a log, and inside a transaction; what has triggers runs in the node's thread."""
+    assert run(
+        tmp_path,
+        """
+        from box.txn.dml import Dml
+        seen = []
+        store = Dml.store
+        Dml.store = lambda self, *args: (seen.append(threading.current_thread().name), store(self, *args))[1]
+        with Node(sys.argv[1]) as node:
+            space = space_of(node)
+            seen.clear()
+            space.insert([1])
+            with node.transaction():
+                space.insert([2])
+            space.on_replace(lambda old, new: None)
+            space.insert([3])
+        print(*seen)
+        """,
+    ) == ["MainThread MainThread box"]
+
+
+def test_a_call_in_the_thread_of_the_node_is_an_error(tmp_path: Path) -> None:
+    """From a function, a trigger and a callback of its loop; the node goes on."""
+    assert run(
+        tmp_path,
+        """
+        with Node() as node:
+            space = space_of(node)
+            told = []
+            def call():
+                for blocking in (lambda: space.get(1), lambda: space.insert([1]), lambda: node.eval(""), node.stop):
+                    try:
+                        blocking()
+                    except RuntimeError as error:
+                        told.append(str(error))
+            node.function(call)
+            node.call("call")
+            space.on_replace(lambda old, new: call())
+            space.insert([5])
+            print(len(told), len(set(told)), told[0])
+            print(space.len())
+        """,
+    ) == [
+        "8 1 a blocking call in the thread of its node would wait for itself: use Node.asynchronous",
+        "1",
+    ]
+
+
+def test_a_call_in_a_signal_handler_is_an_error_inside_another_one(tmp_path: Path) -> None:
+    """Between two calls it works. Nothing is lost of what was told, nothing waits."""
+    lines = run(
+        tmp_path,
+        """
+        with Node(sys.argv[1]) as node:
+            space = space_of(node)
+            told = {"done": 0, "refused": 0}
+            def handle(number, frame):
+                try:
+                    space.replace([0, told["done"]])
+                    told["done"] += 1
+                except RuntimeError as error:
+                    assert "inside another one of this thread, as in a signal handler" in str(error), error
+                    told["refused"] += 1
+            signal.signal(signal.SIGALRM, handle)
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+            number = 0
+            while told["refused"] < 5 or told["done"] < 5:
+                number += 1
+                space.replace([number])
+            signal.setitimer(signal.ITIMER_REAL, 0, 0)
+            assert space.len() == number + 1
+        with Node(sys.argv[1]) as node:
+            print(node.space.s.len() == number + 1, node.space.s.get(0)[1] == told["done"] - 1)
+        """,
+    )
+    assert lines == ["True True"]
+
+
+@pytest.mark.parametrize("where", ["", "sys.argv[1]"])
+def test_ctrl_c_waits_for_the_end_of_a_change(tmp_path: Path, where: str) -> None:
+    """It is raised, and the node works on."""
+    lines = run(
+        tmp_path,
+        f"""
+        with Node({where}) as node:
+            space = space_of(node)
+            count = told = 0
+            def interrupt():
+                while told < 20:
+                    time.sleep(0.002)
+                    os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=interrupt, daemon=True).start()
+            while told < 20:
+                try:
+                    while told < 20:
+                        space.replace([count % 1000, count])
+                        count += 1
+                except KeyboardInterrupt:
+                    told += 1
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            rows = space.select()
+            assert [row[0] for row in rows] == list(range(len(rows)))
+            assert space.insert([5000]) == [5000]
+            print(told)
+        """,
+    )
+    assert lines == ["20"]
+
+
+def test_ctrl_c_ends_a_wait(tmp_path: Path) -> None:
+    assert run(
+        tmp_path,
+        """
+        with Node(sys.argv[1], replication_synchro_quorum=2, replication_synchro_timeout=1000) as node:
+            space = node.schema.create_space("s", is_sync=True)
+            space.create_index("pk")
+            for wait in (lambda: node.eval("require('fiber').sleep(100)"), lambda: space.insert([1])):
+                threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    wait()
+                except KeyboardInterrupt:
+                    print("interrupted")
+            print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+        """,
+    ) == ["interrupted", "interrupted", "False", "True"]
+
+
+@pytest.mark.parametrize("kind", ["SystemExit", "Killed"])
+def test_a_thread_that_is_killed_leaves_the_data_whole(tmp_path: Path, kind: str) -> None:
+    """In the middle of a change the node stops, and says so; else nothing has happened. The log has what was told."""
+    lines = run(
+        tmp_path,
+        f"""
+        class Killed(Exception):
+            pass
+        told, stopped = [], 0
+        def write(node, first, told):
+            space = node.space.s
+            try:
+                for number in range(first, first + 1_000_000):
+                    space.replace([number, number])
+                    told.append(number)
+            except (SystemExit, Killed, NotReadyError, FiberIsCancelled):
+                pass
+        first = 0
+        for _ in range(15):
+            with Node(sys.argv[1], log_level=0) as node:
+                space = space_of(node)
+                there = [row[0] for row in space.select()]
+                assert set(told) <= set(there), (len(told), len(there))
+                assert len(there) - len(told) <= 2 * 15
+                threads = [threading.Thread(target=write, args=(node, first + part, told)) for part in (0, 1_000_000)]
+                first += 2_000_000
+                for thread in threads:
+                    thread.start()
+                time.sleep(0.02)
+                for thread in threads[:1]:
+                    kill(thread.ident, {kind})
+                threads[0].join()
+                try:
+                    space.len()
+                except NotReadyError as error:
+                    assert "has interrupted a change; what is in its log counts" in str(error), error
+                    stopped += 1
+                else:
+                    for thread in threads[1:]:
+                        kill(thread.ident, {kind})
+                for thread in threads:
+                    thread.join()
+        print(stopped <= 15)
+        """,
+    )
+    assert lines == ["True"]
+
+
+def test_a_fork_is_told_that_the_node_is_not_its_own(tmp_path: Path) -> None:
+    """Also where another thread had the turn when it was forked."""
+    lines = run(
+        tmp_path,
+        """
+        with Node() as node:
+            space = space_of(node)
+            stop = threading.Event()
+            def write():
+                number = 0
+                while not stop.is_set():
+                    number += 1
+                    space.replace([number % 100])
+            thread = threading.Thread(target=write)
+            thread.start()
+            for _ in range(10):
+                child = os.fork()
+                if not child:
+                    told = set()
+                    for call in (lambda: space.get(1), lambda: space.insert([1]), lambda: node.eval(""), node.stop):
+                        try:
+                            call()
+                        except RuntimeError as error:
+                            told.add(str(error))
+                    os._exit(0 if len(told) == 1 and "a fork of that needs a node of its own" in told.pop() else 1)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            stop.set()
+            thread.join()
+            print(space.len())
+        """,
+    )
+    assert lines == ["0"] * 10 + ["100"]
+
+
+def test_calls_while_the_node_stops(tmp_path: Path) -> None:
+    """Every thread comes to its end with an error that says why; what was told is in the log."""
+    lines = run(
+        tmp_path,
+        """
+        told = []
+        def work(node, part):
+            space = None
+            number = 0
+            while True:
+                number += 1
+                try:
+                    space = space or node.space.s
+                    if part % 2:
+                        with node.transaction():
+                            space.insert([part, number])
+                            space.get([part, number])
+                    else:
+                        space.insert([part, number])
+                    told.append((part, number))
+                    space.select([part], iterator="GE", limit=3)
+                    list(zip(space.pairs(), range(300)))
+                except (NotReadyError, FiberIsCancelled) as error:
+                    return type(error).__name__
+        for round in range(5):
+            node = Node(sys.argv[1], log_level=0)
+            node.start()
+            space = node.schema.create_space("s", if_not_exists=True)
+            space.create_index("pk", parts=[[1, "unsigned"], [2, "unsigned"]], if_not_exists=True)
+            assert {tuple(row) for row in space.select()} >= set(told)
+            space.truncate()
+            told.clear()
+            with ThreadPoolExecutor(6) as pool:
+                ends = [pool.submit(work, node, part) for part in range(6)]
+                time.sleep(0.05)
+                node.stop()
+                assert {end.result(10) for end in ends} <= {"NotReadyError", "FiberIsCancelled"}
+        print(threading.active_count(), len(told) > 5)
+        """,
+    )
+    assert lines == ["1 True"]
+
+
+def test_a_busy_loop_gives_the_turn_away(tmp_path: Path) -> None:
+    """A loop that has always something to do takes turns with threads."""
+    lines = run(
+        tmp_path,
+        """
+        with Node() as node:
+            space = space_of(node)
+            node.eval("require('fiber').create(function() while true do require('fiber').yield() end end)")
+            start = time.monotonic()
+            for number in range(200):
+                space.insert([number])
+            print(space.len(), time.monotonic() - start < 10)
+        """,
+    )
+    assert lines == ["200 True"]
+
+
+def test_a_loop_in_debug_mode_does_everything_itself(tmp_path: Path) -> None:
+    lines = run(
+        tmp_path,
+        """
+        import os
+        os.environ["PYTHONASYNCIODEBUG"] = "1"
+        asyncio.coroutines._DEBUG = True
+        with Node(sys.argv[1], log_level=0) as node:
+            space = space_of(node)
+            space.insert([1])
+            with node.transaction():
+                space.insert([2])
+            assert space.insert_many([[3], [4]]) == 2
+            print(space.len(), node._contexts.thread.is_direct)
+        """,
+    )
+    assert lines == ["4 True"] or lines == ["4 False"]
+
+
+def test_timers_of_a_request_are_heard(tmp_path: Path) -> None:
+    """A synchronous write arms the timer of its quorum while the loop sleeps."""
+    lines = run(
+        tmp_path,
+        """
+        with Node(sys.argv[1], replication_synchro_quorum=2, replication_synchro_timeout=0.2) as node:
+            space = node.schema.create_space("s", is_sync=True)
+            space.create_index("pk")
+            start = time.monotonic()
+            try:
+                space.insert([1])
+            except BoxError as error:
+                print(type(error).__name__, time.monotonic() - start < 5)
+            print(space.len())
+        """,
+    )
+    assert lines == ["QuorumTimeoutError True", "0"]
