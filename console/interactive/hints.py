@@ -20,7 +20,7 @@ _SQL: Final = re.compile(
 )
 _TABLE: Final = re.compile(r"\b(?:from|into|update|table|describe|desc)\s+[\"`]?([a-z_]\w*)", re.IGNORECASE)
 _LIKE_A_WORD: Final = re.compile(r"([a-z]{3,10})(\(\))?")
-_NOTHING: Final = frozenset({"---\n- null\n...", "null", "nil;", "box.NULL;"})
+_NOTHING: Final = frozenset({"---\n- null\n...", "nil;", "box.NULL;"})
 
 
 def hint(statement: str, answer: str, *, is_error: bool) -> str | None:
@@ -52,4 +52,4 @@ def _hint_for_sql(statement: str) -> str:
 
 def _is_nothing(answer: str) -> bool:
     text = answer.strip()
-    return text in _NOTHING or text.split("\n")[-2:-1] == ["null"]
+    return text in _NOTHING or text.split("\n")[2:] == ["null", "1 row"]

@@ -99,6 +99,9 @@ end
 
 local formats = {}
 
+-- The text behind an answer by which a client of the text protocol knows its end. yaml has its own.
+local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
+
 -- What a failed __serialize raised: values that are no text have none.
 local function shown(problem)
     local kind = type(problem)
@@ -149,13 +152,13 @@ function formats.lua(option, ok, count, ...)
     local block = option == 'block'
     if not ok then
         local reason = ...
-        return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. ';'
+        return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. end_of_stream.lua
     end
     local texts = {}
     for i = 1, count do
         texts[i] = lua_text(block, (select(i, ...)))
     end
-    return table.concat(texts, ', ') .. ';'
+    return table.concat(texts, ', ') .. end_of_stream.lua
 end
 
 -- Rows as a table; what the terminal does not show is not described.
@@ -217,8 +220,6 @@ local function get_default_output(...)
     end
     return default_output
 end
-
-local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
 
 local function eos(value)
     local fmt = current_settings().fmt
@@ -418,6 +419,9 @@ local function print_client(self, output)
     if output == nil then
         self.running = false
         return
+    end
+    if self.settings.fmt == 'table' then
+        output = output .. end_of_stream.table  -- the other formats end their answers themselves
     end
     if not wait(python.console_write(self.connection, output)) then
         self.running = false    -- the client has gone; commands that it sent before are nobody's

@@ -69,7 +69,8 @@ def test_help_of_the_command_fits_eighty_columns() -> None:
 
 def tutorial_lines() -> list[str]:
     path = Path(lua.__file__).with_name("modules") / "internal" / "tutorial.lua"
-    return [line[len(PROMPT) :] for line in path.read_text().splitlines() if line.startswith(PROMPT)]
+    lines = [line.removesuffix("]]},") for line in path.read_text().splitlines()]
+    return [line.removeprefix(PROMPT) for line in lines if line.startswith(PROMPT)]
 
 
 def test_lines_of_the_tutorial_work(open_terminal: Open) -> None:
@@ -122,7 +123,7 @@ def test_spaces_are_listed_and_described(open_terminal: Open) -> None:
 
 def test_spaces_of_another_instance(open_terminal: Open, server: Server) -> None:
     """The instance that the console is connected to is asked; `exit` leaves."""
-    terminal = open_terminal(command=(*LUNABOX, "connect", server.uri()), prompt="i> ")
+    terminal = open_terminal(command=(*LUNABOX, "connect", server.uri()), prompt=f"{server.uri(user='')}> ")
     prompt = terminal.cursor_line + " "
     assert re.search(r"^goods +│ 512", terminal.answer("\\dt", prompt), re.MULTILINE)
     assert "space goods (id 512, memtx, 1 tuple)" in dense_lines(terminal.answer("\\d goods", prompt))
@@ -168,8 +169,9 @@ def test_sql_gets_a_hint(open_terminal: Open) -> None:
         ("update = {} update.x.y = 1", "---\n- error: nil\n...\n", True, False),
         ("selection + 1", "---\n- error: nil\n...\n", True, False),
         ("help", "---\n- - |\n    To get help\n...\n", False, False),
-        ("exti", "null\n", False, True),
-        ("exti", "value\n─────\nnull\n1 row\n", False, False),
+        ("exti", "nil;\n", False, True),
+        ("exti", "value\n─────\nnull\n1 row\n", False, True),
+        ("exti", "value\n─────\n    5\n null\n2 rows\n", False, False),
         ("exits", "---\n- 5\n...\n", False, False),
     ],
 )

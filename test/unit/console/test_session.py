@@ -208,3 +208,16 @@ def test_texts_in_a_table_are_texts(converse: Converse) -> None:
     assert shown.startswith("To get help, see")
     assert screen.startswith("Tutorial, screen 1 of 12")
     assert value.startswith("value\n")
+
+
+def test_end_of_a_lua_answer_is_what_eos_says(converse: Converse) -> None:
+    answers = converse(
+        [
+            "require('console').eval('\\\\set output lua') require('console').eos('\\n...\\n')",
+            "1, 'two'",
+            "nothing.field",
+        ]
+    )
+    assert answers[1] == '1, "two"\n...\n'
+    assert answers[2].startswith('{error = "')
+    assert answers[2].endswith("\n...\n")
