@@ -119,15 +119,20 @@ local function yaml_text(values)
     })
 end
 
-function formats.yaml(_, ok, count, ...)
+-- Whether an answer is a screen of the tutorial for a person at the terminal, who reads it as it is.
+local function is_screen(count, value)
     local console = current_console()
+    return console and console.is_terminal and count == 1 and prose[value]
+end
+
+function formats.yaml(_, ok, count, ...)
     if not ok then
         local reason = ...
         return yaml_text({{error = reason == nil and serializer.NULL or reason}})
     elseif count == 0 then
         return '---\n...\n'
-    elseif console and console.is_terminal and count == 1 and prose[(...)] then
-        return (...)    -- a screen of the tutorial, for a person
+    elseif is_screen(count, ...) then
+        return (...)
     end
     local values = {...}
     for i = 1, count do
@@ -153,6 +158,8 @@ function formats.lua(option, ok, count, ...)
     if not ok then
         local reason = ...
         return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. end_of_stream.lua
+    elseif is_screen(count, ...) then
+        return (...)
     end
     local texts = {}
     for i = 1, count do

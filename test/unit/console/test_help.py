@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import lua
 from console.command_texts import HELP
+from console.interactive.helpbar import HelpBar
 from console.interactive.hints import hint, suggestion
 from console.interactive.pasted import split
 from console.syntax import Syntax
@@ -92,6 +94,57 @@ def test_screens_of_the_tutorial_are_text(open_terminal: Open) -> None:
     terminal = open_terminal()
     assert terminal.answer("tutorial()").startswith("Tutorial, screen 1 of 12: A line of Lua\n====")
     assert "screen 2 of 12" in terminal.answer("tutorial('next')")
+    terminal.enter("\\set output lua")
+    assert terminal.answer("tutorial('next')").startswith("Tutorial, screen 3 of 12")
+
+
+# -- the bar -------------------------------------------------------------------------------------------------------
+
+
+def test_the_bar_goes_when_the_statement_is_sent(open_terminal: Open) -> None:
+    terminal = open_terminal()
+    terminal.enter("function slow(duration) require('fiber').sleep(duration) end")
+    terminal.type("slow(")
+    terminal.wait("\nslow(duration)")
+    terminal.type("1.5)" + ENTER)
+    terminal.wait(lambda text: "slow(1.5)" in text and "\nslow(duration)" not in text, seconds=1)
+    terminal.wait_prompt()
+    assert "\nslow(duration)" not in terminal.text
+
+
+def test_a_late_answer_is_not_shown() -> None:
+    """The bar's question goes on when the statement is sent; its answer is about the old one."""
+
+    async def check() -> None:
+        replies: list[asyncio.Future[list[object]]] = []
+
+        def ask(*_: object) -> asyncio.Future[list[object]]:
+            replies.append(asyncio.get_running_loop().create_future())
+            return replies[-1]
+
+        async def asked(count: int) -> None:
+            async with asyncio.timeout(5):
+                while len(replies) < count:
+                    await asyncio.sleep(0)
+
+        shown = asyncio.Event()
+        bar = HelpBar(ask, shown.set)
+        bar.update("f(")
+        await asked(1)
+        bar.forget()
+        shown.clear()
+        bar.update("f(")
+        assert not replies[0].cancelled()
+        replies[0].set_result(["f", ["old"]])
+        await asked(2)
+        assert not shown.is_set()
+        assert bar.shown(80) is None
+        replies[1].set_result(["f", ["new"]])
+        async with asyncio.timeout(5):
+            await shown.wait()
+        assert "".join(fragment[1] for fragment in bar.shown(80) or []) == "f(new)"
+
+    asyncio.run(check())
 
 
 # -- spaces --------------------------------------------------------------------------------------------------------
