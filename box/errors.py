@@ -88,7 +88,7 @@ __all__ = [
 ]
 
 _MESSAGE_SIZE = 511
-_ROOT = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_ROOT = __file__.removesuffix("box/errors.py")
 _CODES = {int(code): code for code in ErrorCode}
 _CLIENT_ERRORS = frozenset({"ClientError", "AccessDeniedError"})
 _SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemory"})

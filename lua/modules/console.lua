@@ -6,6 +6,7 @@
 -- come and go through functions of Python (console/bindings.py), which are named console_*.
 local fiber = require('fiber')
 local completion_handler = require('internal.completion')
+local console_help = require('internal.console_help')
 local console_remote = require('internal.console_remote')
 local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
@@ -18,30 +19,6 @@ local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
 local HAS_SQL = python.console_has_sql()
-
-local HELP = [[
-To get help, see the Tarantool manual at https://tarantool.io/en/doc/
-To start the interactive tutorial, type 'tutorial()' here.
-
-Available backslash commands:
-
-  \set language <language>   -- set language (]] .. (HAS_SQL and 'lua or sql' or 'lua') .. [[)
-  \set output <format>       -- set output format (lua[,line|block] or yaml)
-  \set delimiter <delimiter> -- set expression delimiter
-  \help                      -- show this screen
-  \quit                      -- quit interactive console
-]]
-
--- `help` without parentheses shows the screen, and so does `help()`.
-local help = setmetatable({HELP}, {
-    __call = function(self)
-        return self
-    end,
-})
-rawset(_G, 'help', help)
-
--- Texts to be read as they are, by which a table shows them.
-local prose = {[HELP] = true}
 
 -- Loaded by the first who needs it: a script without a terminal does not.
 local function console_terminal()
@@ -73,26 +50,9 @@ local function current_settings()
     return foreign_settings[storage]
 end
 
--- The screen of the tutorial that each console was shown last.
-local screens = setmetatable({}, {__mode = 'k'})
-
--- `tutorial` without parentheses shows the screen of `help`.
-local tutorial = setmetatable({HELP}, {
-    __call = function(_, wanted)
-        local session = current_console() or current_settings()
-        local text, number = require('internal.tutorial').show(screens[session] or 0, wanted)
-        screens[session], prose[text] = number, true
-        return text
-    end,
-})
-rawset(_G, 'tutorial', tutorial)
-
--- The text of an answer that is nothing but one, else nil.
-local function prose_of(count, value)
-    if rawequal(value, help) or rawequal(value, tutorial) then
-        value = HELP
-    end
-    return count == 1 and type(value) == 'string' and prose[value] and value or nil
+-- The session that walks through the tutorial.
+console_help.session = function()
+    return current_console() or current_settings()
 end
 
 -- ---- output ---------------------------------------------------------------------------------
@@ -122,7 +82,7 @@ end
 -- Whether an answer is a screen of the tutorial for a person at the terminal, who reads it as it is.
 local function is_screen(count, value)
     local console = current_console()
-    return console and console.is_terminal and count == 1 and prose[value]
+    return console and console.is_terminal and count == 1 and console_help.is_screen(value)
 end
 
 function formats.yaml(_, ok, count, ...)
@@ -174,8 +134,8 @@ function formats.table(_, ok, count, ...)
         local reason = ...
         return 'error: ' .. shown(reason) .. '\n'
     end
-    local text = prose_of(count, ...)
-    if text ~= nil then
+    local text = count == 1 and console_help.text_of(...)
+    if text then
         return text
     end
     local console = current_console()
@@ -292,7 +252,7 @@ parameters.o = parameters.output
 local commands = {}
 
 function commands.help()
-    return format_output(true, help)
+    return format_output(true, console_help.help)
 end
 
 function commands.set(name, value)
