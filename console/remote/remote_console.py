@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import textwrap
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
+
+import yaml
 
 from box.errors import BoxError
 from console import streams
@@ -102,7 +103,7 @@ class RemoteConsole:
         """A question of the terminal's; None where the other side does not answer soon."""
         with suppress(BoxError, Lost, TimeoutError, ValueError, KeyError):
             async with asyncio.timeout(_QUESTION_TIMEOUT):
-                return await self._node.call("console_names", function, *arguments)
+                return await self._node.ask("console_names", function, *arguments)
         return None
 
     async def run(self, *, stops_at_error: bool) -> int:
@@ -213,9 +214,11 @@ class RemoteConsole:
 
 
 def _plain(answer: str) -> str:
-    """Return the text of an answer in YAML that is one text of several lines."""
-    lines = answer.split("\n")
-    if not (lines[0] == "---" and len(lines) > 3 and lines[1].endswith("|")):
+    """Return the text of an answer in YAML that is one text of several lines, which `help` gives in a list."""
+    try:
+        values = yaml.safe_load(answer)
+    except yaml.YAMLError:
         return answer
-    body = lines[2 : lines.index("...", 2)] if "..." in lines[2:] else lines[2:]
-    return textwrap.dedent("\n".join(body)).strip("\n") + "\n"
+    while isinstance(values, list) and len(values) == 1:
+        values = values[0]
+    return values if isinstance(values, str) and "\n" in values else answer
