@@ -32,9 +32,11 @@ ELECTIONS: Final = (
     ),
     Mutation(
         "acknowledgements that count for a former leader",
-        "box/txn/synchro.py",
-        " and not self.others_may_lead():",
-        ":",
+        "box/replication/elections.py",
+        "        synchro.others_may_lead = self._others_may_lead\n"
+        "        synchro.is_forbidden = lambda: self.is_read_only\n"
+        "        synchro.may_decide = self._may_decide\n",
+        "        synchro.is_forbidden = lambda: self.is_read_only\n",
         "set",
         "depose,isolate,only,split,kill",
         5,

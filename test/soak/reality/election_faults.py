@@ -4,6 +4,7 @@
 kill       SIGKILL, and a start later        isolate   no way to or from a member
 halt       SIGSTOP, and SIGCONT later        split     the member and some others on one side
 restart    SIGTERM, and a start later        cut       what one member sends does not reach another one
+fade       nothing reaches a member, then it is isolated: others have what it could not confirm
 promote    box.ctl.promote()                 snapshot  box.snapshot()
 ```
 
@@ -30,6 +31,7 @@ _WEIGHTS: Final = {
     "halt": 4,
     "isolate": 4,
     "split": 4,
+    "fade": 8,
     "cut": 2,
     "restart": 1,
     "promote": 2,
@@ -40,6 +42,10 @@ _PAUSE: Final = (0.2, 4.0)
 _LENGTHS: Final = ((0.1, 1.5), (1.0, 5.0), (1.0, 5.0), (4.0, 10.0))
 """Seconds of a fault: less than a heartbeat, as much as a synchronous timeout, more than an election."""
 _LEADERS: Final = 0.5
+_FADING: Final = 1.0
+"""Seconds without acknowledgements before the isolation, at most."""
+_SUCCESSION: Final = 5.0
+"""Seconds after which others have begun to elect: four heartbeats are missing."""
 _PATIENCE: Final = 30.0
 
 
@@ -140,17 +146,27 @@ class ElectionInjector:
             fault, [name for number, name in enumerate(self._members) if name == member.name or bits >> number & 1]
         )
 
+    async def _fade(self, fault: Fault, member: Member) -> None:
+        """The first part is short beside the time after which others elect: they would hear its heartbeats."""
+        for name in self._members:
+            self._roads.cut(name, member.name)
+        await asyncio.sleep(_FADING * fault.amount)
+        self._roads.isolate(member.name)
+        await asyncio.sleep(_SUCCESSION + fault.seconds / 2)
+        self._roads.rejoin(member.name)
+
     async def _cut(self, fault: Fault, member: Member) -> None:
-        self._roads.cut(member.name, fault.other)
-        await asyncio.sleep(fault.seconds)
-        self._roads.mend(member.name, fault.other)
+        await self._without([(member.name, fault.other)], fault.seconds)
 
     async def _cut_off(self, fault: Fault, here: Sequence[str]) -> None:
         there = [name for name in self._members if name not in here]
         ways = [way for one in here for other in there for way in ((one, other), (other, one))]
+        await self._without(ways, fault.seconds)
+
+    async def _without(self, ways: Sequence[tuple[str, str]], seconds: float) -> None:
         for way in ways:
             self._roads.cut(*way)
-        await asyncio.sleep(fault.seconds)
+        await asyncio.sleep(seconds)
         for way in ways:
             self._roads.mend(*way)
 
