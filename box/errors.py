@@ -81,12 +81,14 @@ __all__ = [
     "client_error",
     "fiber_is_cancelled",
     "illegal_params",
+    "note_place",
     "system_error",
     "timed_out",
     "unsupported",
 ]
 
 _MESSAGE_SIZE = 511
+_ROOT = __file__.removesuffix("box/errors.py")
 _CODES = {int(code): code for code in ErrorCode}
 _CLIENT_ERRORS = frozenset({"ClientError", "AccessDeniedError"})
 _SYSTEM_ERRORS = frozenset({"SystemError", "SocketError", "TimedOut", "OutOfMemory"})
@@ -98,8 +100,9 @@ class BoxError(Exception):
     `code` is an `ErrorCode`, or a plain number that the table does not have. `message` is the text. `type` is
     Tarantool's name of the family (`ClientError`, `AccessDeniedError`, `XlogError`, `SystemError`, `CustomError`,
     `LuajitError`, `TimedOut`, `FiberIsCancelled`, `OutOfMemory`, ...); type and code decide of which class below
-    `BoxError(...)` makes an object. `errno` is the operating system's number or 0, `file` and `line` are the place,
-    `prev` is the cause. `fields` holds extra attributes (AccessDeniedError: object_type, object_name, access_type).
+    `BoxError(...)` makes an object. `errno` is the operating system's number or 0. `file` and `line` are the place
+    where it was raised: known of errors of Lua, of others once they have been sent. `prev` is the cause. `fields` holds
+    extra attributes (AccessDeniedError: object_type, object_name, access_type).
     Errors can be pickled.
     """
 
@@ -408,6 +411,21 @@ def _restored(family: type[BoxError], state: dict[str, Any]) -> BoxError:
         setattr(error, name, value)
     error.args = (error.message,)
     return error
+
+
+def note_place(error: BoxError) -> None:
+    """Set `file` and `line` to the statement that raised the error, unless they are known already.
+
+    Files of Lunabox are named from its root on, such as `box/txn/storage.py`, as Tarantool names its sources. An error
+    that was not raised keeps an empty name.
+    """
+    trace = error.__traceback__
+    if error.file or trace is None:
+        return
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    error.file = trace.tb_frame.f_code.co_filename.removeprefix(_ROOT)
+    error.line = trace.tb_lineno
 
 
 def client_error(code: int, *args: object) -> BoxError:

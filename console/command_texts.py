@@ -12,8 +12,9 @@ Lunabox - a database node and Lua application server
 Usage: lunabox [OPTIONS] [SCRIPT [ARGS]]
        lunabox connect|top|init|completion [--help] ...
 
-Without SCRIPT and -e a terminal gets an interactive session; other input is run as a script. The program stays up
-while an instance is configured, a console is served, or fibers wait. Everything after SCRIPT is passed to it. Options:
+Without SCRIPT and -e a terminal gets an interactive session; other input is run
+as a script. The program stays up while an instance is configured, a console is
+served, or fibers wait. Everything after SCRIPT is passed to it. Options:
   -h, --help       display this help and exit
   -v, --version    print program version and exit
   -e EXPR          execute string 'EXPR'
@@ -29,9 +30,9 @@ Commands (a script of such a name is ./connect):
   completion       completion of this command line for bash or zsh
 
 Examples:
-  lunabox                                             an interactive session
-  lunabox init.lua                                    an instance
-  lunabox -e "box.cfg{listen = 3301}" </dev/null      the same, without a script
+  lunabox                                         an interactive session
+  lunabox init.lua                                an instance
+  lunabox -e "box.cfg{listen = 3301}" </dev/null  the same, without a script
   echo "print(1 + 1)" | lunabox
   lunabox connect admin@localhost:3301
   lunabox top --once localhost:3301 localhost:3302

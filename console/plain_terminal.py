@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 
 from console import streams
+from console.interactive.completer import Ask
 from console.interactive.session_terminal import Interrupts, SessionTerminal
 from console.interactive.settings import TerminalSettings
 
@@ -16,8 +17,10 @@ from console.interactive.settings import TerminalSettings
 class PlainTerminal(SessionTerminal):
     """Prompts and lines, nothing else."""
 
-    def __init__(self, settings: TerminalSettings | None = None, interrupts: Interrupts | None = None) -> None:
-        super().__init__(settings, interrupts)
+    def __init__(
+        self, ask: Ask, settings: TerminalSettings | None = None, interrupts: Interrupts | None = None
+    ) -> None:
+        super().__init__(settings, interrupts, ask)
         self._lines = streams.InputLines()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._line: asyncio.Future[str] | None = None
@@ -31,7 +34,9 @@ class PlainTerminal(SessionTerminal):
             self._interrupts.capture(self._on_interrupt)
         while True:
             text = await self._read_statement(prompt)
-            if text is None or not self.commands.take(text):
+            if text is None or self._leaves(text):
+                return None
+            if not await self.commands.take(text):
                 break
         if self._interrupts is not None:
             self._interrupts.capture(self.printer.abandon)

@@ -1,7 +1,7 @@
 """The interactive session's terminal: prompt-toolkit on a tty, plain lines elsewhere.
 
-Enter ends the statement if it is complete and opens another line if not; Ctrl-C drops the input, Ctrl-D on an
-empty input ends the session. The parts are in `console.interactive`.
+Enter ends the statement if it is complete and opens another line if not; of several pasted statements it runs one after
+the other. Ctrl-C drops the input, Ctrl-D on an empty input ends the session. The parts are in `console.interactive`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app_session
 from prompt_toolkit.auto_suggest import ConditionalAutoSuggest
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, completion_is_selected, emacs_mode, is_searching, vi_navigation_mode
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout.processors import HighlightMatchingBracketProcessor
 from prompt_toolkit.lexers import DynamicLexer, Lexer
 from prompt_toolkit.output import ColorDepth, Output, create_output
@@ -28,7 +30,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from console import streams
 from console.interactive.completer import Ask, StatementCompleter
 from console.interactive.helpbar import HelpBar
-from console.interactive.printer import is_dumb, terminal_size
+from console.interactive.pasted import PastedStatements
+from console.interactive.printer import is_dumb, is_error, terminal_size
 from console.interactive.progress_line import Progress, ProgressLine
 from console.interactive.session_terminal import Interrupts, SessionTerminal
 from console.interactive.settings import TerminalSettings, load
@@ -59,10 +62,11 @@ class PromptTerminal(SessionTerminal):
         source: Input | None = None,
         sink: Output | None = None,
     ) -> None:
-        super().__init__(settings, interrupts)
+        super().__init__(settings, interrupts, ask)
         self._completer = StatementCompleter(ask)
         self._bar = HelpBar(ask, self._redraw)
         self._progress = ProgressLine(progress or (lambda: None), self._redraw)
+        self._pasted = PastedStatements(self._remember)
         self._session: PromptSession[str] = PromptSession(
             history=history or default_history(),
             lexer=DynamicLexer(self._lexer),
@@ -85,16 +89,18 @@ class PromptTerminal(SessionTerminal):
     async def read(self, prompt: str, *, delimiter: str, language: str, completion: bool) -> str | None:
         """One statement, or None after Ctrl-D and without a terminal."""
         self._delimiter, self._language = delimiter, language
-        self._bar.forget()
         await self._progress.stop()
         if self._interrupts is not None:
             self._interrupts.release()
         while True:
-            text = await self._read_line(prompt, completion)
-            if text is None or not self.commands.take(text):
+            text = self._pasted.next(prompt) or await self._read_line(prompt, completion)
+            self._bar.forget()
+            if text is None or self._leaves(text):
+                return None
+            if not await self.commands.take(text):
                 break
         if self._interrupts is not None:
-            self._interrupts.capture(self.printer.abandon)
+            self._interrupts.capture(self._abandon)
         self._progress.start()
         return text
 
@@ -115,10 +121,23 @@ class PromptTerminal(SessionTerminal):
             except (EOFError, OSError):  # Ctrl-D, or the terminal is gone
                 return None
 
+    def answer(self, text: str) -> None:
+        super().answer(text)
+        if is_error(text) and "interrupted" in text:
+            self._pasted.clear()
+
+    def _abandon(self) -> None:
+        """Drop the rest of the answer, and what was pasted behind it: Ctrl-C while no statement runs."""
+        self.printer.abandon()
+        self._pasted.clear()
+
     # -- details -----------------------------------------------------------------------------------------------------
 
     def _erase(self) -> None:
         self._progress.erase()
+
+    def _remember(self, statement: str) -> None:
+        self._session.history.append_string(statement)
 
     def _apply(self) -> None:
         session = self._session
@@ -138,6 +157,8 @@ class PromptTerminal(SessionTerminal):
         self._session.reserve_space_for_menu = max(0, min(_MENU_LINES, terminal_size()[1] - 2))
 
     def _on_change(self, buffer: Buffer) -> None:
+        if not buffer.text:
+            self._pasted.forget_note()
         if self.settings.help and self._session.app.is_running:
             self._bar.update(buffer.document.text_before_cursor)
 
@@ -155,10 +176,20 @@ class PromptTerminal(SessionTerminal):
         @bindings.add("enter", filter=~completion_is_selected & ~is_searching)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
-            if self._is_complete(buffer.text):
+            first = self._pasted.first(buffer.text, self._is_complete)
+            if first is not None:
+                buffer.document = Document(first)
+                buffer.validate_and_handle()
+            elif self._is_complete(buffer.text):
                 buffer.validate_and_handle()
             else:
                 buffer.newline()
+
+        @bindings.add(Keys.BracketedPaste)
+        def _(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            event.current_buffer.insert_text(text)
+            self._pasted.note(text)
 
         @bindings.add("enter", filter=completion_is_selected)
         def _(event: KeyPressEvent) -> None:
@@ -274,5 +305,5 @@ def typed_terminal(
 ) -> PromptTerminal | PlainTerminal:
     """The one for a person, as good as the terminal allows."""
     if is_dumb():
-        return PlainTerminal(settings, interrupts)
+        return PlainTerminal(ask, settings, interrupts)
     return PromptTerminal(ask, settings=settings, interrupts=interrupts, progress=progress)

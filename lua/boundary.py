@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack
 
-from box.errors import BoxError, ErrorCode
+from box.errors import BoxError, ErrorCode, note_place
 
 _TEXT_ERRORS = "surrogateescape"
 
@@ -25,6 +25,7 @@ def encode_error(error: BoxError) -> bytes:
     What the error has passed on its way is let go: it stays as the last error of a context, and the frames know that
     context, with the transaction and the tuples that they worked on.
     """
+    note_place(error)
     error.__traceback__ = error.__context__ = error.__cause__ = None
     packed: bytes = msgpack.packb(_to_list(error), unicode_errors=_TEXT_ERRORS, default=str)
     return packed

@@ -13,15 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from msgpack import unpackb
 
-from box.data.codec import decode_ext, split_array, unpack, unpack_many
+from box.data.codec import decode_ext, split_array, unpack, unpack_heads, unpack_many
 from box.data.json_path import ANY_INDEX, Path, Step, path_text
 from box.data.keydef import KeyDef, PartDef
 from box.data.types import TYPE_SETS, FieldType, check_expression, checker, compiled_source, type_name_of
 from box.errors import ErrorCode, client_error
+
+_LARGE: Final = 4096
+"""Bytes of a tuple: to take one apart field by field costs as much as some kilobytes decoded at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +237,15 @@ class TupleFormat:
         it has many formats that see no tuple."""
         return _compile_validate(self._tree, bool(self.double_fields))
 
+    def indexed_fields(self, raws: Sequence[bytes]) -> list[list[Any]]:
+        """The fields of tuples that are known to be right, at least as many of each as keys are made of."""
+        found = unpack_heads(raws, self.index_field_count) if _are_large(raws) else unpack_many(raws)
+        return found or list(map(unpack, raws))
+
     @cached_property
     def validate_many(self) -> Callable[[Sequence[bytes]], list[list[Any]]]:
-        """`validate` of each, in less time; the error is that of the first wrong one."""
+        """`validate` of each, in less time; the error is that of the first wrong one. Large tuples may come without the
+        fields that the format says nothing about."""
         return _compile_validate_many(self._tree, bool(self.double_fields), self.validate)
 
     def __repr__(self) -> str:
@@ -278,6 +287,11 @@ class TupleFormat:
         return self._tree.check(raw, fields)
 
 
+def _are_large(raws: Sequence[bytes]) -> bool:
+    """Whether it pays to look at the first fields alone; tuples that come together are much alike."""
+    return bool(raws) and len(raws[0]) > _LARGE
+
+
 def _has(container: Any, step: Step) -> bool:
     if type(step) is int:
         return type(container) is list and step < len(container)
@@ -315,9 +329,10 @@ def _compile_validate_many(
     tree: _FieldTree, has_doubles: bool, validate: Callable[[bytes], list[Any]]
 ) -> Callable[[Sequence[bytes]], list[list[Any]]]:
     """`validate_many(raws) -> list of fields`: decodes all at once; if not all are the common case, one by one."""
+    takes_heads = f"are_large(raws) and {not tree.exact_field_count}"
     source = f"""
 def validate_many(raws):
-    found = unpack_many(raws)
+    found = unpack_heads(raws, {len(tree.nodes)}) if {takes_heads} else unpack_many(raws)
     if found is None:
         return [validate(raw) for raw in raws]
     for raw, f in zip(raws, found):
@@ -325,7 +340,13 @@ def validate_many(raws):
             return [validate(raw) for raw in raws]
     return found
 """
-    names: dict[str, Any] = {**TYPE_SETS, "unpack_many": unpack_many, "validate": validate}
+    names: dict[str, Any] = {
+        **TYPE_SETS,
+        "are_large": _are_large,
+        "unpack_heads": unpack_heads,
+        "unpack_many": unpack_many,
+        "validate": validate,
+    }
     exec(compiled_source(source), names)
     compiled: Callable[[Sequence[bytes]], list[list[Any]]] = names.pop("validate_many")
     return compiled

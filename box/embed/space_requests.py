@@ -78,6 +78,7 @@ class Requests:
         self._contexts = self._given_contexts or embedding.contexts
         self._commits = self._contexts.commits
         self._allows_yield = core.tuples.allows_yield
+        self._runs_lua = any("func" in index.definition.opts for index in self._space.indexes.values())
         self._epoch = embedding.epoch
 
     @property
@@ -97,7 +98,7 @@ class Requests:
     def has_triggers(self) -> bool:
         """Whether a change may run code of the program, or wait for it."""
         space = self.space
-        return bool(space.on_replace or space.before_replace or space.system_trigger is not None)
+        return bool(space.on_replace or space.before_replace or space.system_trigger is not None) or self._runs_lua
 
     def _context_of_change(self) -> Context:
         """The context of a change: a new one where triggers or versions may keep it for a while."""

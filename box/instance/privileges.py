@@ -1,7 +1,7 @@
 """`box.cfg.username`: an instance that root has started goes on as somebody else.
 
 It is the process that changes, with all its threads: whatever else lives in it is that user's from then on. Facts of a
-running peer: before the log and any file is opened; no supplementary groups are left; who is not root only gets a
+running Tarantool: before the log and any file is opened; no supplementary groups are left; who is not root only gets a
 message.
 """
 
@@ -11,6 +11,7 @@ import os
 import pwd
 
 from box.errors import system_error
+from box.journal.xlog import checksum
 from box.log import Log
 
 
@@ -23,6 +24,7 @@ def become(username: str, log: Log) -> None:
         account = pwd.getpwnam(username)
     except KeyError:
         raise system_error(f"User not found: {username}") from None
+    checksum(b"")  # imports a package, which the new user may not be allowed to read
     try:
         os.setgid(account.pw_gid)
         os.setgroups([])

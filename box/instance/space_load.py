@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Final
 
-from box.data.codec import unpack, unpack_many
 from box.errors import BoxError, ErrorCode, client_error, out_of_memory
-from box.index import IteratorType
+from box.index import Index, IteratorType
 from box.index.bulk import SLICE, Keyed, fill
 from box.index.functional import DisabledIndex
 from box.index.ordered import OrderedIndex
@@ -18,6 +17,9 @@ from box.log import Log
 from box.schema.space import Space
 from box.txn.plan import TUPLE_OVERHEAD
 from box.txn.storage import duplicate
+
+_KEYS_AT_ONCE: Final = 1_000_000
+"""Keys of several indexes that are gathered in one pass over the tuples, each decoded once: some hundred MB."""
 
 
 class SpaceLoad:
@@ -105,23 +107,28 @@ class SpaceLoad:
         if not self._secondary:
             return
         log.info(f"Building secondary indexes in space '{self.space.name}'...")
-        for index in self._secondary:
-            log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
-            assert isinstance(index, OrderedIndex)
-            keyed = self._keyed
-            if index is not self._secondary[0] or not is_sorted:
-                keyed = Keyed()
-                for part in self._slices():
-                    keyed.add_tuples(index, part, _unpack_all(part))
+        rest = self._secondary
+        if is_sorted:
+            yield from self._fill(rest[0], self._keyed, log)
+            rest = rest[1:]
+        at_once = max(1, _KEYS_AT_ONCE // max(1, self._count))
+        for start in range(0, len(rest), at_once):
+            group = [(index, Keyed()) for index in rest[start : start + at_once]]
+            for part in self._slices():
+                fields = self.space.format.indexed_fields(part)
+                for index, keyed in group:
+                    keyed.add_tuples(index, part, fields)
                     yield
-            yield from fill(index, keyed, partial(duplicate, index, self.space))
+            for index, keyed in group:
+                yield from self._fill(index, keyed, log)
         log.info(f"Space '{self.space.name}': done")
+
+    def _fill(self, index: Index, keyed: Keyed, log: Log) -> Iterator[None]:
+        log.info(f"Adding {self._count} keys to {index.definition.type} index '{index.name}' ...")
+        assert isinstance(index, OrderedIndex)
+        return fill(index, keyed, partial(duplicate, index, self.space))
 
     def _slices(self) -> Iterator[list[bytes]]:
         cursor = self._primary.cursor(IteratorType.ALL, [])
         while part := cursor.fetch(SLICE):
             yield part
-
-
-def _unpack_all(tuples: list[bytes]) -> list[Any]:
-    return unpack_many(tuples) or list(map(unpack, tuples))

@@ -47,7 +47,8 @@ class ElectionMode(StrEnum):
 
 
 class Elections:
-    """One for the instance. `write` puts a row into the log (WAL_IO), `push` gives a message to every relay."""
+    """One for the instance. `own_vclock` gives the rows in its log, `coming` also those that are on their way there.
+    `write` puts a row into the log (WAL_IO), `push` gives a message to every relay."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Elections:
         log: Log,
         *,
         own_vclock: Callable[[], VClock],
+        coming: Callable[[], VClock],
         write: Callable[[Row], Awaitable[None]],
         push: Callable[[RaftRequest], None],
         synchro: LimboDriver,
@@ -65,7 +67,7 @@ class Elections:
             random,
             own_vclock,
             log.info,
-            needed=lambda: synchro.promotions.void.needed(own_vclock()),
+            needed=lambda: synchro.promotions.void.needed(coming()),
             void_promotions=lambda: synchro.promotions.void_promotions.known,
         )
         self.raft.on_change.append(self._changed)

@@ -32,7 +32,8 @@ a candidate has more rows     this instance gives it half of the time more
 ```
 
 **Decisions about synchronous transactions.** An election is won by a majority, and each of its voters has no row that
-the winner lacks. So whatever a majority has in its logs, each later leader has. Every decision rests on that:
+the winner lacks. So whatever a majority has in its logs, each later leader has. Rows that are on their way to a voter's
+log when it is asked count as well: they get there after its vote. Every decision rests on that:
 
 ```
 state of the owner of the limbo        what it may write     why no two instances end with different outcomes
@@ -136,9 +137,9 @@ def request_text(request: RaftRequest) -> str:
 
 
 class Raft:
-    """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those of them that a leader
-    has to have, all unless it is given, `void_promotions` what else goes with a message that asks for votes or tells
-    of a leader (`RaftRequest`). `log` takes lines of level info."""
+    """See the module's text. `own_vclock` gives the rows that this instance has, `needed` those that a leader
+    has to have, the same unless it is given, `void_promotions` what else goes with a message that asks for votes or
+    tells of a leader (`RaftRequest`). `log` takes lines of level info."""
 
     def __init__(
         self,

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from box.eager import first_step
@@ -95,8 +96,19 @@ class RowSink:
             failures=lambda: self._failures,
         )
         self.applied = VClock()
+        self._under_way: list[tuple[int, int]] = []
+        """Origin and last lsn of transactions that were taken and are not in `applied` yet."""
         self.progress = Waiters()
         """Woken when a transaction has been handed to the journal."""
+
+    @property
+    def coming(self) -> VClock:
+        """The rows that are in the log, on their way there, or waiting for their turn to go there."""
+        coming = self._instance.vclock.copy()
+        coming.merge_max(self.applied)
+        for origin, lsn in self._under_way:
+            coming.merge_max({origin: lsn})
+        return coming
 
     def reset(self, vclock: VClock) -> None:
         """Start from what recovery or a join has brought."""
@@ -206,10 +218,21 @@ class RowSink:
             if await self._apply_synchro(first):
                 return
             rows = [nop_of(first)]
-        async with self._latches[first.replica_id]:
-            rows = self._fresh(self._without_outdated(rows))
-            if rows:
-                await self._executor.execute(ctx, rows)
+        with self._on_its_way(rows[-1]):
+            async with self._latches[first.replica_id]:
+                rows = self._fresh(self._without_outdated(rows))
+                if rows:
+                    await self._executor.execute(ctx, rows)
+
+    @contextmanager
+    def _on_its_way(self, row: Row) -> Iterator[None]:
+        """A row counts as `coming` meanwhile."""
+        place = row.replica_id, row.lsn
+        self._under_way.append(place)
+        try:
+            yield
+        finally:
+            self._under_way.remove(place)
 
     def _commit(self, ctx: Context, txn: Transaction, rows: list[Row]) -> None:
         """Hand the transaction over to the journal."""
@@ -282,6 +305,10 @@ class RowSink:
             ended.set_result(None)
 
     async def _write_synchro(self, row: Row, is_next: Callable[[], bool]) -> bool:
+        with self._on_its_way(row):
+            return await self._write_synchro_next(row, is_next)
+
+    async def _write_synchro_next(self, row: Row, is_next: Callable[[], bool]) -> bool:
         async with self._latches[row.replica_id]:
             if self._has(row):
                 return True

@@ -85,6 +85,7 @@ class Replication:
             random,
             log,
             own_vclock=lambda: instance.vclock,
+            coming=lambda: self.sink.coming,
             write=self._write_row,
             push=self._push_raft,
             synchro=synchro,

@@ -22,6 +22,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from box.spark.key_ranges import KeyRange, sort_key
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -73,32 +75,6 @@ _COMPARISONS = {
     ">": pc.greater,
     ">=": pc.greater_equal,
 }
-
-
-def sort_key(value: Any) -> Any:
-    """A key part in a form that Python orders as an index without a collation does: text by its bytes."""
-    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """The first parts of keys that can pass, as `sort_key`: from `low` to `high`, both included; None is no bound."""
-
-    low: Any = None
-    high: Any = None
-
-    def is_before(self, key: Any) -> bool:
-        """All of the range is smaller than `key`."""
-        return self.high is not None and isinstance(key, type(self.high)) and bool(self.high < key)
-
-    def is_after(self, key: Any) -> bool:
-        """All of the range is greater than `key`."""
-        return self.low is not None and isinstance(key, type(self.low)) and bool(key < self.low)
-
-    def holds(self, key: Any) -> bool:
-        """`key` is of the bounds' type and in the range."""
-        same = all(bound is None or isinstance(key, type(bound)) for bound in (self.low, self.high))
-        return same and not self.is_before(key) and not self.is_after(key)
 
 
 def key_range(conditions: Iterable[Condition], column: str) -> KeyRange | None:

@@ -1,4 +1,4 @@
-"""Entry points of `lunabox-cat` and `lunabox-export`, which need packages that a node does not."""
+"""Entry points of `lunabox-cat` and `lunabox-export`. The second one needs packages that a node does not."""
 
 from __future__ import annotations
 

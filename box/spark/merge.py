@@ -22,10 +22,11 @@ from box.spark.blocks import BlockFile, BlockRange, SkipLog
 from box.spark.change_runs import ChangeRuns, concatenated, merged
 from box.spark.changes import FoundChanges, SpaceChanges, bucket_of
 from box.spark.columns import Column
-from box.spark.conditions import Condition, KeyRange, sort_key
+from box.spark.conditions import Condition
 from box.spark.cut import Cut
 from box.spark.decoder import decode_blocks, decode_rest, found_tuples, joined, new_decoder
 from box.spark.definitions import Definitions, SpaceInfo, primary_key
+from box.spark.key_ranges import KeyRange, sort_key
 from box.spark.misfits import Misfits
 from box.spark.outcomes import Folder
 from box.spark.overlay import LookupOverlay, SortedOverlay

@@ -16,8 +16,8 @@ from typing import Any, Final
 from box.data.codec import read_container, split_array
 from box.errors import BoxError
 from box.spark.blocks import BlockFile, BlockRange
-from box.spark.conditions import KeyRange, sort_key
 from box.spark.definitions import INDEX_ID, SPACE_ID, Definitions, IndexInfo, SpaceInfo
+from box.spark.key_ranges import KeyRange, sort_key
 from box.spark.values import decode_value, raw_rows
 
 _PIECES: Final = 16

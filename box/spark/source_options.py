@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -182,5 +183,10 @@ def _one_of(values: Mapping[str, str], name: str, *allowed: str) -> str:
 
 
 def prefixed(error: BoxError) -> BoxError:
-    """The same error with `box: ` in front of its text, because Spark shows the text of an exception alone."""
-    return BoxError(error.code, f"box: {error.message}", type=error.type, errno=error.errno)
+    """Return an error with `box: ` in front of its text, and behind it what the system said of a socket.
+
+    Spark shows the text of an exception alone: `Connection refused` stands in no other place.
+    """
+    reason = os.strerror(error.errno) if error.type == "SocketError" and error.errno else ""
+    behind = f": {reason}" if reason and reason not in error.message else ""
+    return BoxError(error.code, f"box: {error.message}{behind}", type=error.type, errno=error.errno)

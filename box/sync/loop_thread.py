@@ -65,7 +65,7 @@ class LoopThread:
         self.turn.lock.acquire()
         self.turn.owner = get_ident()
         try:
-            self.loop.run_forever()
+            self._run_until_stopped()
             left = asyncio.all_tasks(self.loop)
             for task in left:
                 task.cancel()
@@ -75,6 +75,19 @@ class LoopThread:
         finally:
             self.loop.close()
             self.turn.lock.release()
+
+    def _run_until_stopped(self) -> None:
+        """Run the loop until `stop`.
+
+        SystemExit and KeyboardInterrupt of a trigger or function end a loop of asyncio. They are for the thread whose
+        call has led there, and it gets them when the loop goes on.
+        """
+        while True:
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue
+            return
 
     @property
     def is_running(self) -> bool:

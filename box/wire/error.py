@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgpack
 
-from box.errors import BoxError, ErrorCode, client_error
+from box.errors import BoxError, ErrorCode, client_error, note_place
 from box.wire.constants import TYPE_ERROR, Key
 from box.wire.row import Row
 
@@ -45,6 +45,7 @@ def encode_error_stack(error: BoxError) -> bytes:
     stack = []
     link: BoxError | None = error
     while link is not None:
+        note_place(link)
         stack.append(_one(link))
         link = link.prev
     return _pack({0: stack})
@@ -53,7 +54,7 @@ def encode_error_stack(error: BoxError) -> bytes:
 def _one(error: BoxError) -> dict[int, Any]:
     fields: dict[int, Any] = {
         _TYPE: error.type,
-        _LINE: error.line,
+        _LINE: error.line & 0xFFFFFFFF,  # of C functions it is -1, which Tarantool sends without a sign
         _FILE: error.file,
         _MESSAGE: error.message,
         _ERRNO: error.errno,

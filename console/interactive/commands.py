@@ -1,23 +1,30 @@
 """Commands of the terminal itself, wherever statements are carried out: settings, output, timing.
 
-`take` says whether a line was one of them. All others, `\\set language` or `\\quit` among them, are the session's.
+`take` says whether a line was one of them. `\\set language`, `\\quit` and the others of `_SESSION` are the session's.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from console.interactive import settings
-from console.interactive.completer import COMMANDS
+from console.interactive.completer import COMMANDS, Ask
+from console.interactive.hints import hint, suggestion
 from console.interactive.printer import Printer
 from console.interactive.settings import SettingError, TerminalSettings
+from console.interactive.spaces import SpacesError, list_text, space_text
 
-_SESSION: Final = frozenset({"language", "lang", "l", "output", "o", "delimiter", "delim", "d"})
-_HELP: Final = "\nOf this terminal:\n\n" + "".join(
-    f"  \\{name + ' ' + parameter:<26} -- {COMMANDS[name]}\n"
+_SESSION: Final = frozenset({"help", "h", "set", "s", "quit", "q"})
+_SESSION_SETTINGS: Final = frozenset({"language", "lang", "l", "output", "o", "delimiter", "delim", "d"})
+_HELP: Final = "\nOf this terminal:\n\n  \\set output table          -- rows as a table\n" + "".join(
+    f"  \\{name + ' ' + parameter:<25} -- {COMMANDS[name]}\n"
     for name, parameter in (
+        ("dt", ""),
+        ("d", "<space>"),
         ("set", "[<name> [<value>]]"),
         ("timing", "[on|off]"),
         ("o", "[<file>]"),
@@ -25,8 +32,9 @@ _HELP: Final = "\nOf this terminal:\n\n" + "".join(
         ("stack", ""),
     )
 ) + """
-  Keys: Tab completes, Right takes the suggestion, Ctrl-R searches the history, Ctrl-X Ctrl-E opens an editor,
-  Ctrl-C ends a statement that runs, Ctrl-D leaves.
+  quit or exit leaves, and so does Ctrl-D. Ctrl-C ends a statement that runs.
+  Tab completes, Right takes the suggestion, Ctrl-R searches the history,
+  Ctrl-X Ctrl-E opens an editor. Pasted lines are run one by one.
 """  # fmt: skip
 
 
@@ -41,16 +49,21 @@ class StatementFailure:
 class TerminalCommands:
     """Carries out the commands. `changed` is called after a setting has changed."""
 
-    def __init__(self, chosen: TerminalSettings, printer: Printer, changed: Callable[[], None]) -> None:
+    def __init__(self, chosen: TerminalSettings, printer: Printer, changed: Callable[[], None], ask: Ask) -> None:
         self._settings = chosen
         self._printer = printer
         self._changed = changed
+        self._ask = ask
+        self.statement = ""
+        """The last line that was entered; its answer comes next."""
         self.failure: StatementFailure | None = None
         self.shows_help = False
 
-    def take(self, line: str) -> bool:
-        """Whether the line was a command of the terminal's. It has been carried out."""
+    async def take(self, line: str) -> bool:
+        """Return whether the line was a command of the terminal's. It has been carried out."""
+        self.statement = line
         if not line.startswith("\\"):
+            self.shows_help = line.strip() in ("help", "help()")
             return False
         if line.startswith("\\|"):
             self._printer.send_next_to(line[2:].strip())
@@ -64,6 +77,10 @@ class TerminalCommands:
                 self._open(rest)
             case "stack":
                 self._show_stack()
+            case "dt":
+                await self._show_spaces(rest)
+            case "d":
+                await self._show_spaces(rest)
             case "set" | "s" if self._is_setting(rest):
                 setting, _, value = rest.partition(" ")
                 self._set(setting, value.strip())
@@ -72,6 +89,10 @@ class TerminalCommands:
             case "help" | "h" if not rest:
                 self.shows_help = True
                 return False
+            case "set" | "s" if self._is_unknown(rest):
+                self._complain_about_setting(rest.partition(" ")[0])
+            case _ if name and name not in _SESSION:
+                self._printer.complain(f"unknown command \\{name}; {suggestion(name, (*COMMANDS, *_SESSION))}")
             case _:
                 return False
         return True
@@ -79,7 +100,31 @@ class TerminalCommands:
     @staticmethod
     def _is_setting(rest: str) -> bool:
         name = rest.partition(" ")[0]
-        return name in settings.names() and name not in _SESSION
+        return name in settings.names() and name not in _SESSION_SETTINGS
+
+    @staticmethod
+    def _is_unknown(rest: str) -> bool:
+        """Return whether neither the terminal nor the session has such a setting."""
+        name = rest.partition(" ")[0]
+        return name not in settings.names() and name not in _SESSION_SETTINGS
+
+    def _complain_about_setting(self, name: str) -> None:
+        close = get_close_matches(name, (*settings.names(), *_SESSION_SETTINGS), 1)
+        advice = f"did you mean {close[0]}?" if close else "\\set lists them"
+        self._printer.complain(f"unknown setting {name}; {advice}")
+
+    async def _show_spaces(self, name: str) -> None:
+        width, lines = self._printer.width, self._printer.lines
+        try:
+            if name:
+                text = await space_text(self._ask, name, width, lines)
+            else:
+                text = await list_text(self._ask, width, lines)
+        except SpacesError as error:
+            self._printer.complain(str(error))
+            return
+        # In a thread: a pager has the terminal for as long as somebody reads.
+        await asyncio.to_thread(self._printer.show, text)
 
     def _set(self, name: str, value: str) -> None:
         try:
@@ -115,6 +160,9 @@ class TerminalCommands:
                 self._show_stack()
             elif self.failure.position:
                 self._printer.note(f"at {self.failure.position}; \\stack shows the stack")
+        advice = hint(self.statement, answer, is_error=is_error)
+        if advice is not None:
+            self._printer.note(advice)
         if self._settings.timing and seconds is not None:
             self._printer.note(f"Time: {spelled_time(seconds)}")
 

@@ -16,6 +16,7 @@ from prompt_toolkit.document import Document
 from console.interactive import settings
 from console.interactive.cursor import KEYWORDS, Call, Place, look
 from console.interactive.signatures import known, methods_of
+from lua.text_console.languages import LANGUAGES
 
 LIMIT: Final = 100
 
@@ -23,16 +24,18 @@ Ask = Callable[..., Awaitable[Any]]
 """`await ask(function, *arguments)`: a function of `internal/console_names.lua` on the node; None if it cannot tell."""
 
 COMMANDS: Final[Mapping[str, str]] = {
+    "d": "describe a space",
+    "dt": "list the spaces",
     "help": "all commands",
-    "o": "answers to a file; without a name to the terminal again",
+    "o": "answers to a file; no name: to the terminal",
     "|": "the next answer to a command",
     "quit": "leave",
-    "set": "settings; without a name all of them",
+    "set": "settings; no name: shows them all",
     "stack": "the stack of the last error",
     "timing": "the time of each statement, on or off",
 }
 _SESSION_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "language": ("lua", "sql"),
+    "language": LANGUAGES,
     "output": ("yaml", "lua", "lua,block", "table"),
     "delimiter": (),
 }
@@ -85,6 +88,10 @@ class StatementCompleter(Completer):
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         text = document.text_before_cursor
+        if text.startswith("\\d "):
+            async for space in self._spaces(text[3:].lstrip()):
+                yield space
+            return
         if text.startswith("\\"):
             for command in _commands(text):
                 yield command
@@ -118,6 +125,14 @@ class StatementCompleter(Completer):
         signature = known().get(full)
         meta = signature.help if signature is not None else {"function": "", "value": ""}.get(kind, kind)
         return Completion(text, start_position=-len(place.partial), display=name, display_meta=meta)
+
+    async def _spaces(self, partial: str) -> AsyncGenerator[Completion, None]:
+        """Of `\\d`."""
+        _, total, found = _answer(await self._ask("names", "space", partial, LIMIT, []))
+        for name in sorted(dict(found)):
+            yield Completion(name, start_position=-len(partial))
+        if total > len(found):
+            yield _more(total - len(found))
 
     # -- strings ---------------------------------------------------------------------------------------------------
 

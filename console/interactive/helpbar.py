@@ -29,9 +29,12 @@ class HelpBar:
         self._shown: tuple[Signature, int] | None = None
 
     def forget(self) -> None:
-        """A statement was run: functions may be other ones."""
-        self._cache.clear()
+        """Show nothing: the statement has been sent. Functions may be other ones afterwards."""
+        # A question that waits fills the old cache, and `_answer` drops what it learns. It is not cancelled, because a
+        # text console's connection could not tell its answer from the next one.
+        self._cache = {}
         self._shown = self._wanted = None
+        self._changed()
 
     def update(self, text: str) -> None:
         self._wanted = text
@@ -41,8 +44,9 @@ class HelpBar:
     async def _answer(self) -> None:
         while self._wanted is not None:
             text, self._wanted = self._wanted, None
+            cache = self._cache
             found = await self._find(text)
-            if found != self._shown:
+            if cache is self._cache and found != self._shown:
                 self._shown = found
                 self._changed()
 
@@ -61,11 +65,12 @@ class HelpBar:
         return None if signature is None else (signature, call.argument)
 
     async def _signature(self, path: tuple[str, ...]) -> Signature | None:
-        if path not in self._cache:
+        cache = self._cache
+        if path not in cache:
             found = _signature_of(await self._ask("signature", list(path)))
             # Much of `box` is there only after box.cfg.
-            self._cache[path] = found or known().get(".".join(path))
-        return self._cache[path]
+            cache[path] = found or known().get(".".join(path))
+        return cache[path]
 
     def shown(self, width: int) -> StyleAndTextTuples | None:
         """The line, None if there is nothing to say."""

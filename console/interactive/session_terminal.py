@@ -7,6 +7,8 @@ from typing import Protocol
 
 from console import streams
 from console.interactive.commands import StatementFailure, TerminalCommands
+from console.interactive.completer import Ask
+from console.interactive.hints import LEAVE
 from console.interactive.printer import Printer, is_error
 from console.interactive.settings import TerminalSettings
 from console.syntax import Syntax
@@ -32,14 +34,14 @@ class Interrupts(Protocol):
 class SessionTerminal:
     """The half of a terminal that is the same for every way to type."""
 
-    def __init__(self, settings: TerminalSettings | None, interrupts: Interrupts | None) -> None:
+    def __init__(self, settings: TerminalSettings | None, interrupts: Interrupts | None, ask: Ask) -> None:
         self.settings = settings or TerminalSettings()
         self._interrupts = interrupts
         self._syntax = Syntax()
         self._delimiter = ""
         self._language = "lua"
         self.printer = Printer(self.settings, self._hold)
-        self.commands = TerminalCommands(self.settings, self.printer, self._apply)
+        self.commands = TerminalCommands(self.settings, self.printer, self._apply, ask)
 
     def _apply(self) -> None:
         """The settings have changed."""
@@ -50,6 +52,11 @@ class SessionTerminal:
     def _hold(self, is_held: bool) -> None:
         if self._interrupts is not None:
             self._interrupts.hold(is_held)
+
+    def _leaves(self, text: str) -> bool:
+        """Return whether the statement asks to leave: `quit` or `exit`, as in other consoles."""
+        statement = text.removesuffix(self._delimiter) if self._delimiter else text
+        return statement.strip().removesuffix(";") in LEAVE
 
     def _is_complete(self, text: str) -> bool:
         return self._syntax.is_complete(text, delimiter=self._delimiter, language=self._language)

@@ -3,6 +3,7 @@
     open       connect, and become the user of the address
     execute    a statement -> the text of its answer, as a console there gives it
     call       a function of a Lua text that goes along with the request -> its values
+    ask        as `call`, for questions of the terminal, which may be given up
 
 A connection that has died is opened again by the next `execute` or `call`; a statement is never sent twice.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import yaml
@@ -57,6 +58,9 @@ class RemoteNode(Protocol):
     async def call(self, module: str, function: str, *arguments: Any) -> Any:
         """The first value of a function of one of the modules that are sent along. Raises BoxError, Lost."""
 
+    async def ask(self, module: str, function: str, *arguments: Any) -> Any:
+        """As `call`, for a question whose answer may not be waited for: that leaves the connection as it is."""
+
     def close(self) -> None: ...
 
 
@@ -98,6 +102,9 @@ class BinaryNode:
     async def call(self, module: str, function: str, *arguments: Any) -> Any:
         values = await self._eval(call_of(module), [function, *arguments], None)
         return values[0] if values else None
+
+    async def ask(self, module: str, function: str, *arguments: Any) -> Any:
+        return await self.call(module, function, *arguments)
 
     async def eval(self, source: str, *arguments: Any) -> list[Any]:
         """The values of a Lua text. Raises BoxError."""
@@ -184,15 +191,38 @@ class TextNode:
             return answer
 
     async def call(self, module: str, function: str, *arguments: Any) -> Any:
+        return await self._call(self._in_turn, module, function, arguments)
+
+    async def ask(self, module: str, function: str, *arguments: Any) -> Any:
+        return await self._call(self._read_to_the_end, module, function, arguments)
+
+    async def _call(
+        self, exchange: Callable[[str], Awaitable[str]], module: str, function: str, arguments: tuple[Any, ...]
+    ) -> Any:
         if self._format != "yaml":
             return None
         literals = ", ".join(map(_literal, arguments))
         source = sent_source(module).replace(_DELIMITER, "")
         expression = f'require("json").encode((function() {source}\nend)().{function}({literals}))'
-        async with self._turn:
-            answer = yaml.safe_load((await self._exchange(f"{expression}{_DELIMITER}\n")).replace("\t", " "))
+        text = await exchange(f"{expression}{_DELIMITER}\n")
+        answer = yaml.safe_load(text.replace("\t", " "))
         value = answer[0] if isinstance(answer, list) and answer else None
         return json.loads(value) if isinstance(value, str) else None
+
+    async def _in_turn(self, text: str) -> str:
+        """Return the answer to a text. If the wait is given up the connection ends."""
+        async with self._turn:
+            return await self._exchange(text)
+
+    async def _read_to_the_end(self, text: str) -> str:
+        """Return the answer to a text. If the wait is given up the answer is read all the same.
+
+        The connection has to be kept, because a transaction of the user's may be open in it.
+        """
+        await self._turn.acquire()
+        exchange = asyncio.ensure_future(self._exchange(text))
+        exchange.add_done_callback(lambda _: self._turn.release())
+        return await asyncio.shield(exchange)
 
     async def _exchange(self, text: str) -> str:
         if self._streams is None:

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
+
+import yaml
 
 from box.errors import BoxError
 from console import streams
@@ -30,6 +33,7 @@ CONNECTION: Final = 3
 _RECONNECT: Final = 3.0
 _PAUSE: Final = 0.2
 _QUESTION_TIMEOUT: Final = 2.0
+_ASKS_FOR_TEXT: Final = re.compile(r"(help|tutorial)\s*(\(|$)")
 
 
 class AwaitInterrupts:
@@ -99,7 +103,7 @@ class RemoteConsole:
         """A question of the terminal's; None where the other side does not answer soon."""
         with suppress(BoxError, Lost, TimeoutError, ValueError, KeyError):
             async with asyncio.timeout(_QUESTION_TIMEOUT):
-                return await self._node.call("console_names", function, *arguments)
+                return await self._node.ask("console_names", function, *arguments)
         return None
 
     async def run(self, *, stops_at_error: bool) -> int:
@@ -134,6 +138,7 @@ class RemoteConsole:
         self._is_sent = False
         try:
             answer: str | None = await self._interrupts.run(self._send(statement))
+            self._note_language(statement, answer or "")
             return answer
         except asyncio.CancelledError:
             if asyncio.current_task() is not None and asyncio.current_task().cancelling():  # type: ignore[union-attr]
@@ -154,6 +159,8 @@ class RemoteConsole:
     async def _execute(self, statement: str) -> str:
         if self._settings.output != "table" or statement.startswith("\\") or self._language != "lua":
             return await self._node.execute(statement, self.terminal.write)
+        if _ASKS_FOR_TEXT.match(statement):
+            return _plain(await self._node.execute(statement, self.terminal.write))
         try:
             result = await self._node.call("console_rows", "run", self.terminal.table_rows, statement)
         except BoxError as error:
@@ -180,9 +187,14 @@ class RemoteConsole:
         if words[1] in ("delimiter", "delim", "d"):
             self._delimiter = value
             return "---\n...\n"
-        if words[1] in ("language", "lang", "l") and value in ("lua", "sql"):
-            self._language = value
         return None
+
+    def _note_language(self, statement: str, answer: str) -> None:
+        """Remember the language that the node has agreed to: lines of SQL are sent as they are."""
+        words = statement.split()
+        is_chosen = len(words) == 3 and words[0] in ("\\set", "\\s") and words[1] in ("language", "lang", "l")
+        if is_chosen and words[2] in ("lua", "sql") and not is_error(answer):
+            self._language = words[2]
 
     async def _reconnect(self) -> bool:
         """Whether there is a connection. A server that restarts is waited for a little."""
@@ -199,3 +211,14 @@ class RemoteConsole:
 
     def _say(self, text: str) -> None:
         streams.complain(f"lunabox: {text}")
+
+
+def _plain(answer: str) -> str:
+    """Return the text of an answer in YAML that is one text of several lines, which `help` gives in a list."""
+    try:
+        values = yaml.safe_load(answer)
+    except yaml.YAMLError:
+        return answer
+    while isinstance(values, list) and len(values) == 1:
+        values = values[0]
+    return values if isinstance(values, str) and "\n" in values else answer

@@ -6,6 +6,7 @@
 -- come and go through functions of Python (console/bindings.py), which are named console_*.
 local fiber = require('fiber')
 local completion_handler = require('internal.completion')
+local console_help = require('internal.console_help')
 local console_remote = require('internal.console_remote')
 local serializer = require('internal.serializer')
 local yaml_emitter = require('internal.yaml_emitter')
@@ -17,25 +18,7 @@ local CFG = serializer.options({encode_use_tostring = true, encode_invalid_as_ni
 local PUSH_HANDLE, PUSH_PREFIX = '!push!', 'tag:tarantool.io/push,2018'
 local DEFAULT_SOCKET = '/tmp/tarantool-console.sock'
 
-local HELP = [[
-To get help, see the Tarantool manual at https://tarantool.io/en/doc/
-
-Available backslash commands:
-
-  \set language <language>   -- set language (lua or sql)
-  \set output <format>       -- set output format (lua[,line|block] or yaml)
-  \set delimiter <delimiter> -- set expression delimiter
-  \help                      -- show this screen
-  \quit                      -- quit interactive console
-]]
-
--- `help` without parentheses shows the screen, and so does `help()`.
-local help = setmetatable({HELP}, {
-    __call = function(self)
-        return self
-    end,
-})
-rawset(_G, 'help', help)
+local HAS_SQL = python.console_has_sql()
 
 -- Loaded by the first who needs it: a script without a terminal does not.
 local function console_terminal()
@@ -67,9 +50,17 @@ local function current_settings()
     return foreign_settings[storage]
 end
 
+-- The session that walks through the tutorial.
+console_help.session = function()
+    return current_console() or current_settings()
+end
+
 -- ---- output ---------------------------------------------------------------------------------
 
 local formats = {}
+
+-- The text behind an answer by which a client of the text protocol knows its end. yaml has its own.
+local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
 
 -- What a failed __serialize raised: values that are no text have none.
 local function shown(problem)
@@ -88,12 +79,20 @@ local function yaml_text(values)
     })
 end
 
+-- Whether an answer is a screen of the tutorial for a person at the terminal, who reads it as it is.
+local function is_screen(count, value)
+    local console = current_console()
+    return console and console.is_terminal and count == 1 and console_help.is_screen(value)
+end
+
 function formats.yaml(_, ok, count, ...)
     if not ok then
         local reason = ...
         return yaml_text({{error = reason == nil and serializer.NULL or reason}})
     elseif count == 0 then
         return '---\n...\n'
+    elseif is_screen(count, ...) then
+        return (...)
     end
     local values = {...}
     for i = 1, count do
@@ -118,13 +117,15 @@ function formats.lua(option, ok, count, ...)
     local block = option == 'block'
     if not ok then
         local reason = ...
-        return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. ';'
+        return lua_text(block, {error = reason == nil and serializer.NULL or reason}) .. end_of_stream.lua
+    elseif is_screen(count, ...) then
+        return (...)
     end
     local texts = {}
     for i = 1, count do
         texts[i] = lua_text(block, (select(i, ...)))
     end
-    return table.concat(texts, ', ') .. ';'
+    return table.concat(texts, ', ') .. end_of_stream.lua
 end
 
 -- Rows as a table; what the terminal does not show is not described.
@@ -132,6 +133,10 @@ function formats.table(_, ok, count, ...)
     if not ok then
         local reason = ...
         return 'error: ' .. shown(reason) .. '\n'
+    end
+    local text = count == 1 and console_help.text_of(...)
+    if text then
+        return text
     end
     local console = current_console()
     return console_terminal().table_text(console and console.is_terminal, console and console.source or '', ...)
@@ -183,8 +188,6 @@ local function get_default_output(...)
     return default_output
 end
 
-local end_of_stream = {yaml = '\n...\n', lua = ';', table = '\n...\n'}
-
 local function eos(value)
     local fmt = current_settings().fmt
     if not value then
@@ -225,6 +228,8 @@ function parameters.language(value)
         return {language = settings.language}
     elseif value ~= 'lua' and value ~= 'sql' then
         error(('Invalid language "%s", supported languages: lua and sql.'):format(value), 0)
+    elseif value == 'sql' and not HAS_SQL then
+        error('Lunabox does not support SQL', 0)
     end
     settings.language = value
     return true
@@ -247,7 +252,7 @@ parameters.o = parameters.output
 local commands = {}
 
 function commands.help()
-    return format_output(true, help)
+    return format_output(true, console_help.help)
 end
 
 function commands.set(name, value)
@@ -381,6 +386,9 @@ local function print_client(self, output)
     if output == nil then
         self.running = false
         return
+    end
+    if self.settings.fmt == 'table' then
+        output = output .. end_of_stream.table  -- the other formats end their answers themselves
     end
     if not wait(python.console_write(self.connection, output)) then
         self.running = false    -- the client has gone; commands that it sent before are nobody's

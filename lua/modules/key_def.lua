@@ -36,7 +36,7 @@ local function of_parts(parts)
 end
 
 local function wrong(text)
-    error(require('internal.error').new({type = 'IllegalParams', message = text}), 0)
+    error(require('internal.error').new_here({type = 'IllegalParams', message = text}), 0)
 end
 
 -- What Python takes of the part that a user has written.

@@ -28,7 +28,7 @@ local SIGNALED = 256
 -- ---- errors ----------------------------------------------------------------------------------
 
 local function illegal(text)
-    error(errors.new({type = 'IllegalParams', message = text}), 0)
+    error(errors.new_here({type = 'IllegalParams', message = text}), 0)
 end
 
 local function wrong(where, name, expected, got)
@@ -37,7 +37,7 @@ end
 
 local function failure(kind, text, number)
     errno(number)
-    return nil, errors.new({type = kind, message = text, errno = number})
+    return nil, errors.new_here({type = kind, message = text, errno = number})
 end
 
 -- ---- arguments -------------------------------------------------------------------------------

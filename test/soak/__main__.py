@@ -1,7 +1,7 @@
 """`make soak`: campaigns with random seeds, which are printed, so that each can be run again.
 
-Usage: python -m test.soak [--long | --size N] [--seed N] [--part K/N] [CAMPAIGN ...]; all campaigns
-without a name. Exits with 1 if one of them has found something, after all have been run.
+Usage: python -m test.soak [--long | --size N] [--seed N] [--part K/N] [--seconds S] [--tarantool PATH] [CAMPAIGN ...];
+all campaigns without a name. Exits with 1 if one of them has found something, after all have been run.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from test.soak import (
     damage,
     damage_peer,
     disk_faults,
+    elections,
     kills,
     mixed,
     repeats,
@@ -78,6 +79,7 @@ CAMPAIGNS = {
     "reality": Campaign(
         _by_size(reality.run_campaign), "seeds of each workload, simulated and with real processes", 3, 30
     ),
+    "elections": Campaign(elections.run_campaign, "seeds of five processes that elect a leader", 2, 10),
     "simulated": Campaign(
         simulated.run_campaign, "runs of ten simulated minutes, behind those that failed once", 4, 2000
     ),
@@ -109,6 +111,11 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="when these two end, however many places are left"
     )
+    members = parser.add_argument_group("elections")
+    members.add_argument("--seconds", type=float, help="the time of one seed")
+    members.add_argument("--tarantool", default="", metavar="PATH", help="an executable that one of the members runs")
+    members.add_argument("--tarantools", type=int, default=1, metavar="N", help="so many members run it")
+    members.add_argument("--rows", choices=elections.ROWS, default="synchronous", help="what clients insert")
     parser.add_argument("campaigns", nargs="*", metavar="CAMPAIGN", help="all of them without a name")
     args = parser.parse_args()
     unknown = set(args.campaigns) - CAMPAIGNS.keys()
@@ -118,8 +125,11 @@ def main() -> int:
     for name in args.campaigns or CAMPAIGNS:
         campaign = CAMPAIGNS[name]
         size = args.size or (campaign.long if args.long else campaign.short)
+        sweep = Sweep(
+            size, args.part, PROCESSES, args.minutes, args.seconds, args.tarantool, args.tarantools, args.rows
+        )
         print(f"{name}: {size} {campaign.unit}, seed {args.seed}", flush=True)
-        good = campaign.run(args.seed, Sweep(size, args.part, PROCESSES, args.minutes)) and good
+        good = campaign.run(args.seed, sweep) and good
     return 0 if good else 1
 
 

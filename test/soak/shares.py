@@ -28,6 +28,12 @@ class Sweep(NamedTuple):
     processes: int = 1
     minutes: float = math.inf
     """After so many no further place begins."""
+    seconds: float | None = None
+    """Of one run, where a campaign lets choose (`elections`, as the following)."""
+    tarantool: str = ""
+    """An executable that some members of a cluster run."""
+    tarantools: int = 1
+    rows: str = "synchronous"
 
     def outcomes(self, work: Callable[[_Place], _Outcome], places: Sequence[_Place]) -> Iterator[_Outcome]:
         """What `work` has returned for each place, in their order; not for those that no time was left for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
+import os
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,12 +17,19 @@ from box.spark.report.directory_profile import ColumnProfile, DirectoryProfile, 
 
 _BARS: Final = 30
 _POINTS: Final = 300
+_TICKS: Final = 8
+"""The most ticks that fit an axis with a tick for each number."""
+_LONG: Final = 1_000_000
+"""Ticks from here on are written as 1M or 2G: figures in full would run into each other."""
+_SHORTEST: Final = 10
+"""Seconds that the axis of time has at least: plotly writes fractions of seconds on a shorter one."""
 _SPACES_SHOWN: Final = 40
 """Spaces with a table of their columns, those with the most bytes first."""
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; padding: 0 1em; color: #1c2733 }
 table { border-collapse: collapse; width: 100%; margin: .6em 0 1.6em } caption { text-align: left; font-weight: 600 }
-th, td { border-bottom: 1px solid #dde3ea; padding: .25em .6em; text-align: left; overflow-wrap: anywhere }
+th, td { border-bottom: 1px solid #dde3ea; padding: .25em .6em; text-align: left; overflow-wrap: break-word }
+td:last-child { overflow-wrap: anywhere }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums } .muted { color: #5b6b7b }
 """
 
@@ -32,17 +40,19 @@ def check_plotly() -> None:
         raise illegal_params("the report needs plotly: pip install '.[spark,report]' in a clone of Lunabox")
 
 
-def page(title: str, profile: DirectoryProfile) -> str:
-    """The HTML text."""
+def page(directory: str, profile: DirectoryProfile) -> str:
+    """Return the HTML text of the report of a directory, which is a path or a URL."""
     from plotly.offline import get_plotlyjs
 
+    path = directory if "://" in directory else os.path.abspath(directory)
+    title = f"Report of {path.rstrip('/').rpartition('/')[2] or path}"
     spaces = sorted(profile.spaces.values(), key=lambda space: (space.is_system, -space.bytes, space.name))
     parts = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",
         f"<title>{escape(title)}</title><link rel='icon' href='data:,'><style>{_STYLE}</style>",
         f"<script>{get_plotlyjs()}</script></head><body><h1>{escape(title)}</h1>",
-        f"<p class='muted'>{sum(space.rows for space in spaces):,} rows in {len(spaces)} spaces,"
-        f" {sum(profile.log.values()):,} rows in the log.</p>",
+        f"<p class='muted'>{escape(path)}<br>{sum(space.rows for space in spaces):,} rows in {len(spaces)} spaces,"
+        f" {sum(profile.log.values()):,} rows in the log{_span(profile.log)}.</p>",
         *_skipped(profile.skipped),
         *_overview(spaces),
         *_log(profile),
@@ -58,6 +68,19 @@ def page(title: str, profile: DirectoryProfile) -> str:
     return "\n".join(parts)
 
 
+def _span(log: Counter[int]) -> str:
+    """Return from when to when the log goes."""
+    if not log:
+        return ""
+    first, last = _time(min(log)), _time(max(log))
+    until = "" if first == last else f" to {last:%Y-%m-%d %H:%M:%S}"
+    return f" of {first:%Y-%m-%d %H:%M:%S}{until} UTC"
+
+
+def _time(seconds: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+
+
 def _skipped(texts: Sequence[str]) -> list[str]:
     if not texts:
         return []
@@ -65,9 +88,10 @@ def _skipped(texts: Sequence[str]) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "") -> str:
-    """Columns of figures to the right: those whose first value begins with a digit."""
+    """Columns of figures to the right: those in which every value that is there begins with a digit."""
     body = [list(row) for row in rows]
-    is_number = [bool(body) and cell.lstrip("~-")[:1].isdigit() for cell in (body[0] if body else head)]
+    columns = [[cell for cell in column if cell] for column in zip(*body, strict=True)] or [[] for _ in head]
+    is_number = [bool(cells) and all(cell.lstrip("~-")[:1].isdigit() for cell in cells) for cells in columns]
 
     def line(cells: Sequence[str], tag: str) -> str:
         marks = [" class='number'" if number else "" for number in is_number]
@@ -92,16 +116,28 @@ def _overview(spaces: Sequence[SpaceProfile]) -> list[str]:
     shown = [space for space in spaces if space.rows][:_SPACES_SHOWN][::-1]
     names = [space.name for space in shown]
     height = 140 + 22 * len(shown)
-    axes: dict[str, Any] = {"yaxis": {"automargin": True, "type": "category"}}
+    counts, sizes = [space.rows for space in shown], [space.bytes for space in shown]
+    axis: dict[str, Any] = {"automargin": True, "type": "category"}
     rows = [(s.name, f"{s.rows:,}", f"{s.bytes:,}", f"{s.bytes / max(1, s.rows):,.0f}") for s in spaces]
     return [
         "<h2>Spaces</h2>",
-        _figure([go.Bar(x=[s.rows for s in shown], y=names, orientation="h")], "Rows", height=height, **axes),
+        _figure([go.Bar(x=counts, y=names, orientation="h")], "Rows", height=height, xaxis=_counts(counts), yaxis=axis),
         _figure(
-            [go.Bar(x=[s.bytes for s in shown], y=names, orientation="h")], "Bytes of tuples", height=height, **axes
+            [go.Bar(x=sizes, y=names, orientation="h")],
+            "Bytes of tuples",
+            height=height,
+            xaxis=_counts(sizes),
+            yaxis=axis,
         ),
         _table(("space", "rows", "bytes", "bytes a row"), rows),
     ]
+
+
+def _counts(values: Iterable[int], **more: Any) -> dict[str, Any]:
+    """Return an axis of whole numbers from 0 on. Few of them have a tick each: plotly would set some between."""
+    most = max(values, default=0)
+    form = "," if most < _LONG else "~s"
+    return {"rangemode": "tozero", "tickformat": form, **({"dtick": 1} if most <= _TICKS else {}), **more}
 
 
 def _log(profile: DirectoryProfile) -> list[str]:
@@ -110,15 +146,21 @@ def _log(profile: DirectoryProfile) -> list[str]:
     if not profile.log:
         return ["<h2>Log</h2><p>There are no rows in log files.</p>"]
     ends = _steps(profile.log)
-    times = [datetime.datetime.fromtimestamp(end, datetime.UTC) for end in ends]
+    times = [_time(end) for end in ends]
     rows, size = _growth(profile.log, ends), _growth(profile.log_bytes, ends)
     spaces = sorted({space for space, _ in profile.operations})
     kinds = sorted({kind for _, kind in profile.operations})
+    in_spaces: Counter[str] = Counter()
+    for (space, _), count in profile.operations.items():
+        in_spaces[space] += count
     bars = [go.Bar(name=kind, x=spaces, y=[profile.operations[space, kind] for space in spaces]) for kind in kinds]
     axes: dict[str, Any] = {
-        "yaxis": {"title": {"text": "rows"}, "rangemode": "tozero"},
-        "yaxis2": {"title": {"text": "bytes"}, "rangemode": "tozero", "overlaying": "y", "side": "right"},
-        "legend": {"orientation": "h"},
+        "xaxis": {"title": {"text": "time (UTC)"}, "automargin": True, **_time_range(ends)},
+        "yaxis": _counts(rows, title={"text": "rows"}),
+        # Ticks of its own, at round numbers: by default they stand where those of the rows do.
+        "yaxis2": _counts(size, title={"text": "bytes"}, overlaying="y", side="right", tickmode="auto", showgrid=False),
+        # Above: below stands the date.
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"},
     }
     growth = [
         go.Scatter(x=times, y=rows, name="rows", mode="lines+markers"),
@@ -126,16 +168,27 @@ def _log(profile: DirectoryProfile) -> list[str]:
     ]
     return [
         "<h2>Log</h2>",
-        _figure(growth, "Growth (UTC)", **axes),
-        _figure(bars, "Operations by space", barmode="stack", xaxis={"type": "category"}),
+        _figure(growth, "Growth", **axes),
+        _figure(
+            bars, "Operations by space", barmode="stack", xaxis={"type": "category"}, yaxis=_counts(in_spaces.values())
+        ),
     ]
 
 
 def _steps(log: Counter[int]) -> list[int]:
-    """Ends of steps from the first second to the last one, a few hundred at most."""
+    """Return the ends of steps from before the first second to the last one, a few hundred at most."""
     first, last = min(log), max(log)
     step = max(1, -(-(last - first) // _POINTS))
-    return list(range(first, last + step, step))
+    return list(range(first - step, last + step, step))
+
+
+def _time_range(ends: Sequence[int]) -> dict[str, Any]:
+    """Return the range of the axis of time, where plotly's own would be too short."""
+    missing = _SHORTEST - (ends[-1] - ends[0])
+    if missing <= 0:
+        return {}
+    low = ends[0] - missing // 2
+    return {"range": [f"{_time(end):%Y-%m-%d %H:%M:%S}" for end in (low, low + _SHORTEST)]}
 
 
 def _growth(counts: Counter[int], ends: Sequence[int]) -> list[int]:

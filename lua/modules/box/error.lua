@@ -42,7 +42,8 @@ local function where(level)
     if info == nil then
         return '', 0
     end
-    return info.short_src ~= '' and info.short_src or 'eval', info.currentline
+    -- Without a sign, as Tarantool has it: the line of a C function is -1.
+    return info.short_src ~= '' and info.short_src or 'eval', info.currentline % 2 ^ 32
 end
 
 -- A number as a C int has it: whole, its 32 lower bits.
@@ -50,11 +51,17 @@ local function as_int(number)
     return number - number == 0 and bit.tobit(math.fmod(number, 2 ^ 32)) or 0
 end
 
+-- A failure of string.format is told as by Tarantool, which calls it from C: without a place and the function's name.
+local function filled(template, ...)
+    local ok, text = pcall(string.format, template, ...)
+    return ok and text or error(text, 0)
+end
+
 -- Code and reason by the code's template: string.format fills it only when there is something to fill in.
 local function by_code(code, ...)
     local template = templates[code] or 'Unknown error'
     if select('#', ...) > 0 then
-        return {code = code, message = template:format(...)}
+        return {code = code, message = filled(template, ...)}
     elseif not template:find('%', 1, true) then
         return {code = code, message = template}
     end
@@ -64,7 +71,7 @@ local function by_type(custom_type, template, ...)
     if type(template) ~= 'string' then
         return nil
     end
-    return {type = 'CustomError', custom_type = custom_type, code = 0, message = template:format(...)}
+    return {type = 'CustomError', custom_type = custom_type, code = 0, message = filled(template, ...)}
 end
 
 -- Only texts and numbers are texts; nil for the rest.

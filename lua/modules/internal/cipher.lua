@@ -46,7 +46,7 @@ local function crypto()
 end
 
 local function crypto_error(text)
-    error(errors.new({type = 'CryptoError', message = text}), 0)
+    error(errors.new_here({type = 'CryptoError', message = text}), 0)
 end
 
 local function openssl_error()

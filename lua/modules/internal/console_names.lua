@@ -6,6 +6,9 @@
 --   members(path, is_method, partial, limit) -> {class, total, {{name, kind}, ...}}
 --   names(what, partial, limit, path)        -> {what, total, {{name, what}, ...}}
 --   signature(path)                          -> {full name, parameters | nil, comment | nil, place | nil}
+--   spaces(limit)                            -> {total, {{name, id, engine, tuples, indexes}, ...}}: the user's spaces
+--   space(name)                              -> {name, id, engine, tuples, {note, ...}, {{field, type, note}, ...},
+--                                                {{index, type, note, parts}, ...}}; false if there is none
 --
 -- A path is a list of names, the first one a global.
 local DEPTH = 20
@@ -356,6 +359,94 @@ function M.signature(path)
         result[4] = ('%s:%d'):format(info.source:sub(1, 1) == '@' and info.short_src or 'console', info.linedefined)
     end
     return result
+end
+
+-- ---- spaces -------------------------------------------------------------------------------------------------
+
+local FIRST_OF_USERS = 512
+
+local function count_of(space)
+    local ok, count = pcall(space.len, space)
+    return ok and tonumber(count) or nil
+end
+
+-- Indexes stand in the table by number and by name.
+local function indexes_of(space)
+    local list = {}
+    for number, index in next, space.index do
+        if type(number) == 'number' then
+            list[#list + 1] = index
+        end
+    end
+    table.sort(list, function(left, right) return left.id < right.id end)
+    return list
+end
+
+function M.spaces(limit)
+    local list, total = {}, 0
+    local spaces = rawget(_G, 'box') and type(box.cfg) == 'table' and box.space or {}
+    for id, space in next, spaces do
+        if type(id) == 'number' and id >= FIRST_OF_USERS then
+            total = total + 1
+            list[total] = space
+        end
+    end
+    table.sort(list, function(left, right) return left.name < right.name end)
+    for i, space in ipairs(list) do
+        list[i] = i <= limit and {space.name, space.id, space.engine, count_of(space), #indexes_of(space)} or nil
+    end
+    return {total, list}
+end
+
+local function notes(...)
+    local list = {}
+    for i = 1, select('#', ...) do
+        local note = select(i, ...)
+        if note then
+            list[#list + 1] = note
+        end
+    end
+    return list
+end
+
+local function parts_of(index, names)
+    local texts = {}
+    for i, part in ipairs(index.parts) do
+        texts[i] = table.concat(notes(
+            tostring(names[part.fieldno] or part.fieldno) .. (part.path and '.' .. part.path:gsub('^%.', '') or ''),
+            part.type, part.is_nullable and 'nullable', part.collation
+        ), ' ')
+    end
+    return table.concat(texts, ', ')
+end
+
+function M.space(name)
+    local spaces = rawget(_G, 'box') and type(box.cfg) == 'table' and box.space or {}
+    local space = rawget(spaces, name)
+    if space == nil then
+        return false
+    end
+    local fields, names, indexes = {}, {}, {}
+    for i, field in ipairs(space:format()) do
+        names[i] = field.name or field[1]
+        fields[i] = {
+            tostring(names[i]), tostring(field.type or field[2] or 'any'),
+            table.concat(notes(field.is_nullable and 'nullable', field.collation and tostring(field.collation)), ', '),
+        }
+    end
+    for i, index in ipairs(indexes_of(space)) do
+        indexes[i] = {
+            index.name, index.type, table.concat(notes(
+                index.id == 0 and 'primary', index.id ~= 0 and index.unique and 'unique',
+                index.sequence_id and 'sequence'
+            ), ', '), parts_of(index, names),
+        }
+    end
+    return {
+        space.name, space.id, space.engine, count_of(space),
+        notes(space.temporary and 'temporary', space.is_local and 'local', space.is_sync and 'synchronous'),
+        fields, indexes,
+    }
 end
 
 return M

@@ -41,7 +41,7 @@ function text_remote_mt:receive()
     if text == nil then
         self:fail()
     end
-    return text .. mark
+    return self.fmt == 'table' and text or text .. mark
 end
 
 function text_remote_mt:eval(text)

@@ -15,7 +15,7 @@ local function compile(source, chunk_name)
 end
 
 local function undefined(name)
-    error(require('internal.error').new({
+    error(require('internal.error').new_here({
         type = 'ClientError', code = NO_SUCH_PROC, message = "Procedure '" .. name .. "' is not defined",
     }), 0)
 end

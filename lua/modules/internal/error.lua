@@ -7,12 +7,15 @@ local ffi = require('ffi')
 local msgpack = require('internal.msgpack')
 local python = require('internal.python')
 
+local getinfo = debug.getinfo
 local pcall, error, type, tostring, pairs = pcall, error, type, tostring, pairs
 
 ffi.cdef('struct error { int32_t _code; };')
 local error_type = ffi.typeof('struct error')
 
 local PROC_LUA = 32
+-- The place that every error of Lua itself has in Tarantool 2.8.1: where a raised value becomes an error object.
+local LUA_ERROR_FILE, LUA_ERROR_LINE = './src/lua/utils.c', 1014
 -- Types whose objects show no code.
 local CODELESS = {}
 for _, name in ipairs({
@@ -42,6 +45,13 @@ function M.new(facts)
     return err
 end
 local new = M.new
+
+-- As `new`, with the place of the caller.
+function M.new_here(facts)
+    local info = getinfo(2, 'Sl')
+    facts.file, facts.line = info.short_src, info.currentline
+    return new(facts)
+end
 
 local getters = {}
 
@@ -208,7 +218,9 @@ function M.from_value(value)
     if is(value) then
         return value
     end
-    return new({type = 'LuajitError', code = PROC_LUA, message = text_of(value), file = './src/lua/utils.c', line = 0})
+    return new({
+        type = 'LuajitError', code = PROC_LUA, message = text_of(value), file = LUA_ERROR_FILE, line = LUA_ERROR_LINE,
+    })
 end
 
 -- The same of what __serialize has raised, or of why a value cannot be encoded: what is no text has none.
@@ -233,7 +245,7 @@ end
 
 -- `fiber is cancelled`, raised at cancellation points.
 function M.raise_cancelled()
-    error(new({type = 'FiberIsCancelled', code = 0, message = 'fiber is cancelled'}), 0)
+    error(M.new_here({type = 'FiberIsCancelled', code = 0, message = 'fiber is cancelled'}), 0)
 end
 
 return M

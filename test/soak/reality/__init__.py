@@ -9,4 +9,11 @@ node.py           one node, as workloads and faults see it: life after life
 servant.py        what runs in its process          processes.py   the process       channel.py   the way there
 roads.py          proxies between nodes             injector.py    faults            administrator.py
 ```
+
+Elections have a campaign of their own, with members that may be Tarantool and clients that use the binary protocol:
+
+```
+election_run.py   one run, its checks               election_faults.py   the plan, and who lets it happen
+member.py, .lua   a member: process and program     orders.py            clients, and what they were told
+```
 """

@@ -215,3 +215,21 @@ def test_connect_from_a_session(shared: Server, tmp_path: Path) -> None:
         terminal.wait("goods  space")
     finally:
         terminal.close()
+
+
+def test_tables_of_a_text_console(shared: Server, tmp_path: Path) -> None:
+    """Each answer is shown as soon as it is there, without the mark that ends it on the wire."""
+    terminal = Emulator(tmp_path, columns=160, lines=60)
+    prompt = f"unix/:{shared.directory}/c> "
+    try:
+        terminal.enter(f"uri = '{shared.uri('c', '')}'")
+        terminal.type("require('console').connect(uri)" + ENTER)
+        terminal.wait_prompt(prompt)
+        terminal.enter("\\set output table", prompt)
+        assert terminal.answer("1, 2", prompt).splitlines()[-3:] == ["    1", "    2", "2 rows"]
+        assert terminal.answer("help", prompt).startswith("To get help")
+        assert terminal.answer("x = 1", prompt) == ""
+        terminal.enter("\\set output yaml", prompt)
+        assert terminal.answer("x", prompt) == "---\n- 1\n..."
+    finally:
+        terminal.close()

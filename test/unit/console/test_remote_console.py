@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from console.interactive.settings import TerminalSettings
 from console.prompt import LineTerminal
-from console.remote.nodes import OnPush
-from console.remote.remote_console import AwaitInterrupts, RemoteConsole
+from console.remote.nodes import OnPush, dial
+from console.remote.remote_console import AwaitInterrupts, RemoteConsole, _plain
+from test.unit.console.conftest import listening
 
 
 class Node:
@@ -34,6 +36,9 @@ class Node:
         raise AssertionError
 
     async def call(self, module: str, function: str, *arguments: Any) -> Any:
+        raise AssertionError
+
+    async def ask(self, module: str, function: str, *arguments: Any) -> Any:
         raise AssertionError
 
     def close(self) -> None: ...
@@ -83,3 +88,34 @@ def test_the_end_of_the_program_is_no_interruption() -> None:
         assert node.statements == []
 
     asyncio.run(main())
+
+
+def test_a_question_that_is_given_up_keeps_the_connection(short_path: Path) -> None:
+    """The terminal gives up a question when somebody types on. A transaction stays open, and no answer is mistaken."""
+
+    async def main() -> None:
+        async with listening(short_path) as (_, path):
+            node = await dial(f"unix/:{path}")
+            console = RemoteConsole(node, AwaitInterrupts(), TerminalSettings())
+            console.terminal = LineTerminal()
+            await console.execute("fiber = require('fiber') id = fiber.id()")
+            for waits in range(6):
+                question = asyncio.create_task(console.ask("names", "module", "", 10, []))
+                last = asyncio.create_task(console.ask("names", "module", "", 10, []))
+                for _ in range(waits):
+                    await asyncio.sleep(0)
+                question.cancel()
+                last.cancel()
+                assert await console.execute(f"{waits}, fiber.id() == id") == f"---\n- {waits}\n- true\n...\n"
+                assert await console.ask("spaces", 10) is not None
+            node.close()
+
+    asyncio.run(main())
+
+
+def test_prose_is_shown_as_text() -> None:
+    """A text of several lines, in whatever form YAML has it; other values stay YAML."""
+    assert _plain("---\n- - |\n    one\n      two\n...\n") == "one\n  two\n"
+    assert _plain("---\n- |2\n   1  one\n  end\n...\n") == " 1  one\nend\n"
+    for answer in ("---\n- error: no\n...\n", "---\n- one\n...\n", "---\n- 1\n- 2\n...\n", "---\n...\n", "x: ]"):
+        assert _plain(answer) == answer

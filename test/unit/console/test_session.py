@@ -163,9 +163,61 @@ def test_completion(converse: Converse) -> None:
     assert reply.endswith("- null\n...\n")
 
 
-def test_sql_before_the_configuration_is_an_error(converse: Converse) -> None:
-    """It ended the session, and with the interactive one the process."""
-    replies = converse(["\\set language sql", "select 1", "\\set language lua", "1 + 1"])
-    assert replies[0] == TRUE
-    assert replies[1] == "---\n- error: Lunabox does not support SQL\n...\n"
-    assert replies[3] == "---\n- 2\n...\n"
+def test_sql_is_refused_at_once(converse: Converse) -> None:
+    """The language stays Lua, in every spelling of the command."""
+    refused = "---\n- error: Lunabox does not support SQL\n...\n"
+    replies = converse(["\\set language sql", "\\s l sql", "\\set language", "1 + 1"])
+    assert replies == [refused, refused, "---\n- language: lua\n...\n", "---\n- 2\n...\n"]
+
+
+def test_tutorial_is_walked_through(converse: Converse) -> None:
+    """Each session has its place; a number leads to any screen, and the last one is the end."""
+    first, second, back, same, last, end, contents, wrong, none = converse(
+        [
+            "tutorial()",
+            "tutorial('next')",
+            "tutorial('prev')",
+            "tutorial('prev')",
+            "tutorial(12)",
+            "tutorial('next')",
+            "tutorial('list')",
+            "tutorial('nxt')",
+            "tutorial(13)",
+        ]
+    )
+    assert "Tutorial, screen 1 of 12: A line of Lua" in first
+    assert "Tutorial, screen 2 of 12: Start the database" in second
+    assert back == same == first
+    assert "screen 12 of 12" in last
+    assert last == end
+    assert "12  A snapshot, and the end" in contents
+    assert "Usage: tutorial()" in wrong
+    assert "Usage: tutorial()" in none
+
+
+def test_tutorial_without_parentheses_shows_the_help(converse: Converse) -> None:
+    tutorial, shown = converse(["tutorial", "help"])
+    assert tutorial == shown
+
+
+def test_texts_in_a_table_are_texts(converse: Converse) -> None:
+    _, shown, by_command, called, screen, value = converse(
+        ["\\set output table", "help", "\\help", "help()", "tutorial()", "'two\\nlines'"]
+    )
+    assert shown == by_command == called
+    assert shown.startswith("To get help, see")
+    assert screen.startswith("Tutorial, screen 1 of 12")
+    assert value.startswith("value\n")
+
+
+def test_end_of_a_lua_answer_is_what_eos_says(converse: Converse) -> None:
+    answers = converse(
+        [
+            "require('console').eval('\\\\set output lua') require('console').eos('\\n...\\n')",
+            "1, 'two'",
+            "nothing.field",
+        ]
+    )
+    assert answers[1] == '1, "two"\n...\n'
+    assert answers[2].startswith('{error = "')
+    assert answers[2].endswith("\n...\n")

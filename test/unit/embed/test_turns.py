@@ -347,3 +347,64 @@ def test_timers_of_a_request_are_heard(tmp_path: Path) -> None:
         """,
     )
     assert lines == ["QuorumTimeoutError True", "0"]
+
+
+def test_a_trigger_that_ends_the_program_ends_no_other_call(tmp_path: Path) -> None:
+    """SystemExit ended the loop of the node: every call that waited, and the next ones, never returned."""
+    lines = run(
+        tmp_path,
+        """
+        def leave(old, new):
+            raise SystemExit(3)
+        def work(node, part):
+            space, exits, number = node.space.s, 0, 0
+            while True:
+                number += 1
+                try:
+                    space.insert([part, number])
+                except SystemExit as error:
+                    exits += error.code == 3
+                except (NotReadyError, FiberIsCancelled):
+                    return exits > 0
+        for register in ("on_replace", "before_replace"):
+            node = Node()
+            node.start()
+            space = node.schema.create_space("s")
+            space.create_index("pk", parts=[[1, "unsigned"], [2, "unsigned"]])
+            getattr(space, register)(leave)
+            with ThreadPoolExecutor(3) as pool:
+                ends = [pool.submit(work, node, part) for part in range(3)]
+                time.sleep(0.2)
+                node.stop()
+                print(all(end.result(10) for end in ends))
+        """,
+    )
+    assert lines == ["True", "True"]
+
+
+def test_functions_of_indexes_run_in_the_thread_of_the_node(tmp_path: Path) -> None:
+    """They are Lua, which belongs to that thread."""
+    lines = run(
+        tmp_path,
+        """
+        with Node() as node:
+            space = space_of(node)
+            node.eval('''
+                local options = {is_deterministic = true, is_sandboxed = true}
+                options.body = 'function(t) return {t[2]} end'
+                box.schema.func.create('key', options)
+                box.space.s:create_index('by_note', {func = 'key', parts = {{1, 'string'}}})
+            ''')
+            schema = node.asynchronous._embedding.core.schema
+            seen, call = [], schema.call_function
+            def note(*args):
+                seen.append(threading.get_ident())
+                return call(*args)
+            schema.call_function = note
+            space.insert([1, "a"])
+            space.replace([2, "b"])
+            space.delete(1)
+            print(len(seen) >= 2, threading.get_ident() in seen, tuple(space.get("b", index="by_note")))
+        """,
+    )
+    assert lines == ["True False (2, 'b')"]

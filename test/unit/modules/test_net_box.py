@@ -78,6 +78,34 @@ def test_errors_of_the_server_are_raised(remote: Any) -> None:
     ) == [[False, "Procedure 'nope' is not defined", 33], [False, "rr", 5], 3]
 
 
+def test_errors_of_the_server_carry_their_place(remote: Any) -> None:
+    """File and line: of Lua code, of the node's own modules, and of the node; of each error of a stack."""
+    places = remote(
+        """function outer()
+            local _, inner = pcall(space.insert, space, {1, 'x'})
+            local err = box.error.new{code = 9, reason = 'outer'}
+            err:set_prev(inner)
+            err:raise()
+        end
+        local function place(...)
+            local _, e = pcall(...)
+            return {e.trace[1].file, e.trace[1].line, e.prev and e.prev.trace[1].file}
+        end
+        return place(conn.eval, conn, '\\n\\nbox.error{code = 5}'), place(conn.call, conn, 'outer'),
+            place(conn.eval, conn, 'error(1)'), place(conn.call, conn, 'nope'),
+            place(conn.space.tst.insert, conn.space.tst, {1, 'x'}),
+            place(conn.eval, conn, "pcall(box.error, 1, 'x') box.error()")"""
+    )
+    assert places[0] == ["eval", 3]
+    assert places[1][0] == "test.lua"
+    assert places[1][2].startswith("box/")
+    assert places[2] == ["./src/lua/utils.c", 1014]
+    assert places[3][0] == "builtin/internal/entry.lua"
+    assert places[4][0].startswith("box/")
+    assert places[4][1] > 0
+    assert places[5] == ["[C]", 0xFFFFFFFF]
+
+
 def test_call_and_eval(remote: Any) -> None:
     assert remote(
         """return conn:call('math.max', {1, 5}), {conn:eval('return ...', {1, {a = 1}})},

@@ -146,7 +146,7 @@ WITHOUT = """
 import sys
 class Missing:
     def find_spec(self, name, *_):
-        if name == "pyarrow":
+        if name in ("pyarrow", "pyspark", "numpy", "numba", "fsspec"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 from box.spark import entry_points
@@ -154,11 +154,22 @@ sys.exit(entry_points.%s())
 """
 
 
-@pytest.mark.parametrize("command", ["cat", "export"])
-def test_missing_packages_are_named(command: str) -> None:
-    """The commands are installed with a node, the packages of the extra are not."""
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT % command], capture_output=True, text=True, timeout=60, check=False
+def run_without(command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where the packages of the extra `spark` are missing."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT % command, *arguments], capture_output=True, text=True, timeout=60, check=False
     )
+
+
+def test_a_missing_package_of_the_export_is_named() -> None:
+    """The command is installed with a node, the packages of the extra are not."""
+    run = run_without("export")
     assert run.returncode == 2
-    assert run.stderr == f"lunabox-{command}: pyarrow is not installed: pip install '.[spark]' in a clone of Lunabox\n"
+    assert run.stderr == "lunabox-export: pyarrow is not installed: pip install '.[spark]' in a clone of Lunabox\n"
+
+
+def test_cat_needs_no_extra(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of spaces are there too, which for a log come from the snapshot."""
+    run = run_without("cat", "--format", "json", str(log(data)))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout == cat(capsys, "--format", "json", log(data))

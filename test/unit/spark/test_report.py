@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import re
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from box import Node
 from box.spark.report.directory_profile import DirectoryProfile
 from box.spark.report.profile_pass import pieces_of, profile
-from box.spark.report.report_page import page
+from box.spark.report.report_page import _table, page
 from box.spark.report.sketches import DistinctCount, Largest, Sample
 
 GOODS = """
@@ -59,13 +61,58 @@ def test_a_profile_tells_what_is_in_a_directory(tmp_path: Path) -> None:
 
 def test_a_page_needs_no_network_and_shows_text_as_text(tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="the extra 'report' is not installed")
-    text = page("a <directory>", make(tmp_path))
+    text = page("s3://a/<directory>/", make(tmp_path))
     head, _, body = text.partition("</script></head>")
-    assert "a &lt;directory&gt;" in head
+    assert "<title>Report of &lt;directory&gt;</title>" in head
+    assert "s3://a/&lt;directory&gt;/<br>" in body
     assert not re.search(r"<(script|link|img)[^>]*(src|href)=['\"]?(https?:)?//", text)
     assert "<b>long</b>" not in body
     assert "2,000" in body
     assert "goods: 2,000 rows" in body
+
+
+def figure_of(text: str, title: str) -> dict[str, Any]:
+    """Return the layout of the figure with a title, as it is handed to plotly."""
+    for found in re.finditer(r"Plotly\.newPlot\(\s*\"[^\"]*\",\s*", text):
+        decoder = json.JSONDecoder()
+        _, end = decoder.raw_decode(text, found.end())
+        layout, _ = decoder.raw_decode(text, re.compile(r"\s*,\s*").match(text, end).end())  # type: ignore[union-attr]
+        if layout.get("title", {}).get("text") == title:
+            return dict(layout)
+    raise AssertionError(f"no figure {title!r}")
+
+
+def test_axes_have_whole_numbers_and_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of one second has an axis of ten; what the legend says does not cover the date."""
+    pytest.importorskip("plotly", reason="the extra 'report' is not installed")
+    found = DirectoryProfile()
+    found.log[1_700_000_000] = 3
+    found.log_bytes[1_700_000_000] = 2_500_000
+    found.operations["goods", "insert"] = 3
+    monkeypatch.chdir(tmp_path)
+    text = page(".", found)
+    assert f"<title>Report of {tmp_path.name}</title>" in text
+    assert f"{tmp_path}<br>" in text
+    assert "3 rows in the log of 2023-11-14 22:13:20 UTC." in text
+    growth = figure_of(text, "Growth")
+    assert growth["xaxis"]["title"]["text"] == "time (UTC)"
+    assert growth["xaxis"]["range"] == ["2023-11-14 22:13:15", "2023-11-14 22:13:25"]
+    assert growth["legend"]["yanchor"] == "bottom"
+    assert (growth["yaxis"]["tickformat"], growth["yaxis"]["dtick"]) == (",", 1)
+    assert (growth["yaxis2"]["tickformat"], growth["yaxis2"]["tickmode"]) == ("~s", "auto")
+    assert figure_of(text, "Operations by space")["yaxis"]["dtick"] == 1
+    found.log[1_700_000_600] = 3000
+    text = page(".", found)
+    assert "3,003 rows in the log of 2023-11-14 22:13:20 to 2023-11-14 22:23:20 UTC." in text
+    growth = figure_of(text, "Growth")
+    assert "range" not in growth["xaxis"]
+    assert "dtick" not in growth["yaxis"]
+
+
+def test_columns_of_figures_stand_to_the_right() -> None:
+    text = _table(("a", "b", "c", "d"), [("1", "~2", "3", ""), ("1,000", "", "none", "")])
+    assert text.count("<td class='number'>") == 4
+    assert "<th>c</th><th>d</th>" in text
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

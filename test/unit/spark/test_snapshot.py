@@ -9,7 +9,7 @@ import pytest
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode
 from box.spark.blocks import BlockFile, BlockRange
-from box.spark.conditions import KeyRange
+from box.spark.key_ranges import KeyRange
 from box.spark.paths import newest_snapshot
 from box.spark.snapshot import Scope, find_space, narrow, sorted_field
 from box.spark.values import raw_tuples

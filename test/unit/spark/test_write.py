@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -24,6 +25,7 @@ from box.spark.write.run_file import write_runs
 from box.spark.write.target_fields import TargetFields
 from box.spark.write.upsert_marks import MARKS, Upserts, forget_batches_row, forget_job_row, prepare_row
 from box.spark.write.write_options import WriteOptions
+from test.support import refusing_address
 
 GRANT = "box.schema.user.grant('guest', 'super', nil, nil, {if_not_exists = true})"
 GOODS = """
@@ -209,6 +211,22 @@ def test_upserts_count_once_however_often_they_are_sent(tmp_path: Path) -> None:
             client.close()
 
     asyncio.run(main())
+
+
+def test_a_node_that_refuses_is_told() -> None:
+    """When the writer is made, and when a task finds that the node has gone."""
+    pytest.importorskip("pyspark", reason="the extra 'spark' is not installed")
+    from box.spark.write import data_writer
+
+    with refusing_address() as address:
+        options = WriteOptions.of({"uri": address, "space": "goods", "timeout": "0.2"})
+        text = f"box: connect to {address}, called on fd -1: Connection refused"
+        with pytest.raises(BoxError, match=f"^{re.escape(text)}$"):
+            data_writer.NodeWriter(options, pa.schema([]))
+        target = object.__new__(data_writer._NodeTarget)
+        target.options = options
+        with pytest.raises(BoxError, match=f"^{re.escape(text)}$"):
+            data_writer._told(lambda: target.ask(prepare_row()))
 
 
 # --- bulk load ---

@@ -35,19 +35,12 @@ def run(*arguments: str) -> None:
 
 
 def test_the_tests_of_the_example_pass() -> None:
-    run(
-        "-m",
-        "pytest",
-        "-q",
-        "-c",
-        "/dev/null",
-        "--rootdir",
-        ".",
-        "-p",
-        "box.testing.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-    )
+    run("-m", "pytest", "-q", "-p", "box.testing.pytest_plugin", "-p", "no:cacheprovider")
+
+
+def test_the_tests_of_the_example_need_only_its_extra() -> None:
+    """None of the plugins that this repository's tests have: no others are loaded than the one that a node brings."""
+    run("-m", "pytest", "--collect-only", "--disable-plugin-autoload", "-p", "box.testing.pytest_plugin")
 
 
 def test_the_example_is_typed_strictly(tmp_path: Path) -> None:

@@ -90,6 +90,27 @@ def test_error_stack_bytes() -> None:
     assert value[0][1] == {0: "SystemError", 2: 0, 1: "", 3: "disk", 4: 5, 5: ErrorCode.SYSTEM}
 
 
+def test_a_raised_error_carries_its_place() -> None:
+    """File and line of the statement that raised it. A place that is known is kept; without a raise there is none."""
+    cause = client_error(ErrorCode.NO_SUCH_SPACE, "y")
+    with pytest.raises(BoxError) as caught:
+        raise client_error(ErrorCode.NO_SUCH_SPACE, "x")
+    caught.value.prev = cause
+    back = decode_error_stack(encode_error_stack(caught.value))
+    assert back.prev is not None
+    assert (back.file, back.prev.file, back.prev.line) == ("test/unit/wire/test_codec.py", "", 0)
+    assert back.line == test_a_raised_error_carries_its_place.__code__.co_firstlineno + 4
+    with pytest.raises(BoxError) as caught:
+        raise back
+    assert decode_error_stack(encode_error_stack(caught.value)).line == back.line
+
+
+def test_the_line_of_a_c_function_has_no_sign() -> None:
+    error = client_error(ErrorCode.NO_SUCH_SPACE, "x")
+    error.file, error.line = "[C]", -1
+    assert decode_error_stack(encode_error_stack(error)).line == 0xFFFFFFFF
+
+
 def test_error_round_trip() -> None:
     denied = access_denied("Read", "space", "s", "guest")
     custom = BoxError(7, "mine", type="CustomError", custom_type="MyError")

@@ -1,0 +1,166 @@
+"""What happens to the members of a cluster with elections: a plan by a seed, and who lets it happen.
+
+```
+kill       SIGKILL, and a start later        isolate   no way to or from a member
+halt       SIGSTOP, and SIGCONT later        split     the member and some others on one side
+restart    SIGTERM, and a start later        cut       what one member sends does not reach another one
+promote    box.ctl.promote()                 snapshot  box.snapshot()
+```
+
+Half of the faults are for whoever leads when they happen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import Final
+
+from box.errors import BoxError
+from box.testing.simulation.faults import Fault
+from test.soak.reality.member import Member
+from test.soak.reality.roads import Roads
+
+LEADER: Final = "leader"
+"""The name of a fault's node that stands for whoever leads."""
+_WEIGHTS: Final = {
+    "kill": 4,
+    "halt": 4,
+    "isolate": 4,
+    "split": 4,
+    "cut": 2,
+    "restart": 1,
+    "promote": 2,
+    "snapshot": 1,
+}
+_PAUSE: Final = (0.2, 4.0)
+"""Seconds between the beginnings of two faults."""
+_LENGTHS: Final = ((0.1, 1.5), (1.0, 5.0), (1.0, 5.0), (4.0, 10.0))
+"""Seconds of a fault: less than a heartbeat, as much as a synchronous timeout, more than an election."""
+_LEADERS: Final = 0.5
+_PATIENCE: Final = 30.0
+
+
+def plan(seed: int, names: Sequence[str], seconds: float) -> list[Fault]:
+    """The faults of so many seconds."""
+    random = Random(f"{seed} plan")
+    kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
+    faults = []
+    at = random.uniform(*_PAUSE)
+    while at < seconds:
+        (kind,) = random.choices(kinds, weights)
+        node = LEADER if random.random() < _LEADERS else random.choice(names)
+        length = random.uniform(*random.choice(_LENGTHS))
+        faults.append(Fault(round(at, 3), kind, node, random.choice(names), round(length, 3), random.random()))
+        at += random.uniform(*_PAUSE)
+    return faults
+
+
+class ElectionInjector:
+    """Lets faults happen. `happened` says which, when and to whom, for the reader of the logs."""
+
+    def __init__(self, members: Sequence[Member], roads: Roads) -> None:
+        self.happened: list[str] = []
+        self._members = {member.name: member for member in members}
+        self._roads = roads
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._starts: dict[str, asyncio.Lock] = {name: asyncio.Lock() for name in self._members}
+
+    async def run(self, faults: Sequence[Fault]) -> None:
+        """Let all faults begin at their times; those that take long go on."""
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        for fault in faults:
+            await asyncio.sleep(max(0.0, begin + fault.at - loop.time()))
+            member = self._victim(fault)
+            self.happened.append(f"{loop.time() - begin:8.3f} {member.name:6} {fault}")
+            task = asyncio.ensure_future(self._happen(fault, member))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """End every fault: all members run and reach each other."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._roads.heal()
+        for member in self._members.values():
+            member.go_on()
+        await asyncio.gather(*(self._revive(member) for member in self._members.values()))
+
+    def _victim(self, fault: Fault) -> Member:
+        if fault.node == LEADER:
+            return next((one for one in self._members.values() if one.standing.leads), self._members[fault.other])
+        return self._members[fault.node]
+
+    async def _revive(self, member: Member) -> None:
+        """A process whose start was left unfinished is another one's to wait for: it is ended first."""
+        async with self._starts[member.name]:
+            await member.look()
+            if not member.standing.status:
+                await member.kill()
+                await member.start()
+
+    async def _happen(self, fault: Fault, member: Member) -> None:
+        with suppress(BoxError, OSError, TimeoutError):  # another fault was first
+            await getattr(self, f"_{fault.kind}")(fault, member)
+
+    async def _start(self, member: Member) -> None:
+        async with self._starts[member.name]:
+            if not member.is_up:
+                await member.start()
+
+    async def _kill(self, fault: Fault, member: Member) -> None:
+        if member.is_up:
+            await member.kill()
+            await asyncio.sleep(fault.seconds)
+            await self._start(member)
+
+    async def _restart(self, fault: Fault, member: Member) -> None:
+        if member.is_up and not member.is_halted:
+            await member.stop()
+            await asyncio.sleep(fault.seconds)
+            await self._start(member)
+
+    async def _halt(self, fault: Fault, member: Member) -> None:
+        member.halt()
+        await asyncio.sleep(fault.seconds)
+        member.go_on()
+
+    async def _isolate(self, fault: Fault, member: Member) -> None:
+        await self._cut_off(fault, [member.name])
+
+    async def _split(self, fault: Fault, member: Member) -> None:
+        """The others on its side are chosen by the bits of the amount."""
+        bits = int(fault.amount * 2 ** len(self._members))
+        await self._cut_off(
+            fault, [name for number, name in enumerate(self._members) if name == member.name or bits >> number & 1]
+        )
+
+    async def _cut(self, fault: Fault, member: Member) -> None:
+        self._roads.cut(member.name, fault.other)
+        await asyncio.sleep(fault.seconds)
+        self._roads.mend(member.name, fault.other)
+
+    async def _cut_off(self, fault: Fault, here: Sequence[str]) -> None:
+        there = [name for name in self._members if name not in here]
+        ways = [way for one in here for other in there for way in ((one, other), (other, one))]
+        for way in ways:
+            self._roads.cut(*way)
+        await asyncio.sleep(fault.seconds)
+        for way in ways:
+            self._roads.mend(*way)
+
+    async def _promote(self, fault: Fault, member: Member) -> None:
+        await self._ask(member, "box.ctl.promote()")
+
+    async def _snapshot(self, fault: Fault, member: Member) -> None:
+        await self._ask(member, "box.snapshot()")
+
+    async def _ask(self, member: Member, expression: str) -> None:
+        """Over a connection of its own: it may take long, and questions go on meanwhile."""
+        if member.is_up and not member.is_halted:
+            await member.eval_alone(expression, timeout=_PATIENCE)

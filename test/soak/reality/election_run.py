@@ -1,0 +1,227 @@
+"""One run of the campaign "elections": members that are processes, clients, faults, and what must be true in the end.
+
+```
+while clients call    two members lead in one term; a process ends by itself
+soon after the end    a leader that everybody knows; then equal vclocks within two `replication_timeout`
+at rest               empty limbos, nobody has stopped to follow, no contradiction, rows as clients were told
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+from box.errors import BoxError
+from test.soak.reality.election_faults import ElectionInjector, plan
+from test.soak.reality.member import OURS, Member
+from test.soak.reality.orders import SPACES, Client, Told
+from test.soak.reality.roads import Roads
+from test.support import until
+
+TIMEOUT: Final = 1.0
+"""replication_timeout."""
+OPTIONS: Final[dict[str, Any]] = {
+    "replication_timeout": TIMEOUT,
+    "replication_connect_timeout": 5,
+    "replication_connect_quorum": 0,
+    "replication_sync_timeout": 5,
+    "replication_synchro_timeout": 3,
+    "election_timeout": 2,
+    "memtx_use_mvcc_engine": True,
+    "wal_mode": "write",
+    "memtx_memory": 64 << 20,
+    "wal_max_size": 200_000,
+    "checkpoint_count": 1000,
+}
+OWN_OPTIONS: Final = {"replication_keep_promotions": True}
+"""Of members that are ours."""
+_CLIENTS: Final = 6
+_EVERY: Final = 0.2
+"""Seconds between two looks at a member."""
+_BOUND: Final = 2 * TIMEOUT
+"""Seconds until vclocks are equal, once there is a leader and no fault."""
+_LEADER: Final = 60.0
+_NEVER: Final = 40.0
+"""Seconds after which what has not come about does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is, all of it by the seed: `tarantools` of the members run the executable `tarantool`."""
+
+    seed: int
+    seconds: float
+    members: int = 5
+    tarantool: str = ""
+    tarantools: int = 1
+    spaces: Sequence[str] = ("orders",)
+
+
+@dataclass
+class ElectionOutcome:
+    """The end of a run; nothing is left of `directory` if all went well."""
+
+    directory: str
+    calls: Counter[str] = field(default_factory=Counter)
+    faults: int = 0
+    terms: int = 0
+    equal_after: float = -1.0
+    """Seconds from a leader to equal vclocks; -1: never."""
+    violations: list[str] = field(default_factory=list)
+
+
+async def run(chosen: Plan) -> ElectionOutcome:
+    """Play a plan."""
+    directory = Path(tempfile.mkdtemp(prefix="elections-", dir="/tmp"))
+    outcome = ElectionOutcome(str(directory))
+    cluster = _Cluster(chosen, directory, outcome)
+    try:
+        await cluster.start()
+        await cluster.play()
+    except (AssertionError, BoxError, OSError, TimeoutError) as error:
+        outcome.violations.append(f"the run ended early: {error!r}")
+    finally:
+        await cluster.close()
+    if not outcome.violations:
+        shutil.rmtree(directory)
+    return outcome
+
+
+class _Cluster:
+    def __init__(self, chosen: Plan, directory: Path, outcome: ElectionOutcome) -> None:
+        self._plan = chosen
+        self._outcome = outcome
+        self._directory = directory
+        quorum = chosen.members // 2 + 1
+        others = chosen.members - (chosen.tarantools if chosen.tarantool else 0)
+        self._members: list[Member] = []
+        for number in range(chosen.members):
+            is_ours = number < others
+            options = OPTIONS | {"replication_synchro_quorum": quorum}
+            options |= OWN_OPTIONS if is_ours else {"feedback_enabled": False}
+            command = OURS if is_ours else (chosen.tarantool,)
+            self._members.append(Member(directory, f"n{number + 1}", command, **options))
+        uris = {member.name: member.uri for member in self._members}
+        self._roads = Roads(directory, uris, Random(f"{chosen.seed} roads"))
+        self._injector = ElectionInjector(self._members, self._roads)
+        self._told = Told()
+        self._leaders: dict[int, str] = {}
+
+    async def start(self) -> None:
+        """The first member founds the replica set, the others join; then they elect."""
+        await self._roads.open()
+        founder = self._members[0]
+        await founder.start(founds=True)
+        for member in self._members[1:]:
+            await member.start(replication=[self._roads.uri(member.name, founder.name)], replication_connect_quorum=1)
+        for member in self._members:
+            member.options["replication"] = [member.uri, *self._roads.sources(member.name)]
+            await self._configure(member, "replication")
+        await until(self._are_equal, "equal members", _LEADER)
+        for member in self._members:
+            member.options["election_mode"] = "candidate"
+            await self._configure(member, "election_mode")
+        await until(self._has_leader, "the first leader", _LEADER)
+
+    async def _configure(self, member: Member, name: str) -> None:
+        await member.eval_alone(f"box.cfg{{{name} = ...}}", member.options[name])
+
+    async def play(self) -> None:
+        """Clients and faults, then the checks."""
+        chosen, loop = self._plan, asyncio.get_running_loop()
+        faults = plan(chosen.seed, [member.name for member in self._members], chosen.seconds)
+        keys, end = count(1), loop.time() + chosen.seconds
+        clients = [
+            Client(self._members, chosen.spaces, keys, Random(f"{chosen.seed} client {number}"))
+            for number in range(_CLIENTS)
+        ]
+        watch = [asyncio.ensure_future(self._watch(member)) for member in self._members]
+        calls = [asyncio.ensure_future(client.run(self._told, end)) for client in clients]
+        try:
+            await asyncio.gather(self._injector.run(faults), *calls)
+            await self._injector.finish()
+        finally:
+            for task in (*watch, *calls):
+                task.cancel()
+            await asyncio.gather(*watch, *calls, return_exceptions=True)
+            self._outcome.calls, self._outcome.faults = self._told.counts(), len(faults)
+            (self._directory / "faults").write_text("\n".join(self._injector.happened))
+        await self._judge()
+
+    async def close(self) -> None:
+        """End everything at once."""
+        await asyncio.gather(*(member.kill() for member in self._members), return_exceptions=True)
+        await self._roads.close()
+        violations = self._outcome.violations
+        for member in self._members:
+            violations += [*member.violations, *member.alarms()]
+
+    async def _watch(self, member: Member) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            member.notice_end()
+            if not member.is_up or member.is_halted:
+                continue
+            await member.look()
+            standing = member.standing
+            if standing.role == "leader":
+                other = self._leaders.setdefault(standing.term, member.name)
+                if other != member.name:
+                    self._outcome.violations.append(f"{member.name} and {other} lead in term {standing.term}")
+
+    async def _look(self) -> None:
+        await asyncio.gather(*(member.look() for member in self._members))
+
+    async def _are_equal(self) -> bool:
+        await self._look()
+        standings = [member.standing for member in self._members]
+        return all(one.status == "running" and one.vclock == standings[0].vclock for one in standings)
+
+    async def _has_leader(self) -> bool:
+        """One that takes changes, whom everybody knows."""
+        await self._look()
+        standings = [member.standing for member in self._members]
+        leaders = [one for one in standings if one.leads]
+        self._outcome.terms = max(one.term for one in standings)
+        return len(leaders) == 1 and all(one.leader == leaders[0].id for one in standings)
+
+    async def _judge(self) -> None:
+        outcome, loop = self._outcome, asyncio.get_running_loop()
+        await until(self._has_leader, "a leader in the end", _LEADER)
+        begin = loop.time()
+        with suppress(AssertionError):
+            await until(self._are_equal, "equal vclocks", _NEVER)
+            outcome.equal_after = loop.time() - begin
+        if not 0 <= outcome.equal_after <= _BOUND:
+            late = f"after {outcome.equal_after:.1f} s" if outcome.equal_after > 0 else "never"
+            outcome.violations.append(f"vclocks were equal {late}, and have {_BOUND:g} s: {self._vclocks()}")
+        with suppress(AssertionError):
+            await until(self._is_idle, "empty limbos", _NEVER)
+        for member in self._members:
+            standing = member.standing
+            if standing.waiting:
+                outcome.violations.append(f"{member.name}: {standing.waiting} transactions wait in its limbo")
+            outcome.violations += [f"{member.name} has stopped to follow {text}" for text in standing.stopped]
+            if standing.contradiction:
+                outcome.violations.append(f"{member.name}: {standing.contradiction}")
+        rows = {member.name: {space: await member.keys(space) for space in SPACES} for member in self._members}
+        outcome.violations += self._told.disagreements(rows)
+
+    async def _is_idle(self) -> bool:
+        await self._look()
+        return all(member.standing.waiting == 0 and not member.standing.stopped for member in self._members)
+
+    def _vclocks(self) -> str:
+        return "; ".join(
+            f"{member.name} (id {member.standing.id}) {member.standing.vclock}" for member in self._members
+        )

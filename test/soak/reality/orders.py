@@ -1,0 +1,128 @@
+"""Clients who insert rows at the leader, what they were told, and what of it must be true of the rows in the end.
+
+```
+ok         the row is everywhere
+refused    the row is nowhere
+unknown    either: the process died, nobody answered in time, or the error says so (`outcome`)
+```
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
+from random import Random
+from typing import Final
+
+from box.data.codec import pack
+from box.errors import BoxError, ErrorCode
+from box.net.peer_connection import PeerConnection
+from box.testing.simulation.history import Ending
+from box.testing.simulation.workload import ending_of
+from box.wire.constants import Key, RequestType
+from box.wire.row import Row
+from test.soak.reality.member import Member
+
+SPACES: Final = {"orders": 512, "notes": 513}
+"""Those of member.lua: synchronous, asynchronous."""
+_PATIENCE: Final = 10.0
+"""Seconds that a client waits for an answer."""
+_PAUSES: Final = (0.0, 0.02, 0.1, 0.3)
+"""Seconds between two calls."""
+_LOST: Final = 0.1
+"""Seconds until a client looks for a leader again."""
+_SHOWN: Final = 8
+"""Keys that a violation names."""
+
+
+class Told:
+    """What became of each key, as its client was told."""
+
+    def __init__(self) -> None:
+        self.endings: dict[str, dict[int, Ending]] = {space: {} for space in SPACES}
+        self.calls: dict[int, str] = {}
+        """Whom a key was sent to, and the error if there was one."""
+
+    def note(self, space: str, key: int, ending: Ending, text: str) -> None:
+        """Remember one answer."""
+        self.endings[space][key] = ending
+        self.calls[key] = text
+
+    def counts(self) -> Counter[str]:
+        """Calls by their ending."""
+        return Counter(ending.value for endings in self.endings.values() for ending in endings.values())
+
+    def keys(self, space: str, *endings: Ending) -> set[int]:
+        """The keys of a space that ended so."""
+        return {key for key, ending in self.endings[space].items() if ending in endings}
+
+    def disagreements(self, rows: Mapping[str, Mapping[str, set[int]]]) -> Iterator[str]:
+        """What the rows of each member, by space, contradict."""
+        for space in SPACES:
+            tables = {name: spaces[space] for name, spaces in rows.items()}
+            everywhere, anywhere = set.intersection(*tables.values()), set.union(*tables.values())
+            for name, table in tables.items():
+                yield from self._about(f"{space}: {name} alone lacks", anywhere - table)
+            yield from self._about(f"{space}: acknowledged, not everywhere", self.keys(space, Ending.OK) - everywhere)
+            yield from self._about(f"{space}: refused, and there", self.keys(space, Ending.FAILED) & anywhere)
+            yield from self._about(f"{space}: nobody has sent", anywhere - self.endings[space].keys())
+
+    def _about(self, what: str, keys: set[int]) -> Iterator[str]:
+        if keys:
+            shown = ", ".join(f"{key} ({self.calls.get(key, 'unsent')})" for key in sorted(keys)[:_SHOWN])
+            yield f"{what}: {len(keys)} rows: {shown}"
+
+
+class Client:
+    """Inserts rows one by one at the member that it takes for the leader."""
+
+    def __init__(self, members: Sequence[Member], spaces: Sequence[str], keys: count[int], random: Random) -> None:
+        self._members = members
+        self._spaces = spaces
+        self._keys = keys
+        self._random = random
+        self._member = members[0]
+        self._connection: PeerConnection | None = None
+
+    async def run(self, told: Told, until: float) -> None:
+        """Call until then."""
+        loop = asyncio.get_running_loop()
+        try:
+            while loop.time() < until:
+                if not await self._call(told):
+                    self._leave()
+                    leaders = [one for one in self._members if one.standing.leads]
+                    self._member = self._random.choice(leaders or self._members)
+                    await asyncio.sleep(_LOST)
+                await asyncio.sleep(self._random.choice(_PAUSES))
+        finally:
+            self._leave()
+
+    async def _call(self, told: Told) -> bool:
+        """Insert a row; whether the member takes rows."""
+        member = self._member
+        if self._connection is None:
+            try:
+                self._connection = await member.connect()
+            except (BoxError, OSError):
+                return False
+        space, key = self._random.choice(self._spaces), next(self._keys)
+        told.note(space, key, Ending.UNKNOWN, f"{member.name}: under way")
+        body = pack({int(Key.SPACE_ID): SPACES[space], int(Key.TUPLE): [key, member.name]})
+        try:
+            await self._connection.request(Row(RequestType.INSERT, body=body), timeout=_PATIENCE)
+        except BoxError as error:
+            ending = ending_of(error)
+            told.note(space, key, ending, f"{member.name}: {error}")
+            return ending is Ending.FAILED and error.code != ErrorCode.READONLY
+        told.note(space, key, Ending.OK, member.name)
+        return True
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            with suppress(OSError):
+                self._connection.close()
+            self._connection = None
