@@ -64,6 +64,7 @@ from box.replication.setup import Replication
 from box.schema.schema import Schema
 from box.schema.system import initial_schema
 from box.session import Context, Sessions
+from box.sql.engine import Sql
 from box.txn.dml import Dml
 from box.txn.lifecycle import TransactionManager
 from box.txn.limbo import Limbo
@@ -71,6 +72,7 @@ from box.txn.mvcc import MvccStorage
 from box.txn.storage import TupleStorage
 from box.txn.synchro import LimboDriver
 from box.waiters import Waiters
+from box.wire.constants import PACKAGE_VERSION
 
 
 class Instance:
@@ -174,6 +176,7 @@ class Instance:
             counters=self.stats.box.totals,
         )
         self.dml.on_many_held = self.round.interrupt
+        self.sql = Sql(schema, self.dml, self.txns, version=PACKAGE_VERSION, random_bytes=self.random.randbytes)
         self.checkpoints = Checkpoints(resources, state, schema, tuples, self.synchro)
         self.replication = Replication(
             self.loop,
@@ -210,6 +213,7 @@ class Instance:
                 iproto=self.iproto,
                 membership=self.membership,
                 elections=self.elections,
+                prepared=self.sql.prepared,
             ),
         )
         self._connect()

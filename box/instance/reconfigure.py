@@ -25,6 +25,7 @@ from box.replication.applier_host import silence
 from box.replication.elections import ElectionMode, Elections
 from box.replication.local import ReplicationOptions
 from box.replication.sources import Sources
+from box.sql.prepared import PreparedStatements
 from box.txn.dml import Dml
 from box.txn.synchro import LimboDriver
 
@@ -60,6 +61,7 @@ def make_setters(
     iproto: IprotoServer,
     membership: Membership,
     elections: Elections,
+    prepared: PreparedStatements,
 ) -> dict[str, Setter]:
     """The options that reach a part when they are set; the parts ask for the others themselves."""
 
@@ -71,6 +73,9 @@ def make_setters(
 
     def set_memory(value: float) -> None:
         dml.memory_limit = int(value)
+
+    def set_sql_cache_size(value: float) -> None:
+        prepared.set_limit(int(value))
 
     def set_log_level(value: int | str) -> None:
         log.level = log_level(value)
@@ -118,6 +123,7 @@ def make_setters(
         "read_only": set_read_only,
         "readahead": iproto.set_readahead,
         "replicaset_uuid": set_replicaset_uuid,
+        "sql_cache_size": set_sql_cache_size,
         "replication": lambda _: sources.reconfigure(),
         "replication_anon": set_replication_anon,
         "replication_connect_quorum": lambda _: sources.check_sync_quorum(),

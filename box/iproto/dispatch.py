@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from box.data.codec import unpack
 from box.errors import BoxError, ErrorCode, client_error, illegal_params, unsupported
+from box.iproto import sql_requests
 from box.iproto.plans import BodyPlan
 from box.schema.access import EMPTY_PASSWORD, HASH_SIZE, Privilege, check_session, check_universe, decode_hash
 from box.schema.ids import UserId
@@ -21,7 +22,15 @@ from box.wire.auth import SCRAMBLE_SIZE, is_right_scramble
 from box.wire.change import Request, decode_change
 from box.wire.constants import DML_TYPES, Key, RequestType
 from box.wire.reply import reply_body, reply_ok
-from box.wire.request import AuthRequest, check_sql, decode_auth, decode_call, decode_select, results_as_tuples
+from box.wire.request import (
+    AuthRequest,
+    SqlRequest,
+    decode_auth,
+    decode_call,
+    decode_select,
+    decode_sql,
+    results_as_tuples,
+)
 from box.wire.row import Row, decode_header, is_msgpack, sync_of_broken_header
 
 if TYPE_CHECKING:
@@ -258,10 +267,26 @@ class Dispatcher:
         raise client_error(ErrorCode.NO_SUCH_PROC, name)
 
     def _sql(self, connection: ServerConnection, row: Row) -> None:
-        check_sql(row.body)
+        request = decode_sql(row.body)
         self._check(row)
         self._count(row.type)
-        raise unsupported("Lunabox", "SQL")
+        self._suspendable(connection, row.sync, self._run_sql(connection, row, request))
+
+    async def _run_sql(self, connection: ServerConnection, row: Row, request: SqlRequest) -> bytes:
+        """The reply. A transaction that the statement has left open is rolled back: no later request belongs to it."""
+        sql, ctx = self._node.sql, RequestContext(connection.session, row.sync)
+        try:
+            if row.type == RequestType.PREPARE:
+                body = sql_requests.prepare(sql, ctx, request)
+            else:
+                body = await sql_requests.execute(sql, ctx, request)
+        except BoxError as error:
+            self._node.sessions.tell_denied(ctx, error)
+            raise
+        finally:
+            if ctx.txn is not None:
+                self._node.txns.rollback_open(ctx, ctx.txn)
+        return reply_body(row.sync, self._schema.version, body)
 
     # -- sessions ---------------------------------------------------------------------------------------------
 

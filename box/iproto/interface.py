@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from box.net.network import Network
     from box.schema.access import Credentials, User
     from box.session import Context, Sessions
+    from box.sql.engine import Sql
     from box.txn.pending import Outcome
+    from box.txn.transaction import Transaction
     from box.wire.ballot import Ballot
     from box.wire.change import Request
     from box.wire.row import Row
@@ -91,6 +93,8 @@ class TransactionsLike(Protocol):
     """The transaction manager, for a function that forgot its transaction."""
 
     def rollback(self, ctx: Context) -> None: ...
+
+    def rollback_open(self, ctx: Context, txn: Transaction) -> None: ...
 
 
 class FunctionsLike(Protocol):
@@ -164,6 +168,9 @@ class NodeLike(Protocol):
 
     @property
     def txns(self) -> TransactionsLike: ...
+
+    @property
+    def sql(self) -> Sql: ...
 
     @property
     def schema(self) -> SchemaLike: ...

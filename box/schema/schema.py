@@ -24,6 +24,8 @@ from box.schema.ids import UserId
 from box.schema.sequence import Sequence
 from box.schema.session_settings import SessionSettings
 from box.schema.space import Space
+from box.schema.sql_hooks import SqlHooks
+from box.schema.sql_objects import ForeignKeyDef, TriggerDef
 
 
 class Grant(NamedTuple):
@@ -62,6 +64,14 @@ class Schema:
         self.collations: dict[int, CollationDef] = {}
         self.grants: dict[tuple[int, ObjectKey], Grant] = {}
         """All of `_priv` by (grantee, object)."""
+        self.foreign_keys: dict[tuple[str, int], ForeignKeyDef] = {}
+        """By name and the id of the child's space."""
+        self.sql_triggers: dict[str, TriggerDef] = {}
+        """By name, the newest first."""
+        self.views: dict[int, list[int]] = {}
+        """By the id of a view: the spaces that it reads."""
+        self.sql = SqlHooks()
+        """Set by the node."""
         self.index_functions: dict[tuple[int, int], int] = {}
         """All of `_func_index`: the ids of functions by those of space and index."""
         self.truncated: set[int] = set()
@@ -172,6 +182,11 @@ class Schema:
             self._tell_of([space])
         else:
             self._changed[space.id] = space
+
+    @property
+    def is_loading(self) -> bool:
+        """Rows of system spaces come in runs, from a snapshot."""
+        return self._changed is not None
 
     @contextmanager
     def loading(self) -> Iterator[None]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
     from box.schema.sequence import Sequence
     from box.schema.session_settings import SessionSettings
+    from box.schema.sql_objects import CheckConstraint
     from box.session import Context
 
     RowFilter = Callable[[Credentials, bytes], bool]
@@ -91,6 +92,7 @@ class Space:
 
     __slots__ = (
         "before_replace",
+        "checks",
         "definition",
         "engine",
         "format",
@@ -138,6 +140,8 @@ class Space:
         self.before_replace: list[Trigger] = []
         self.on_replace: list[Trigger] = []
         self.run_triggers = True
+        self.checks: dict[str, CheckConstraint] = {}
+        """Check constraints by name."""
         self.system_trigger: SystemTrigger | None = None
         self.row_filter: RowFilter | None = None
         """Views of system spaces: whether the reader may see a tuple."""

@@ -71,8 +71,6 @@ def _decode_opts(options: dict[Any, Any], name: str, error_code: int) -> SpaceOp
         raise client_error(ErrorCode.VIEW_MISSING_SQL)
     if opts.is_sync and opts.group_id == GROUP_LOCAL:
         raise client_error(error_code, name, "local space can't be synchronous")
-    if opts.view:
-        raise unsupported("Lunabox", "SQL views")
     return opts
 
 
@@ -131,12 +129,11 @@ def _decode_field(item: Any, number: int, space_name: str, error_code: int) -> F
     collation = options.get("collation", 0)
     if collation and field_type.value not in _COLLATED_TYPES:
         raise wrong("collation is reasonable only for string, scalar and any fields")
-    if "default" in options:
-        raise unsupported("Lunabox", "SQL default values")
     return FieldDef(
         name=name,
         type=field_type,
         is_nullable=is_nullable,
         collation_id=collation or None,
         nullable_action=action,
+        default=options.get("default"),
     )

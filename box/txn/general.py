@@ -55,6 +55,8 @@ class GeneralWrite:
                 if space.has_triggers:
                     await triggers.before_replace(ctx, txn, space, request, self._storage)
                 result = self._apply(ctx, txn, space, statement, request)
+                if space.checks and statement.new is not None and request.row is None:
+                    _check(space, statement.new)
                 _add_row(space, statement, request)
                 if space.has_triggers:
                     await triggers.on_replace(ctx, txn, space, statement)
@@ -170,6 +172,16 @@ class GeneralWrite:
         if primary.key_of(space.format.validate(new)) != key:
             return  # Tarantool logs CANT_UPDATE_PRIMARY_KEY and leaves the tuple alone
         self._store(txn, space, statement, new, Mode.UPDATE, old)
+
+
+def _check(space: Space, new: bytes) -> None:
+    """Hold the check constraints of SQL, which rows of the log and of other instances keep already.
+
+    Raises CK_CONSTRAINT_FAILED.
+    """
+    fields = unpack(new)
+    for check in space.checks.values():
+        check.check(fields)
 
 
 def _add_row(space: Space, statement: Statement, request: Request) -> None:

@@ -7,6 +7,8 @@ SELECT  0x10 space, 0x12 limit, 0x20 key        [0x11 index, 0x13 offset, 0x14 i
 CALL    0x22 function name                      [0x21 arguments]
 EVAL    0x27 expression                         [0x21 arguments]
 AUTH    0x23 user name, 0x21 [mechanism, scramble]
+EXECUTE 0x40 text or 0x43 statement id          [0x41 parameters, 0x2b options]
+PREPARE the same; with an id it forgets the statement
 ```
 
 Changes are in `box.wire.change`. Source: the protocol's reference document; texts and their order as observed on the
@@ -20,6 +22,7 @@ from typing import Any, Final
 
 import msgpack
 
+from box.data.codec import unpack
 from box.data.deep import skip_one
 from box.errors import ErrorCode, client_error
 from box.wire.body import invalid, is_array, is_str, missing, pairs
@@ -138,14 +141,32 @@ def _proof(raw: bytes) -> list[Any]:
     return proof
 
 
-def check_sql(body: bytes) -> None:
-    """The checks of EXECUTE and PREPARE that come before SQL itself."""
-    keys = {key for key, _ in pairs(body)}
-    if Key.SQL_TEXT in keys and Key.STMT_ID in keys:
+@dataclass(slots=True)
+class SqlRequest:
+    """EXECUTE or PREPARE: the text of a statement, or the id of a prepared one, and the values of its parameters."""
+
+    text: str | None
+    statement_id: int | None
+    params: list[Any]
+
+
+def decode_sql(body: bytes) -> SqlRequest:
+    """Raises INVALID_MSGPACK, MISSING_REQUEST_FIELD."""
+    values = dict(pairs(body))
+    if Key.SQL_TEXT in values and Key.STMT_ID in values:
         both = "SQL text and statement id are incompatible options in one request: choose one"
         raise invalid(both)
-    if Key.SQL_TEXT not in keys and Key.STMT_ID not in keys:
+    if Key.SQL_TEXT not in values and Key.STMT_ID not in values:
         raise client_error(ErrorCode.MISSING_REQUEST_FIELD, f"{KEY_NAMES[Key.SQL_TEXT]} or {KEY_NAMES[Key.STMT_ID]}")
+    params = unpack(values[Key.SQL_BIND]) if Key.SQL_BIND in values else []
+    if not isinstance(params, list):
+        raise invalid()
+    if Key.STMT_ID in values:
+        statement_id = unpack(values[Key.STMT_ID])
+        if type(statement_id) is not int:
+            raise invalid()
+        return SqlRequest(None, statement_id, params)
+    return SqlRequest(_text(values[Key.SQL_TEXT]), None, params)
 
 
 def _text(raw: bytes) -> str:

@@ -14,6 +14,7 @@ from lua.bindings.info import InfoBinding
 from lua.bindings.schema import SchemaBinding
 from lua.bindings.sequences import SequenceBinding
 from lua.bindings.session import SessionBinding
+from lua.bindings.sql import SqlBinding
 from lua.bindings.triggers import TriggerBinding
 from lua.bindings.txn import TxnBinding
 
@@ -40,6 +41,7 @@ class BoxBindings:
         self.cfg = CfgBinding(runtime, node)
         self.triggers = TriggerBinding(runtime, node)
         self.functions = FunctionBinding(runtime, node, self.session)
+        self.sql = SqlBinding(runtime, node)
         self.schema = SchemaBinding(runtime, node, self.functions)
         for binding in vars(self).values():
             binding.on_access_denied = self.triggers.access_denied

@@ -8,6 +8,7 @@ import binascii
 import string
 from typing import TYPE_CHECKING, Final
 
+from box.data.murmur import murmur3
 from box.errors import BoxError, ErrorCode, unsupported
 from lua.bindings.binding import Binding, Outcome, exported, guarded, text, waiting
 
@@ -21,29 +22,6 @@ _LINE: Final = 72
 """Characters in a line of wrapped base64."""
 _GUAVA_FACTOR: Final = 2862933555777941757
 """Multiplier of the 64-bit linear congruential generator of Guava's consistent hash."""
-
-
-def _rotated(value: int, bits: int) -> int:
-    return (value << bits | value >> (32 - bits)) & _MASK
-
-
-def murmur3(data: bytes, seed: int) -> int:
-    """MurmurHash3, 32 bits."""
-    state = seed & _MASK
-    whole = len(data) & ~3
-    for pos in range(0, whole, 4):
-        state ^= _mixed(int.from_bytes(data[pos : pos + 4], "little"))
-        state = (_rotated(state, 13) * 5 + 0xE6546B64) & _MASK
-    if len(data) > whole:
-        state ^= _mixed(int.from_bytes(data[whole:], "little"))
-    state ^= len(data)
-    state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
-    return state ^ state >> 16
-
-
-def _mixed(block: int) -> int:
-    return _rotated(block * 0xCC9E2D51 & _MASK, 15) * 0x1B873593 & _MASK
 
 
 def guava(state: int, buckets: int) -> int:

@@ -39,7 +39,9 @@ local function unsupported(feature)
     end
 end
 
-box.execute, box.prepare, box.unprepare = unsupported('SQL'), unsupported('SQL'), unsupported('SQL')
+for name, member in pairs(require('box.sql')) do
+    box[name] = member
+end
 box.lib = {load = unsupported('C modules')}
 box.feedback = {save = function() end}
 

@@ -60,10 +60,20 @@ def _check_drop_primary(space: Space) -> None:
 
 
 def _drop_index(schema: Schema, stmt: DdlStatement, space: Space, iid: int) -> None:
-    space.index(iid)
+    if _is_referenced(schema, space.index(iid).definition):
+        raise client_error(ErrorCode.ALTER_SPACE, space.name, "can not drop a referenced index")
     indexes = {number: index for number, index in space.indexes.items() if number != iid}
     new_format = make_format(schema, space.definition, (index.definition for index in indexes.values()))
     exchange(schema, stmt, space, Layout(space.definition, new_format, indexes))
+
+
+def _is_referenced(schema: Schema, definition: IndexDef) -> bool:
+    """Whether a foreign key finds its parents by a unique index."""
+    fields = {part.fieldno for part in definition.parts}
+    return definition.unique and any(
+        key.parent_id == definition.space_id and {parent for _, parent in key.links} == fields
+        for key in schema.foreign_keys.values()
+    )
 
 
 def _format_with(schema: Schema, space: Space, definition: IndexDef) -> TupleFormat:

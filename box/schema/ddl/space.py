@@ -7,10 +7,12 @@ from box.schema.access import Credentials, Privilege, check_ddl
 from box.schema.ddl.alter import exchange, is_empty, make_again, make_format, make_space, needs_check
 from box.schema.ddl.build import Deferred, FormatCheck, check_not_altered, deferred
 from box.schema.ddl.dictionary_change import DdlStatement, DdlTransaction
+from box.schema.ddl.sql import install_checks
 from box.schema.fields import Fields
 from box.schema.schema import Schema
-from box.schema.space import Layout, Space
+from box.schema.space import Layout, Space, SpaceDef
 from box.schema.space_def import decode_space
+from box.schema.sql_objects import CheckConstraint
 from box.wire.constants import GROUP_LOCAL, RequestType
 
 
@@ -37,14 +39,23 @@ def _create_space(schema: Schema, credentials: Credentials, stmt: DdlStatement) 
     definition = decode_space(stmt.last, ErrorCode.CREATE_SPACE)
     check_ddl(credentials, Privilege.C, ("space", definition.id), definition.name, definition.owner)
     space = make_space(schema, definition)
+    if definition.opts.view:
+        schema.views[space.id] = _tables_of_view(schema, definition)
     schema.add_space(space)
     _changed(schema, space)
 
     def undo() -> None:
+        schema.views.pop(space.id, None)
         schema.remove_space(space)
         _changed(schema, space)
 
     stmt.on_rollback.append(undo)
+
+
+def _tables_of_view(schema: Schema, definition: SpaceDef) -> list[int]:
+    """The spaces that a view reads. NO_SUCH_SPACE, SQL_EXECUTE."""
+    names = schema.sql.tables_of_view(definition.opts.sql or "")
+    return [schema.space_by_name(name).id for name in names]
 
 
 def _changed(schema: Schema, space: Space) -> None:
@@ -64,10 +75,19 @@ def _drop_space(schema: Schema, credentials: Credentials, stmt: DdlStatement, sp
         raise wrong("the space has grants")
     if space.id in schema.truncated:
         raise wrong("the space has truncate record")
+    if any(space.id in tables for tables in schema.views.values()):
+        raise wrong("other views depend on this space")
+    if any(space.id in (key.child_id, key.parent_id) for key in schema.foreign_keys.values()):
+        raise wrong("the space has foreign key constraints")
+    if space.checks:
+        raise wrong("the space has check constraints")
+    tables = schema.views.pop(space.id, None)
     schema.remove_space(space)
     _changed(schema, space)
 
     def undo() -> None:
+        if tables is not None:
+            schema.views[space.id] = tables
         schema.add_space(space)
         _changed(schema, space)
 
@@ -92,10 +112,20 @@ def _alter_space(
     new_format = make_format(schema, definition, (index.definition for index in space.indexes.values()))
     if definition.opts.temporary != space.is_temporary and not is_empty(space):
         raise wrong("can not switch temporary flag on a non-empty space")
+    if definition.opts.view != space.definition.opts.view:
+        raise wrong("can not convert a space to a view and vice versa")
+    if definition.name != space.name and any(space.id in tables for tables in schema.views.values()):
+        raise wrong("can not rename space which is referenced by view")
     check_not_altered(schema, space)
+    checks = {
+        name: CheckConstraint(check.definition, schema.sql.compile_check(definition, name, check.definition.code))
+        for name, check in space.checks.items()
+    }
 
     def finish() -> None:
         exchange(schema, stmt, space, Layout(definition, new_format, space.indexes))
+        if checks:
+            install_checks(schema, stmt, space, checks)
 
     if needs_check(txn, space, new_format):
         return deferred(schema, space, FormatCheck(new_format), "ERRINJ_CHECK_FORMAT_DELAY", finish)

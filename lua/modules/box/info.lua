@@ -102,7 +102,10 @@ local readers = {
     memory = on_call(read_memory),
     gc = on_call(read_gc),
     vinyl = on_call(idle.vinyl),
-    sql = on_call(function() return {cache = {size = 0, stmt_count = 0}} end),
+    sql = on_call(function()
+        local cache = finish.value(python.sql_cache())
+        return {cache = {size = cache[2], stmt_count = cache[1]}}
+    end),
 }
 
 -- In Tarantool's order, which decides how a console shows them.

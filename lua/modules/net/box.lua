@@ -288,11 +288,33 @@ function remote_methods.eval_16(remote, expression, ...)
     return unpack((remote:_request('eval', nil, nil, expression, {...})))
 end
 
-for _, name in ipairs({'execute', 'prepare', 'unprepare'}) do
-    remote_methods[name] = function(remote)
-        check_remote(remote, name)
-        box.error(box.error.UNSUPPORTED, 'Lunabox', 'SQL')
+local function check_sql(remote, name, options)
+    check_remote(remote, name)
+    if options ~= nil then
+        box.error(box.error.UNSUPPORTED, name, 'options')
     end
+end
+
+function remote_methods.execute(remote, statement, params, sql_options, options)
+    check_sql(remote, 'execute', sql_options)
+    return remote:_request('execute', options, nil, statement, params or {})
+end
+
+-- The parameters have no meaning before the statement runs.
+function remote_methods.prepare(remote, statement, _, sql_options, options)
+    check_sql(remote, 'prepare', sql_options)
+    if type(statement) ~= 'string' then
+        box.error(box.error.SQL_PREPARE, 'expected string as SQL statement')
+    end
+    return remote:_request('prepare', options, nil, statement)
+end
+
+function remote_methods.unprepare(remote, id, _, sql_options, options)
+    check_sql(remote, 'unprepare', sql_options)
+    if type(id) ~= 'number' then
+        box.error(box.error.PROC_LUA, 'query id is expected to be numeric')
+    end
+    return remote:_request('unprepare', options, nil, id)
 end
 
 -- ---- this instance ---------------------------------------------------------------------------

@@ -235,7 +235,6 @@ def test_waiting_for_a_mode(run: Run) -> None:
 
 def test_what_is_not_supported_says_so(run: Run) -> None:
     async def body(box: Box) -> None:
-        assert await box.fails("box.execute('SELECT 1')") == "Lunabox does not support SQL"
         assert await box.fails("box.lib.load('x')") == "Lunabox does not support C modules"
 
     run(body)

@@ -20,6 +20,7 @@ FLOORS = (
     ("box.instance",),  # one instance put together
     ("box.replication",),  # appliers, relays, joins
     ("box.iproto",),  # the server of the binary protocol
+    ("box.sql",),  # statements of SQL, executed by SQLite over spaces
     ("box.txn",),  # transactions and the one door for writes
     ("box.schema", "box.spark"),  # the dictionary and its triggers; Spark, which knows files and the binary protocol
     ("box.session",),  # who is connected
@@ -57,6 +58,17 @@ UPWARD = {
 """Imports for annotations that go up, by the reason why they stay."""
 
 RINGS = {
+    "A change fires triggers and acts on the children of rows; both change rows.": {
+        "box.sql.foreign_keys",
+        "box.sql.row_changes",
+        "box.sql.row_triggers",
+    },
+    "Expressions hold queries, and queries expressions: the compilers of the two call each other.": {
+        "box.sql.calls",
+        "box.sql.expression_compiler",
+        "box.sql.from_clause",
+        "box.sql.query",
+    },
     "A server, its connections and their requests name each other.": {
         "box.iproto.connection",
         "box.iproto.dispatch",

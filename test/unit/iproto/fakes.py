@@ -26,7 +26,7 @@ from box.schema.access import (
     refresh,
 )
 from box.schema.ids import UserId
-from box.session import Sessions
+from box.session import Context, Sessions
 from box.txn.pending import Outcome, Pending
 from box.wire.ballot import Ballot
 from box.wire.change import DELETE, INSERT, UPDATE, UPSERT, Request
@@ -215,6 +215,16 @@ class FakeState:
         self.vclock = VClock({0: 3, 1: 12})
 
 
+class FakeSql:
+    """Takes no statement."""
+
+    async def execute(self, ctx: Context, text: str, params: list[Any]) -> Any:
+        raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
+
+    def prepare(self, ctx: Context, text: str) -> Any:
+        raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, 1, text)
+
+
 class FakeNode:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -228,6 +238,7 @@ class FakeNode:
         self.random = Random(1)
         self.log = FakeLog()
         self.functions = FakeFunctions()
+        self.sql: Any = FakeSql()
         self.replication = FakeReplication()
         self.sessions = Sessions()
         self.stats = Stats()

@@ -385,15 +385,18 @@ def test_collations(dictionary: Dictionary) -> None:
     assert dictionary.error(dictionary.delete, SpaceId.COLLATION, 0) == "Can't drop collation none : system collation"
 
 
-def test_sql_objects_are_refused(dictionary: Dictionary) -> None:
-    """Rows that only SQL writes get a clear error."""
+def test_sql_objects_are_checked(dictionary: Dictionary) -> None:
+    """Rows that SQL writes are refused where SQL would not write them."""
     error = dictionary.error
-    assert error(dictionary.insert, SpaceId.TRIGGER, "t", 280, {}) == "Lunabox does not support SQL triggers"
+    assert error(dictionary.insert, SpaceId.TRIGGER, "t", 280, {}) == "Failed to execute SQL statement: "
     row: tuple[Any, ...] = ("f", 280, 281, False, "simple", "none", "none", [0], [0])
-    text = "Lunabox does not support foreign key constraints"
+    text = "Failed to create foreign key constraint 'f': unknown ON DELETE action"
     assert error(dictionary.insert, SpaceId.FK_CONSTRAINT, *row) == text
-    row = (280, "c", False, "SQL", "1", True)
-    assert error(dictionary.insert, SpaceId.CK_CONSTRAINT, *row) == "Lunabox does not support check constraints"
+    row = ("f", 280, 281, True, "simple", "no_action", "no_action", [0], [0])
+    assert error(dictionary.insert, SpaceId.FK_CONSTRAINT, *row) == "Lunabox does not support deferred foreign keys"
+    row = (280, "c", True, "SQL", "1", True)
+    text = "Tarantool does not support deferred ck constraints"
+    assert error(dictionary.insert, SpaceId.CK_CONSTRAINT, *row) == text
 
 
 # --- views ---

@@ -16,7 +16,11 @@ local TYPE = {
 }
 local SPACE_ID, INDEX_ID, LIMIT, OFFSET, ITERATOR, INDEX_BASE = '\x10', '\x11', '\x12', '\x13', '\x14', '\x15'
 local KEY, TUPLE, FUNCTION_NAME, EXPRESSION, OPS = '\x20', '\x21', '\x22', '\x27', '\x28'
-local DATA = 0x30
+local OPTIONS, SQL_TEXT, SQL_BIND, STATEMENT_ID = '\x2b', '\x40', '\x41', '\x43'
+local DATA, METADATA, BIND_METADATA, BIND_COUNT, SQL_INFO, STMT_ID = 0x30, 0x32, 0x33, 0x34, 0x42, 0x43
+-- Keys of columns and of SQL_INFO, by number.
+local COLUMN = {[0] = 'name', 'type', 'collation', 'is_nullable', 'is_autoincrement', 'span'}
+local INFO = {[0] = 'row_count', 'autoincrement_ids'}
 
 -- A map of pairs of a key and encoded bytes.
 local function map(count, ...)
@@ -93,6 +97,40 @@ function bodies.eval(expression, args)
     return TYPE.eval, map(2, EXPRESSION, encode(expression), TUPLE, encode_args(args))
 end
 
+-- Parameters of SQL: a list of values and of maps {name = value}.
+local function encode_params(params)
+    local list = setmetatable({}, msgpack.array_mt)
+    for number = 1, #params do
+        list[number] = params[number] == nil and msgpack.NULL or params[number]
+    end
+    return encode(list)
+end
+
+-- A statement is its text or the number of a prepared one.
+local function encode_statement(statement)
+    if type(statement) == 'number' then
+        return STATEMENT_ID .. encode(statement)
+    end
+    return SQL_TEXT .. encode(statement == nil and '' or tostring(statement))
+end
+
+function bodies.execute(statement, params)
+    return TYPE.execute, map(3, encode_statement(statement), SQL_BIND, encode_params(params), OPTIONS, '\x90')
+end
+
+function bodies.prepare(statement)
+    return TYPE.prepare, map(1, encode_statement(statement))
+end
+
+bodies.unprepare = bodies.prepare
+
+-- Descriptions are plain tables: a console shows them in block style.
+local PLAIN = {}
+for name, value in pairs(msgpack.DEFAULTS) do
+    PLAIN[name] = value
+end
+PLAIN.decode_save_metatables = false
+
 -- ---- replies ---------------------------------------------------------------------------------
 
 -- Memory of a body, and the position of its data; nil if it has none.
@@ -153,7 +191,54 @@ end
 local function nothing()
 end
 
+local function named(map, names)
+    local found = {}
+    for key, value in pairs(map) do
+        found[names[key]] = value
+    end
+    return found
+end
+
+local function columns(list)
+    for number, column in ipairs(list) do
+        list[number] = named(column, COLUMN)
+    end
+    return list
+end
+
+-- The keys of a body but DATA, decoded.
+local function sql_fields(body)
+    local p = ffi.cast(decoder.byte_pointer, body)
+    local fields, count, pos, key = {}, map_header(p, 0)
+    for _ = 1, count do
+        key, pos = get(PLAIN, p, pos)
+        if key == DATA then
+            pos = skip(p, pos)
+        else
+            fields[key], pos = get(PLAIN, p, pos)
+        end
+    end
+    return fields
+end
+
+local function sql_result(body)
+    local fields = sql_fields(body)
+    if fields[SQL_INFO] ~= nil then
+        return named(fields[SQL_INFO], INFO)
+    end
+    return {metadata = columns(fields[METADATA] or {}), rows = rows(body)}
+end
+
+local function sql_prepared(body)
+    local fields = sql_fields(body)
+    return {
+        stmt_id = fields[STMT_ID], param_count = fields[BIND_COUNT], params = columns(fields[BIND_METADATA] or {}),
+        metadata = fields[METADATA] and columns(fields[METADATA]),
+    }
+end
+
 local results = {
+    execute = sql_result, prepare = sql_prepared, unprepare = nothing,
     ping = nothing, upsert = nothing,
     select = rows, call_16 = rows,
     insert = first_row, replace = first_row, update = first_row, delete = first_row, min = first_row, max = first_row,

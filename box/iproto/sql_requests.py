@@ -1,0 +1,89 @@
+"""EXECUTE and PREPARE, and the bodies of their replies.
+
+```
+rows       32 [column, ...]  30 [row, ...]        column   00 name  01 type  [02 collation  03 nullable
+changes    42 {00 row count  [01 [id, ...]]}                04 autoincrement  05 span]
+PREPARE    43 id  34 count of parameters  33 [{00 name  01 type}, ...]  [32 [column, ...]]
+```
+
+The optional keys of a column come with the setting `sql_full_metadata`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import pack
+from box.sql.result import Result, Rows
+from box.wire.constants import Key
+
+if TYPE_CHECKING:
+    from box.session import Context
+    from box.sql.engine import Sql
+    from box.sql.prepared import Prepared
+    from box.sql.result import ResultField
+    from box.wire.request import SqlRequest
+
+_NAME: Final = 0
+_TYPE: Final = 1
+_COLLATION: Final = 2
+_IS_NULLABLE: Final = 3
+_IS_AUTOINCREMENT: Final = 4
+_SPAN: Final = 5
+_ROW_COUNT: Final = 0
+_AUTOINCREMENT_IDS: Final = 1
+
+
+async def execute(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
+    """The body of the reply to EXECUTE. What `Sql.execute` and `Sql.execute_prepared` raise."""
+    if request.text is not None:
+        return _result(await sql.execute(ctx, request.text, request.params))
+    assert request.statement_id is not None
+    return _result(await sql.execute_prepared(ctx, request.statement_id, request.params))
+
+
+def prepare(sql: Sql, ctx: Context, request: SqlRequest) -> bytes:
+    """The body of the reply to PREPARE; with an id it forgets the statement. What `Sql.prepare` raises."""
+    if request.text is not None:
+        return _prepared(sql.prepare(ctx, request.text))
+    assert request.statement_id is not None
+    sql.unprepare(ctx, request.statement_id)
+    return pack({})
+
+
+def _result(result: Result) -> bytes:
+    if isinstance(result, Rows):
+        return pack({int(Key.METADATA): _columns(result.fields, result.is_full), int(Key.DATA): result.rows})
+    info: dict[int, Any] = {_ROW_COUNT: result.row_count}
+    if result.autoincrement_ids:
+        info[_AUTOINCREMENT_IDS] = result.autoincrement_ids
+    return pack({int(Key.SQL_INFO): info})
+
+
+def _prepared(prepared: Prepared) -> bytes:
+    body: dict[int, Any] = {
+        int(Key.STMT_ID): prepared.id,
+        int(Key.BIND_COUNT): len(prepared.parameters),
+        int(Key.BIND_METADATA): [{_NAME: name or "?", _TYPE: "ANY"} for name in prepared.parameters],
+    }
+    if prepared.fields is not None:
+        body[int(Key.METADATA)] = _columns(prepared.fields, prepared.is_full)
+    return pack(body)
+
+
+def _columns(fields: list[ResultField], is_full: bool) -> list[dict[int, Any]]:
+    return [_column(field, is_full) for field in fields]
+
+
+def _column(field: ResultField, is_full: bool) -> dict[int, Any]:
+    found: dict[int, Any] = {_NAME: field.name, _TYPE: field.type}
+    if not is_full:
+        return found
+    if field.collation is not None:
+        found[_COLLATION] = field.collation
+    if field.is_nullable is not None:
+        found[_IS_NULLABLE] = field.is_nullable
+    if field.is_autoincrement:
+        found[_IS_AUTOINCREMENT] = True
+    found[_SPAN] = field.span if field.span is not None else field.name
+    return found

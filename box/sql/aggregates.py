@@ -1,0 +1,145 @@
+"""Aggregate functions, on values as SQLite stores them: a class for each, with `step` and `final`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from box.sql.builtins import as_text
+from box.sql.casts import text_to_double, text_to_integer
+from box.sql.operators import order_key
+from box.sql.stored_values import INT_MIN, UINT_MAX, Stored, Value, execute_error, load, mismatch, store
+
+
+class _Sum:
+    """Common to SUM, AVG and TOTAL: an exact sum of integers beside one of doubles."""
+
+    __slots__ = ("count", "exact", "is_exact", "is_overflowed", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.exact = 0
+        self.is_exact = True
+        self.is_overflowed = False
+
+    def step(self, stored: Any) -> None:
+        kind = type(stored)
+        if kind is float:
+            self.total += stored
+            self.is_exact = False
+            self.count += 1
+            return
+        if stored is None:
+            return
+        number: int | float = stored if kind is int else _number(load(stored))
+        self.count += 1
+        self.total += number
+        if type(number) is float:
+            self.is_exact = False
+        elif self.is_exact and not self.is_overflowed:
+            self.exact += int(number)
+            self.is_overflowed = not INT_MIN <= self.exact <= UINT_MAX
+
+
+def _number(value: Value) -> int | float:
+    if type(value) is int:
+        return value
+    if type(value) is str:
+        found = text_to_integer(value)
+        double = text_to_double(value) if found is None else None
+        if found is not None:
+            return found
+        if double is not None:
+            return double
+    raise mismatch(value, "number")
+
+
+class Sum(_Sum):
+    """SUM: nil for no values."""
+
+    def final(self) -> Stored:
+        if not self.count:
+            return None
+        if self.is_overflowed:
+            raise execute_error("integer overflow")
+        return store(self.exact) if self.is_exact else store(self.total)
+
+
+class Average(_Sum):
+    """AVG: nil for no values."""
+
+    def final(self) -> Stored:
+        return self.total / self.count if self.count else None
+
+
+class Total(_Sum):
+    """TOTAL: 0 for no values."""
+
+    def final(self) -> Stored:
+        return self.total
+
+
+class GroupConcat:
+    """GROUP_CONCAT, with a comma unless a second argument says otherwise."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+
+    def step(self, stored: Any, separator: Any = ",") -> None:
+        if stored is None:
+            return
+        if self.parts:
+            between = load(separator)
+            self.parts.append("" if between is None else as_text(between))
+        self.parts.append(as_text(load(stored)))
+
+    def final(self) -> Stored:
+        return store("".join(self.parts)) if self.parts else None
+
+
+class _Extreme:
+    """MIN and MAX of values of any types; the second argument is the collation."""
+
+    __slots__ = ("found", "key")
+    sign = 0
+
+    def __init__(self) -> None:
+        self.found: Any = None
+        self.key: Any = None
+
+    def step(self, stored: Any, collation: int) -> None:
+        if stored is None:
+            return
+        key = order_key(load(stored), collation)
+        if self.key is None or (key < self.key if self.sign < 0 else key > self.key):
+            self.found, self.key = stored, key
+
+    def final(self) -> Stored:
+        found: Stored = self.found
+        return found
+
+
+class Minimum(_Extreme):
+    """MIN."""
+
+    sign = -1
+
+
+class Maximum(_Extreme):
+    """MAX."""
+
+    sign = 1
+
+
+AGGREGATES: Final[dict[str, tuple[int, int, str, str]]] = {
+    "AVG": (1, 1, "1", "number"),
+    "COUNT": (0, 1, "0 or 1", "integer"),
+    "GROUP_CONCAT": (1, 2, "1 or 2", "string"),
+    "MAX": (1, 1, "1", "scalar"),
+    "MIN": (1, 1, "1", "scalar"),
+    "SUM": (1, 1, "1", "number"),
+    "TOTAL": (1, 1, "1", "number"),
+}
+"""By name: the least and greatest number of arguments, an error's word for that, and the type of a result column."""

@@ -1,0 +1,361 @@
+"""The built-in functions of SQL, on values as Python has them: `SCALARS` by name.
+
+How they treat arguments of unlike types is Tarantool 2.8.1's, as seen on it; later versions are stricter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from box.data.show import value_str
+from box.errors import BoxError, ErrorCode, client_error
+from box.sql.casts import text_to_double, text_to_integer
+from box.sql.operators import order_key
+from box.sql.stored_values import Value, execute_error, inconsistent, mismatch, number_text
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A function: how many arguments it takes, what an error says of that, the type that a result column shows."""
+
+    name: str
+    least: int
+    most: int
+    expected: str
+    returns: str
+    call: Callable[..., Any]
+    uses_collation: bool = False
+    """Its first argument is the collation of the others."""
+    keeps_collation: bool = False
+    """The result has the collation of the first argument."""
+
+    def check_count(self, count: int) -> None:
+        """FUNC_WRONG_ARG_COUNT."""
+        if not self.least <= count <= self.most:
+            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, self.name, self.expected, count)
+
+
+ANY_NUMBER: Final = 1000
+UNAVAILABLE: Final = frozenset(
+    """
+    CEIL CEILING CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP DATE DATETIME EVERY EXISTS EXP EXTRACT FLOOR GREATER
+    JULIANDAY LESSER LN MOD OCTET_LENGTH POWER SOME SQRT STRFTIME TIME
+""".split()
+)
+"""Names that Tarantool keeps for later."""
+
+
+def as_text(value: Value) -> str:
+    """A value that a function reads as text."""
+    kind = type(value)
+    if kind is str:
+        given: str = value
+        return given
+    if kind is bool:
+        return "TRUE" if value else "FALSE"
+    if kind is bytes:
+        other: str = value.decode("utf-8", "surrogateescape")
+        return other
+    if kind is float:
+        return number_text(value)
+    return value_str(value) if kind in (list, dict) else str(value)
+
+
+def _as_bytes(value: Value) -> bytes:
+    return value if type(value) is bytes else as_text(value).encode("utf-8", "surrogateescape")
+
+
+def as_integer(value: Value) -> int:
+    """A value that a function reads as an integer: 0 where it means none."""
+    kind = type(value)
+    if kind is int:
+        given: int = value
+        return given
+    if kind is float:
+        return int(value) if abs(value) < 9.3e18 else 0
+    if kind is str or kind is bytes:
+        found = text_to_integer(value)
+        double = text_to_double(value) if found is None else None
+        return found if found is not None else int(double) if double is not None and abs(double) < 9e18 else 0
+    return 0
+
+
+def _as_double(value: Value) -> float:
+    kind = type(value)
+    if kind in (int, float):
+        return float(value)
+    if kind is str or kind is bytes:
+        return text_to_double(value) or 0.0
+    return 0.0
+
+
+def _abs(value: Value) -> Value:
+    kind = type(value)
+    if value is None:
+        return None
+    if kind is int:
+        return abs(value)
+    if kind in (float, str):
+        return abs(_as_double(value))
+    raise inconsistent("number", value)
+
+
+def _length(value: Value) -> Value:
+    if value is None:
+        return None
+    return len(value) if type(value) is str and value.isascii() else _characters(value)
+
+
+def _characters(value: Value) -> int:
+    return len(as_text(value)) if type(value) is not bytes else len(value)
+
+
+def _case(convert: Callable[[str], str]) -> Callable[[Value], Value]:
+    def apply(value: Value) -> Value:
+        if value is None:
+            return None
+        if type(value) is bytes:
+            raise inconsistent("text", value)
+        return convert(as_text(value))
+
+    return apply
+
+
+def _coalesce(*values: Value) -> Value:
+    return next((value for value in values if value is not None), None)
+
+
+def _nullif(collation: int, left: Value, right: Value) -> Value:
+    if left is not None and right is not None and order_key(left, collation) == order_key(right, collation):
+        return None
+    return left
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(collation: int, *values: Value) -> Value:
+        if None in values:
+            return None
+        return choose(values, key=lambda value: order_key(value, collation))
+
+    return apply
+
+
+def _hex(value: Value) -> str:
+    return "" if value is None else _as_bytes(value).hex().upper()
+
+
+def _position(collation: int, needle: Value, haystack: Value) -> Value:
+    if needle is None or haystack is None:
+        return None
+    for value in (haystack, needle):
+        if type(value) not in (str, bytes):
+            raise inconsistent("text or varbinary", value)
+    if type(needle) is not type(haystack):
+        from box.sql.stored_values import kind_name
+
+        raise inconsistent(kind_name(needle), haystack)
+    if collation in (0, 3) or type(needle) is bytes:
+        return haystack.find(needle) + 1
+    size, wanted = len(needle), order_key(needle, collation)
+    for start in range(len(haystack) - size + 1):
+        if order_key(haystack[start : start + size], collation) == wanted:
+            return start + 1
+    return 0
+
+
+def _quote(value: Value) -> Value:
+    kind = type(value)
+    if value is None:
+        return "NULL"
+    if kind is int:
+        return value
+    if kind is str:
+        return "'" + value.replace("'", "''") + "'"
+    if kind is float:
+        text = number_text(value)
+        return text if float(text) == value else f"{value:.20e}"
+    if kind is bool:
+        return "TRUE" if value else "FALSE"
+    return f"X'{_as_bytes(value).hex().upper()}'"
+
+
+def _replace(text: Value, pattern: Value, replacement: Value) -> Value:
+    if text is None or pattern is None or replacement is None:
+        return None
+    source, old, new = as_text(text), as_text(pattern), as_text(replacement)
+    return source.replace(old, new) if old else source
+
+
+def _round(value: Value, digits: Value = 0) -> Value:
+    if value is None or digits is None:
+        return None
+    if type(value) is bytes:
+        raise mismatch(value, "numeric")
+    number, count = _as_double(value), max(as_integer(digits), 0)
+    if count or abs(number) >= 9.2e18:
+        return float(f"{number:.{min(count, 350)}f}")
+    return float(int(number + 0.5)) if number >= 0 else -float(int(-number + 0.5))
+
+
+_SOUNDEX: Final = {
+    letter: code for code, letters in enumerate(("BFPV", "CGJKQSXZ", "DT", "L", "MN", "R"), 1) for letter in letters
+}
+
+
+def _soundex(value: Value) -> str:
+    if type(value) is bytes:
+        raise mismatch(value, "text")
+    found = re.search(r"[A-Za-z].*", "" if value is None else as_text(value), re.DOTALL)
+    if found is None:
+        return "?000"
+    text = found.group().upper()
+    codes, before = text[0], _SOUNDEX.get(text[0], 0)
+    for letter in text:
+        code = _SOUNDEX.get(letter, 0)
+        if code and code != before:
+            codes += str(code)
+        before = code
+    return (codes + "000")[:4]
+
+
+def _substr(value: Value, start: Value, length: Value = 2**62) -> Value:
+    """The part of a text from the place `start`: 1 is its first character, -1 its last one, 0 the place before the
+    first. A negative length means the characters before that place."""
+    if start is None or length is None or value is None:
+        return None
+    text = value if type(value) is bytes else as_text(value)
+    place, count = as_integer(start), as_integer(length)
+    begin = len(text) + place if place < 0 else place - 1
+    first, last = (begin, begin + count) if count >= 0 else (begin + count, begin)
+    return text[max(first, 0) : max(last, 0)]
+
+
+def trim(text: Value, side: str, chars: Value = None, has_chars: bool = False) -> Value:
+    """TRIM: `side` is BOTH, LEADING or TRAILING."""
+    if text is None or (has_chars and chars is None):
+        return None
+    if type(text) not in (str, bytes):
+        return ""
+    if type(text) is bytes:
+        drop: Any = _as_bytes(chars) if has_chars else b"\0"
+    else:
+        drop = as_text(chars) if has_chars else " "
+    if not drop:
+        return text
+    if side != "TRAILING":
+        text = text.lstrip(drop)
+    return text if side == "LEADING" else text.rstrip(drop)
+
+
+def _unicode(value: Value) -> Value:
+    text = "" if value is None else as_text(value)
+    return ord(text[0]) if text else None
+
+
+def _char(*values: Value) -> str:
+    codes = (as_integer(value) for value in values)
+    return "".join(chr(code) if 0 <= code <= 0x10FFFF else "\ufffd" for code in codes)
+
+
+def _zeroblob(value: Value) -> bytes:
+    count = max(as_integer(value), 0)
+    if count > 1_000_000_000:
+        raise execute_error("string or binary string is too big")
+    return bytes(count)
+
+
+def _typeof(value: Value) -> str:
+    kind = type(value)
+    if value is None or kind is bool:
+        return "boolean"
+    if kind is int:
+        return "integer"
+    return {float: "double", str: "string", list: "array", dict: "map"}.get(kind, "varbinary")
+
+
+def _same(value: Value, _: Value = None) -> Value:
+    return value
+
+
+@lru_cache(512)
+def _like_pattern(pattern: str, escape: str | None) -> Callable[[str], Any]:
+    parts, letters = [], iter(pattern)
+    for letter in letters:
+        if letter == escape:
+            letter = next(letters, "")
+            if not letter:
+                return lambda text: None
+            parts.append(re.escape(letter))
+        elif letter == "%":
+            parts.append(".*")
+        else:
+            parts.append("." if letter == "_" else re.escape(letter))
+    return re.compile("".join(parts), re.DOTALL).fullmatch
+
+
+def like(collation: int, pattern: Value, text: Value, escape: Value = None, has_escape: bool = False) -> Value:
+    """`text LIKE pattern ESCAPE escape`. Letters are equal where the collation says so."""
+    for value in (pattern, text):
+        if value is not None and type(value) is not str:
+            raise inconsistent("text", value)
+    if has_escape:
+        if escape is None:
+            return None
+        if type(escape) is not str or len(escape) != 1:
+            raise execute_error("ESCAPE expression must be a single character")
+    if pattern is None or text is None:
+        return None
+    if len(pattern) > 50000:
+        raise execute_error("LIKE pattern is too complex")
+    if collation == 2 or (collation > 3 and (collation - 4) % 3 < 2):
+        text, pattern = text.casefold(), pattern.casefold()
+        escape = escape.casefold() if has_escape else None
+    return _like_pattern(pattern, escape)(text) is not None
+
+
+def _entry(
+    name: str, least: int, most: int, returns: str, call: Callable[..., Any], expected: str = "", **flags: bool
+) -> Builtin:
+    return Builtin(name, least, most, expected or str(least), returns, call, **flags)
+
+
+SCALARS: Final = {
+    entry.name: entry
+    for entry in (
+        _entry("ABS", 1, 1, "number", _abs),
+        _entry("CHAR", 0, ANY_NUMBER, "string", _char),
+        _entry("CHARACTER_LENGTH", 1, 1, "integer", _length),
+        _entry("CHAR_LENGTH", 1, 1, "integer", _length),
+        _entry("COALESCE", 2, ANY_NUMBER, "scalar", _coalesce, "at least two"),
+        _entry("GREATEST", 2, ANY_NUMBER, "scalar", _extreme(max), "at least two", uses_collation=True),
+        _entry("HEX", 1, 1, "string", _hex),
+        _entry("IFNULL", 2, 2, "scalar", _coalesce),
+        _entry("LEAST", 2, ANY_NUMBER, "scalar", _extreme(min), "at least two", uses_collation=True),
+        _entry("LENGTH", 1, 1, "integer", _length),
+        _entry("LIKELIHOOD", 2, 2, "boolean", _same),
+        _entry("LIKELY", 1, 1, "boolean", _same),
+        _entry("LOWER", 1, 1, "string", _case(str.lower), keeps_collation=True),
+        _entry("NULLIF", 2, 2, "scalar", _nullif, uses_collation=True),
+        _entry("POSITION", 2, 2, "integer", _position, uses_collation=True),
+        _entry("QUOTE", 1, 1, "string", _quote),
+        _entry("REPLACE", 3, 3, "string", _replace, keeps_collation=True),
+        _entry("ROUND", 1, 2, "integer", _round, "1 or 2"),
+        _entry("SOUNDEX", 1, 1, "string", _soundex),
+        _entry("SUBSTR", 2, 3, "string", _substr, "1 or 2", keeps_collation=True),
+        _entry("TYPEOF", 1, 1, "string", _typeof),
+        _entry("UNICODE", 1, 1, "string", _unicode),
+        _entry("UNLIKELY", 1, 1, "boolean", _same),
+        _entry("UPPER", 1, 1, "string", _case(str.upper), keeps_collation=True),
+        _entry("ZEROBLOB", 1, 1, "varbinary", _zeroblob),
+    )
+}
+"""Functions of their arguments alone. TRIM, PRINTF and what asks the session are the compiler's."""
+
+
+def not_available(name: str) -> BoxError:
+    """`function EXP() is not available in SQL`"""
+    return client_error(ErrorCode.SQL_PARSER_GENERIC, f"function {name}() is not available in SQL")

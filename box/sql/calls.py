@@ -1,0 +1,190 @@
+"""Calls of functions: built-in ones, aggregates, and those of the user."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from box.errors import ErrorCode, client_error, illegal_params, unsupported
+from box.sql import sql_nodes
+from box.sql.aggregates import AGGREGATES
+from box.sql.builtins import SCALARS, UNAVAILABLE, not_available
+from box.sql.kinds import as_kind, boxed, joined
+from box.sql.parse.token_reader import generic
+from box.sql.scope import Typed
+
+if TYPE_CHECKING:
+    from box.sql.expression_compiler import ExpressionCompiler
+    from box.sql.query import QueryCompiler
+
+_KINDS: Final = {
+    "ABS": "num",
+    "CHAR": "str",
+    "CHARACTER_LENGTH": "int",
+    "CHAR_LENGTH": "int",
+    "HEX": "str",
+    "LENGTH": "int",
+    "LOWER": "str",
+    "POSITION": "int",
+    "REPLACE": "str",
+    "ROUND": "real",
+    "SOUNDEX": "str",
+    "TYPEOF": "str",
+    "UNICODE": "int",
+    "UPPER": "str",
+    "ZEROBLOB": "bin",
+}
+_LIKELY: Final = frozenset(("LIKELY", "UNLIKELY", "LIKELIHOOD"))
+
+
+class CallCompiler:
+    """Calls of one statement."""
+
+    def __init__(self, queries: QueryCompiler) -> None:
+        self._queries = queries
+
+    def compile(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        """NO_SUCH_FUNCTION, FUNC_WRONG_ARG_COUNT, SQL_PARSER_GENERIC."""
+        name = expr.name
+        if name in AGGREGATES:
+            return self._aggregate(expr, scope)
+        if name == "TRIM":
+            return self._trim(expr, scope)
+        if name in ("PRINTF", "RANDOM", "RANDOMBLOB", "ROW_COUNT", "VERSION"):
+            return self._special(expr, scope)
+        if name in UNAVAILABLE:
+            raise not_available(name)
+        if name in SCALARS:
+            return self._builtin(expr, scope)
+        return self._user(expr)
+
+    # --- aggregates ---
+
+    def _aggregate(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        name, inner = expr.name, scope.scope
+        least, most, expected, returns = AGGREGATES[name]
+        count = len(expr.args)
+        if not least <= count <= most:
+            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, expected, count)
+        if inner.is_inside_aggregate:
+            raise generic(f"misuse of aggregate function {name}()")
+        if not inner.allows_aggregates:
+            raise generic(f"misuse of aggregate: {name}()")
+        if expr.is_distinct and count != 1:
+            raise generic("DISTINCT aggregates must have exactly one argument")
+        if inner.on_aggregate is not None:
+            inner.on_aggregate()
+        inner.is_inside_aggregate = True
+        args = [scope.compile(arg) for arg in expr.args]
+        inner.is_inside_aggregate = False
+        distinct = "DISTINCT " if expr.is_distinct else ""
+        sql, kind = self._aggregate_sql(name, args, distinct)
+        collation = args[0].collation if args and name in ("MIN", "MAX") else 0
+        return Typed(sql, returns, kind, collation, has_aggregate=True)
+
+    @staticmethod
+    def _aggregate_sql(name: str, args: list[Typed], distinct: str) -> tuple[str, str]:
+        if name == "COUNT":
+            return f"count({distinct}{args[0].sql if args else '*'})", "int"
+        value = args[0]
+        if name in ("MIN", "MAX"):
+            if value.kind in ("int", "real", "bool", "null") or (value.kind == "str" and value.collation in (0, 3)):
+                return f"{name.lower()}({value.sql})", value.kind
+            return f"lb_{name.lower()}({boxed(value)}, {value.collation})", value.kind if value.kind == "str" else "any"
+        if name == "GROUP_CONCAT":
+            rest = "" if len(args) == 1 else f", {boxed(args[1])}"
+            return f"lb_group_concat({distinct}{boxed(value)}{rest})", "str"
+        return f"lb_{name.lower()}({distinct}{boxed(value)})", "num" if name == "SUM" else "real"
+
+    # --- built-in functions ---
+
+    def _builtin(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        entry = SCALARS[expr.name]
+        entry.check_count(len(expr.args))
+        args = [scope.compile(arg) for arg in expr.args]
+        has_aggregate = any(arg.has_aggregate for arg in args)
+        if expr.name in _LIKELY:
+            return self._likely(expr, args)
+        if expr.name in ("COALESCE", "IFNULL"):
+            kind = joined(arg.kind for arg in args)
+            parts = ", ".join(as_kind(arg, kind) for arg in args)
+            return Typed(f"coalesce({parts})", entry.returns, kind, has_aggregate=has_aggregate)
+        collation = 0
+        if entry.uses_collation:
+            collation = self._common_collation(args, scope)
+        values = [boxed(arg) for arg in args]
+        if entry.uses_collation:
+            values.insert(0, str(collation))
+        kind = _KINDS.get(entry.name, "any")
+        if entry.name == "SUBSTR" and args[0].kind == "str":
+            kind = "str"
+        kept = args[0] if entry.keeps_collation else None
+        return Typed(
+            f"lb_{entry.name.lower()}({', '.join(values)})",
+            entry.returns,
+            kind,
+            kept.collation if kept else 0,
+            kept.is_explicit if kept else False,
+            has_aggregate=has_aggregate,
+        )
+
+    @staticmethod
+    def _common_collation(args: list[Typed], scope: ExpressionCompiler) -> int:
+        found = args[0]
+        for arg in args[1:]:
+            found = replace(
+                found, collation=scope.collation(found, arg), is_explicit=found.is_explicit or arg.is_explicit
+            )
+        return found.collation
+
+    @staticmethod
+    def _likely(expr: sql_nodes.FunctionCall, args: list[Typed]) -> Typed:
+        if expr.name == "LIKELIHOOD":
+            chance = expr.args[1]
+            is_right = (
+                isinstance(chance, sql_nodes.Literal) and isinstance(chance.value, float) and 0 <= chance.value <= 1
+            )
+            if not is_right:
+                raise illegal_params("second argument to likelihood() must be a constant between 0.0 and 1.0")
+        return args[0]
+
+    def _trim(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        args = [scope.compile(arg) for arg in expr.args]
+        text = args[-1]
+        values = [boxed(text), f"'{expr.trim or 'BOTH'}'"] + [boxed(arg) for arg in args[:-1]]
+        kind = "str" if text.kind == "str" else "any"
+        has_aggregate = any(arg.has_aggregate for arg in args)
+        return Typed(
+            f"lb_trim({', '.join(values)})",
+            "string",
+            kind,
+            text.collation,
+            text.is_explicit,
+            has_aggregate=has_aggregate,
+        )
+
+    def _special(self, expr: sql_nodes.FunctionCall, scope: ExpressionCompiler) -> Typed:
+        name, args = expr.name, [scope.compile(arg) for arg in expr.args]
+        expected = {"RANDOMBLOB": 1, "RANDOM": 0, "ROW_COUNT": 0, "VERSION": 0}.get(name)
+        if expected is not None and len(args) != expected:
+            raise client_error(ErrorCode.FUNC_WRONG_ARG_COUNT, name, str(expected), len(args))
+        has_aggregate = any(arg.has_aggregate for arg in args)
+        if name == "PRINTF":
+            if not args:
+                return Typed("NULL", "string", "null")
+            values = ", ".join(f"lb_plain({boxed(arg)})" for arg in args)
+            return Typed(f"printf({values})", "string", "str", has_aggregate=has_aggregate)
+        if name == "RANDOM":
+            return Typed("random()", "integer", "int")
+        if name == "RANDOMBLOB":
+            return Typed(f"lb_randomblob({boxed(args[0])})", "varbinary", "any", has_aggregate=has_aggregate)
+        if name == "ROW_COUNT":
+            return Typed("lb_row_count()", "integer", "int")
+        return Typed("lb_version()", "string", "str")
+
+    # --- functions of the user ---
+
+    def _user(self, expr: sql_nodes.FunctionCall) -> Typed:
+        """NO_SUCH_FUNCTION, SQL_PARSER_GENERIC, UNSUPPORTED."""
+        self._queries.catalogue.function(expr.name)
+        raise unsupported("Lunabox", "calls of Lua functions in SQL")

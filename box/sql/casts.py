@@ -1,0 +1,230 @@
+"""Conversions between types: CAST, and what a value becomes when it is stored in a column of a type."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from box.data.show import value_str
+from box.sql.stored_values import INT_MIN, UINT_MAX, Value, mismatch, number_text
+
+_INTEGER: Final = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*", re.ASCII)
+_NUMBER: Final = re.compile(
+    r"[ \t\n\v\f\r]*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[ \t\n\v\f\r]*", re.ASCII
+)
+_LIMIT: Final = 12000
+"""Longer texts are no integers to Tarantool."""
+
+
+class NotConvertible(Exception):
+    """A value that has no counterpart in a type."""
+
+
+def text_to_integer(text: str | bytes) -> int | None:
+    """The integer that a text is, None if it is none, or out of range."""
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    if len(text) > _LIMIT or not _INTEGER.fullmatch(text):
+        return None
+    found = int(text)
+    return found if INT_MIN <= found <= UINT_MAX else None
+
+
+def text_to_double(text: str | bytes) -> float | None:
+    """The double that a text is, None if it is none."""
+    if isinstance(text, bytes):
+        text = text.decode("latin-1")
+    found = _NUMBER.fullmatch(text)
+    return None if found is None else float(found[1])
+
+
+def double_to_integer(value: float) -> int | None:
+    """The integer part, None if it is out of range."""
+    if not -9.3e18 < value < 1.85e19:
+        return None
+    found = int(value)
+    return found if INT_MIN <= found < UINT_MAX else None
+
+
+# --- CAST ---
+
+
+def _to_integer(value: Value) -> int:
+    found: int | None = None
+    kind = type(value)
+    if kind is int:
+        given: int = value
+        return given
+    if kind is bool:
+        return int(value)
+    if kind is float:
+        found = double_to_integer(value)
+    elif kind is str or kind is bytes:
+        found = text_to_integer(value)
+    if found is None:
+        raise NotConvertible
+    return found
+
+
+def _to_unsigned(value: Value) -> int:
+    found = _to_integer(value)
+    if found < 0 and type(value) is not float:
+        raise NotConvertible
+    return found
+
+
+def _to_string(value: Value) -> str:
+    kind = type(value)
+    if kind is str:
+        given: str = value
+        return given
+    if kind is bytes:
+        other: str = value.decode("utf-8", "surrogateescape")
+        return other
+    if kind is bool:
+        return "TRUE" if value else "FALSE"
+    if kind is int:
+        return str(value)
+    if kind is float:
+        return number_text(value)
+    if kind in (list, dict):
+        return value_str(value)
+    raise NotConvertible
+
+
+def _to_double(value: Value) -> float:
+    kind = type(value)
+    if kind is float or kind is int:
+        return float(value)
+    if kind is str and (found := text_to_double(value)) is not None:
+        return found
+    raise NotConvertible
+
+
+def _to_boolean(value: Value) -> bool:
+    kind = type(value)
+    if kind is bool or kind is int or kind is float:
+        return bool(value)
+    if kind is str:
+        word = value.strip(" ").upper()
+        if word in ("TRUE", "FALSE"):
+            given: bool = word == "TRUE"
+            return given
+    raise NotConvertible
+
+
+def _to_varbinary(value: Value) -> bytes:
+    if type(value) is bytes:
+        return value
+    if type(value) is str:
+        return value.encode("utf-8", "surrogateescape")
+    raise NotConvertible
+
+
+def _to_number(value: Value) -> int | float:
+    kind = type(value)
+    if kind is int or kind is float:
+        given: int | float = value
+        return given
+    if kind is bool:
+        return int(value)
+    if kind is str or kind is bytes:
+        found = text_to_integer(value)
+        if found is not None:
+            return found
+        double = text_to_double(value)
+        if double is not None:
+            return double
+    raise NotConvertible
+
+
+def _to_scalar(value: Value) -> Value:
+    if isinstance(value, list | dict):
+        raise NotConvertible
+    return value
+
+
+_EXPLICIT: Final[dict[str, Callable[[Any], Any]]] = {
+    "integer": _to_integer,
+    "unsigned": _to_unsigned,
+    "string": _to_string,
+    "double": _to_double,
+    "boolean": _to_boolean,
+    "varbinary": _to_varbinary,
+    "number": _to_number,
+    "scalar": _to_scalar,
+}
+
+
+def cast(value: Value, type_name: str) -> Value:
+    """`CAST(value AS type_name)`. SQL_TYPE_MISMATCH."""
+    if value is None:
+        return None
+    try:
+        return _EXPLICIT[type_name](value)
+    except NotConvertible:
+        raise mismatch(value, type_name) from None
+
+
+# --- storing ---
+
+
+def _unsigned(value: Value) -> Value:
+    if type(value) is int and value >= 0:
+        return value
+    if type(value) is float and value >= 0 and (found := double_to_integer(value)) is not None:
+        return found
+    raise NotConvertible
+
+
+def _integer(value: Value) -> Value:
+    if type(value) is int:
+        return value
+    if type(value) is float and (found := double_to_integer(value)) is not None:
+        return found
+    raise NotConvertible
+
+
+def _double(value: Value) -> Value:
+    if type(value) in (int, float):
+        return float(value)
+    raise NotConvertible
+
+
+def _only(*kinds: type) -> Callable[[Value], Value]:
+    def check(value: Value) -> Value:
+        if type(value) in kinds:
+            return value
+        raise NotConvertible
+
+    return check
+
+
+def _any(value: Value) -> Value:
+    return value
+
+
+_IMPLICIT: Final[dict[str, Callable[[Any], Any]]] = {
+    "unsigned": _unsigned,
+    "integer": _integer,
+    "double": _double,
+    "string": _only(str),
+    "boolean": _only(bool),
+    "varbinary": _only(bytes),
+    "number": _only(int, float),
+    "map": _only(dict),
+    "array": _only(list),
+    "scalar": _to_scalar,
+    "any": _any,
+}
+
+
+def convert(value: Value, type_name: str) -> Value:
+    """A value as a column of this type stores it. SQL_TYPE_MISMATCH."""
+    if value is None:
+        return None
+    try:
+        return _IMPLICIT.get(type_name, _any)(value)
+    except NotConvertible:
+        raise mismatch(value, type_name) from None

@@ -1,0 +1,178 @@
+"""The door to SQL: `Sql.execute` runs a statement, `Sql.prepare` checks one and keeps it.
+
+```
+text  ->  parse (kept)  ->  bind parameters  ->  query     SQLite over the spaces
+                                                 change    rows from SQLite, changed by Dml one by one
+                                                 others    rows of system spaces, transactions, settings
+```
+
+A statement that changes data is all or nothing: outside of a transaction it has one of its own, inside it is undone to
+where it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from box.errors import BoxError, unsupported
+from box.sql import sql_nodes
+from box.sql.definer import Definer
+from box.sql.foreign_keys import ForeignKeys
+from box.sql.hooks import set_hooks
+from box.sql.params import bind
+from box.sql.parse import parse_statement
+from box.sql.prepared import Prepared, PreparedStatements
+from box.sql.reading import ROW_COUNT, QueryRunner
+from box.sql.result import Changed, Result
+from box.sql.row_changes import ChangeRunner
+from box.sql.row_triggers import RowTriggers
+from box.sql.stored_values import Value
+from box.sql.transactions import TransactionRunner
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.session import Context
+    from box.txn.dml import Dml
+    from box.txn.lifecycle import TransactionManager
+
+_parse = lru_cache(1000)(parse_statement)
+"""Statements are not changed once they are parsed."""
+
+
+class Sql:
+    """SQL of one node."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        dml: Dml,
+        txns: TransactionManager,
+        *,
+        version: str,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self._schema = schema
+        self._txns = txns
+        self._queries = QueryRunner(schema, dml, version=version, random_bytes=random_bytes)
+        self._changes = changes = ChangeRunner(self._queries, dml)
+        changes.triggers = RowTriggers(schema, self._queries, changes)
+        changes.foreign_keys = self._foreign_keys = ForeignKeys(schema, dml, changes)
+        self._definer = Definer(schema, dml, self._queries)
+        self._transactions = TransactionRunner(txns)
+        self.prepared = PreparedStatements()
+        set_hooks(schema, self._queries)
+
+    # --- execution ---
+
+    async def execute(self, ctx: Context, text: str, params: Sequence[Value]) -> Result:
+        """Run a statement. `params` are values, or maps of one name and a value.
+
+        SQL_SYNTAX_NEAR_TOKEN and other errors of the text, SQL_BIND_NOT_FOUND and other errors of parameters,
+        SQL_EXECUTE, SQL_TYPE_MISMATCH, ACCESS_DENIED, UNSUPPORTED, and what reads and changes of data raise.
+        """
+        parsed = _parse(text)
+        values = bind(parsed.parameters, params)
+        if parsed.trailing is not None:
+            self._analyse(ctx, parsed, values)
+            raise parsed.trailing
+        result = await self._run(ctx, parsed, values)
+        if isinstance(result, Changed):
+            ctx.session.storage[ROW_COUNT] = result.row_count
+        return result
+
+    async def execute_prepared(self, ctx: Context, statement_id: int, params: Sequence[Value]) -> Result:
+        """Run a prepared statement. WRONG_QUERY_ID, SQL_EXECUTE (it has expired), and as `execute`."""
+        prepared = self.prepared.find(ctx.session, statement_id)
+        self.prepared.check_fresh(prepared, self._schema.version)
+        return await self.execute(ctx, prepared.text, params)
+
+    def _analyse(self, ctx: Context, parsed: sql_nodes.Parsed, values: Sequence[Value]) -> None:
+        """Raise what is wrong with a query before it runs."""
+        if isinstance(parsed.statement, sql_nodes.Select):
+            self._queries.analyse(ctx, parsed.text, parsed.statement, values)
+
+    async def _run(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Result:
+        statement = parsed.statement
+        if isinstance(statement, sql_nodes.Select):
+            return self._queries.select(ctx, parsed.text, statement, values)
+        if isinstance(statement, sql_nodes.TransactionStep):
+            return await self._transactions.run(ctx, statement)
+        if isinstance(statement, sql_nodes.SetSession):
+            self._schema.session_settings.set(ctx.session, statement.name, statement.value)
+            return Changed(1)
+        if isinstance(statement, sql_nodes.Pragma):
+            raise unsupported("Lunabox", "PRAGMA")
+        if isinstance(statement, sql_nodes.Explain):
+            raise unsupported("Lunabox", "EXPLAIN")
+        if isinstance(statement, sql_nodes.Insert | sql_nodes.Update):
+            return await self._atomic(ctx, statement.action, lambda: self._change(ctx, parsed, values))
+        if isinstance(statement, sql_nodes.Delete | sql_nodes.Truncate):
+            return await self._atomic(ctx, "ABORT", lambda: self._change(ctx, parsed, values))
+        definition = statement
+        return await self._atomic(ctx, "ABORT", lambda: self._definer.run(ctx, definition))
+
+    async def _change(self, ctx: Context, parsed: sql_nodes.Parsed, values: list[Value]) -> Changed:
+        statement, changes = parsed.statement, self._changes
+        if isinstance(statement, sql_nodes.Insert):
+            return await changes.insert(ctx, parsed.text, statement, values)
+        if isinstance(statement, sql_nodes.Update):
+            return await changes.update(ctx, parsed.text, statement, values)
+        if isinstance(statement, sql_nodes.Delete):
+            return await changes.delete(ctx, parsed.text, statement, values)
+        assert isinstance(statement, sql_nodes.Truncate)
+        return await changes.truncate(ctx, statement.table)
+
+    # --- all or nothing ---
+
+    async def _atomic(self, ctx: Context, action: str, work: Callable[[], Awaitable[Changed]]) -> Changed:
+        """Run a change; an error undoes it as its OR clause tells: ABORT the statement, FAIL only the row at which
+        it failed, ROLLBACK the whole transaction."""
+        txns = self._txns
+        is_alone = ctx.txn is None
+        if is_alone:
+            txns.begin(ctx)
+        savepoint = txns.savepoint(ctx)
+        try:
+            result = await work()
+            self._foreign_keys.end_statement(ctx)
+        except BaseException as error:
+            self._foreign_keys.forget_statement(ctx)
+            if action == "FAIL" and isinstance(error, BoxError):
+                if is_alone:
+                    await self._commit(ctx)
+            elif ctx.txn is not None and (is_alone or action == "ROLLBACK"):
+                txns.rollback_open(ctx, ctx.txn)
+            elif ctx.txn is not None and savepoint.is_valid_in(ctx.txn):
+                txns.rollback_to_savepoint(ctx, savepoint)
+            raise
+        if is_alone:
+            await self._commit(ctx)
+        return result
+
+    async def _commit(self, ctx: Context) -> None:
+        pending = self._txns.commit(ctx)
+        if pending is not None:
+            await pending.wait()
+
+    # --- prepared statements ---
+
+    def prepare(self, ctx: Context, text: str) -> Prepared:
+        """Check a statement and keep it for the session. As `execute` of one that is not run, SQL_PREPARE."""
+        parsed = _parse(text)
+        statement = parsed.statement
+        fields = None
+        values: list[Value] = [None] * len(parsed.parameters)
+        if isinstance(statement, sql_nodes.Select):
+            fields = self._queries.analyse(ctx, text, statement, values)
+        elif isinstance(statement, sql_nodes.Insert | sql_nodes.Update | sql_nodes.Delete):
+            self._changes.check(ctx, text, statement, values)
+        if parsed.trailing is not None:
+            raise parsed.trailing
+        is_full = self._queries.has_full_metadata(ctx)
+        return self.prepared.add(ctx.session, text, parsed.parameters, fields, is_full, self._schema.version)
+
+    def unprepare(self, ctx: Context, statement_id: int) -> None:
+        """Forget a statement of the session. WRONG_QUERY_ID."""
+        self.prepared.remove(ctx.session, statement_id)

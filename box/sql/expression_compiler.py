@@ -1,0 +1,371 @@
+"""Expressions for SQLite: operators that mean the same stay its own, the others become calls of ours.
+
+Whether they do is decided by the kinds of the operands (`box.sql.kinds`). So columns with plain types keep comparisons
+that SQLite can answer by an index, and what is left to calls is right for all values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from box.errors import ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.kinds import (
+    NUMERIC,
+    are_alike,
+    as_kind,
+    boxed,
+    constant,
+    joined,
+    kind_of,
+    parameter,
+    result_type,
+    truth,
+)
+from box.sql.operators import ARITHMETIC, COMPARISONS
+from box.sql.parse.token_reader import generic
+from box.sql.scope import QueryScope, Typed
+from box.sql.stored_values import UINT_MAX, Value
+
+if TYPE_CHECKING:
+    from box.sql.query import QueryCompiler
+
+_NATIVE_SUMS: Final = frozenset("+-*")
+
+
+def _column_count(left: int, right: int) -> Exception:
+    return client_error(ErrorCode.SQL_COLUMN_COUNT, left, right)
+
+
+class ExpressionCompiler:
+    """Expressions of one scope. `params` are the values of this execution: their types take part in the analysis."""
+
+    def __init__(self, queries: QueryCompiler, scope: QueryScope, params: Sequence[Value]) -> None:
+        self.queries = queries
+        self.scope = scope
+        self.params = params
+
+    def compile(self, expr: sql_nodes.Expr) -> Typed:
+        """An expression with one value."""
+        method: Callable[[Any], Typed] = getattr(self, f"_{type(expr).__name__.lower()}")
+        return method(expr)
+
+    def condition(self, expr: sql_nodes.Expr) -> str:
+        """An expression as a condition."""
+        return truth(self.compile(expr))
+
+    # --- leaves ---
+
+    def _literal(self, expr: sql_nodes.Literal) -> Typed:
+        value = expr.value
+        if type(value) is int and value > UINT_MAX:
+            raise _too_large(value)
+        return constant(value)
+
+    def _name(self, expr: sql_nodes.Name) -> Typed:
+        found = self.scope.resolve(expr)
+        if isinstance(found, sql_nodes.ResultColumn):
+            assert not isinstance(found.expr, sql_nodes.Star)
+            return self.compile(found.expr)
+        return found.typed()
+
+    def _param(self, expr: sql_nodes.Param) -> Typed:
+        value = self.params[expr.index] if expr.index < len(self.params) else None
+        return parameter(expr.index, value)
+
+    # --- operators ---
+
+    def _unary(self, expr: sql_nodes.Unary) -> Typed:
+        operand, op = expr.operand, expr.op
+        if op == "-" and isinstance(operand, sql_nodes.Literal) and type(operand.value) in (int, float):
+            return self._negative(operand)
+        inner = self.compile(operand)
+        if op == "NOT":
+            return Typed(f"(NOT {truth(inner)})", "boolean", "bool", has_aggregate=inner.has_aggregate)
+        if op == "+":
+            return Typed(
+                f"(+{inner.sql})",
+                inner.type,
+                inner.kind,
+                inner.collation,
+                inner.is_explicit,
+                has_aggregate=inner.has_aggregate,
+            )
+        if inner.kind == "null":
+            return Typed("NULL", inner.type, "null")
+        if op == "-" and inner.kind == "real":
+            return Typed(f"(-{inner.sql})", inner.type, "real", has_aggregate=inner.has_aggregate)
+        name = "lb_neg" if op == "-" else "lb_not"
+        kind = "int" if op == "~" or inner.kind == "int" else "num"
+        return Typed(f"{name}({boxed(inner)})", inner.type, kind, has_aggregate=inner.has_aggregate)
+
+    def _negative(self, operand: sql_nodes.Literal) -> Typed:
+        value = operand.value
+        assert isinstance(value, int | float)
+        if type(value) is int and value > 2**63:
+            raise _too_large(-value)
+        return constant(-value)
+
+    def _binary(self, expr: sql_nodes.Binary) -> Typed:
+        op = expr.op
+        if op in ("AND", "OR"):
+            left, right = self.compile(expr.left), self.compile(expr.right)
+            return Typed(
+                f"({truth(left)} {op} {truth(right)})",
+                "boolean",
+                "bool",
+                has_aggregate=left.has_aggregate or right.has_aggregate,
+            )
+        if op in COMPARISONS:
+            return self._compare(op, expr.left, expr.right)
+        left, right = self.compile(expr.left), self.compile(expr.right)
+        has_aggregate = left.has_aggregate or right.has_aggregate
+        if op == "||":
+            return self._concatenate(left, right, has_aggregate)
+        type_name = result_type(left.type, right.type)
+        if op in _NATIVE_SUMS and _are_doubles(left, right):
+            return Typed(f"({left.sql} {op} {right.sql})", type_name, "real", has_aggregate=has_aggregate)
+        kind = "int" if op in ("&", "|", "<<", ">>", "%") or left.kind == right.kind == "int" else "num"
+        call = f"{ARITHMETIC[op][0]}({boxed(left)}, {boxed(right)})"
+        return Typed(call, type_name, kind, has_aggregate=has_aggregate)
+
+    def _concatenate(self, left: Typed, right: Typed, has_aggregate: bool) -> Typed:
+        collation, is_explicit = _joined_collation(left, right)
+        if left.kind == right.kind == "str":
+            sql, kind = f"({left.sql} || {right.sql})", "str"
+        else:
+            sql, kind = f"lb_concat({boxed(left)}, {boxed(right)})", "any"
+        return Typed(sql, "string", kind, collation, is_explicit, has_aggregate=has_aggregate)
+
+    # --- comparisons ---
+
+    def _compare(self, op: str, left: sql_nodes.Expr, right: sql_nodes.Expr) -> Typed:
+        lefts, rights = self.row(left), self.row(right)
+        if len(lefts) != len(rights):
+            raise _column_count(len(lefts), len(rights))
+        if len(lefts) > 1:
+            return self._compare_rows(op, lefts, rights)
+        return self.comparison(op, lefts[0], rights[0])
+
+    def row(self, expr: sql_nodes.Expr) -> list[Typed]:
+        """The values of a row, or the one of another expression."""
+        if isinstance(expr, sql_nodes.RowValue):
+            return [self.compile(item) for item in expr.items]
+        if isinstance(expr, sql_nodes.Subquery):
+            return self._subquery_row(expr)
+        return [self.compile(expr)]
+
+    def _subquery_row(self, expr: sql_nodes.Subquery) -> list[Typed]:
+        query = self.queries.compile(expr.select, self.scope)
+        if len(query.columns) == 1:
+            column = query.columns[0]
+            return [Typed(f"({query.sql})", column.type, column.kind, column.collation)]
+        return [
+            Typed(f"(SELECT c{number} FROM ({query.named_sql()}) LIMIT 1)", column.type, column.kind, column.collation)
+            for number, column in enumerate(query.columns)
+        ]
+
+    def comparison(self, op: str, left: Typed, right: Typed) -> Typed:
+        """`left op right`, of single values."""
+        has_aggregate = left.has_aggregate or right.has_aggregate
+        collation = self.collation(left, right)
+        if are_alike(left, right):
+            suffix = f" COLLATE {collation_name(collation)}" if left.kind == right.kind == "str" and collation else ""
+            return Typed(f"({left.sql} {op} {right.sql}{suffix})", "boolean", "bool", has_aggregate=has_aggregate)
+        is_numeric = int(left.type in NUMERIC or right.type in NUMERIC)
+        name = COMPARISONS[op][0]
+        sql = f"{name}({boxed(left)}, {boxed(right)}, {is_numeric}, {collation})"
+        return Typed(sql, "boolean", "bool", has_aggregate=has_aggregate)
+
+    def _compare_rows(self, op: str, lefts: list[Typed], rights: list[Typed]) -> Typed:
+        pairs = list(zip(lefts, rights, strict=True))
+        if op in ("=", "!="):
+            word = " AND " if op == "=" else " OR "
+            return Typed("(" + word.join(self.comparison(op, *pair).sql for pair in pairs) + ")", "boolean", "bool")
+        sql = self.comparison(op, *pairs[-1]).sql
+        for left, right in reversed(pairs[:-1]):
+            strict = self.comparison(op[0], left, right).sql
+            sql = f"({strict} OR ({self.comparison('=', left, right).sql} AND {sql}))"
+        return Typed(sql, "boolean", "bool")
+
+    def collation(self, left: Typed, right: Typed) -> int:
+        """The collation of a comparison. ILLEGAL_COLLATION_MIX."""
+        if left.is_explicit and right.is_explicit and left.collation != right.collation:
+            raise client_error(ErrorCode.ILLEGAL_COLLATION_MIX)
+        if left.is_explicit or right.is_explicit:
+            return left.collation if left.is_explicit else right.collation
+        if left.collation and right.collation and left.collation != right.collation:
+            raise client_error(ErrorCode.ILLEGAL_COLLATION_MIX)
+        return left.collation or right.collation
+
+    def _like(self, expr: sql_nodes.Like) -> Typed:
+        if expr.word != "LIKE":
+            raise client_error(ErrorCode.NO_SUCH_FUNCTION, expr.word)
+        left, pattern = self.compile(expr.left), self.compile(expr.pattern)
+        collation = left.collation or pattern.collation
+        args = [str(collation), boxed(pattern), boxed(left)]
+        if expr.escape is not None:
+            args.append(boxed(self.compile(expr.escape)))
+        sql = f"lb_like({', '.join(args)})"
+        has_aggregate = left.has_aggregate or pattern.has_aggregate
+        if expr.negated:
+            return Typed(f"(NOT {sql})", "boolean", "bool", has_aggregate=has_aggregate)
+        return Typed(sql, "integer", "bool", has_aggregate=has_aggregate)
+
+    def _isnull(self, expr: sql_nodes.IsNull) -> Typed:
+        inner = self.compile(expr.operand)
+        word = "NOT NULL" if expr.negated else "NULL"
+        return Typed(f"({inner.sql} IS {word})", "boolean", "bool", has_aggregate=inner.has_aggregate)
+
+    def _between(self, expr: sql_nodes.Between) -> Typed:
+        low = self._compare(">=", expr.operand, expr.low)
+        high = self._compare("<=", expr.operand, expr.high)
+        sql = f"({low.sql} AND {high.sql})"
+        if expr.negated:
+            sql = f"(NOT {sql})"
+        return Typed(sql, "boolean", "bool", has_aggregate=low.has_aggregate or high.has_aggregate)
+
+    def _inlist(self, expr: sql_nodes.InList) -> Typed:
+        word = "NOT " if expr.negated else ""
+        if not expr.items:
+            return Typed("1" if expr.negated else "0", "boolean", "bool")
+        operands = self.row(expr.operand)
+        rows = [self.row(item) for item in expr.items]
+        for row in rows:
+            if len(row) != len(operands):
+                raise _column_count(len(operands), len(row))
+        if len(operands) == 1 and all(are_alike(operands[0], row[0]) for row in rows):
+            suffix = f" COLLATE {collation_name(operands[0].collation)}" if operands[0].collation else ""
+            items = ", ".join(row[0].sql for row in rows)
+            return Typed(
+                f"({operands[0].sql}{suffix} {word}IN ({items}))",
+                "boolean",
+                "bool",
+                has_aggregate=operands[0].has_aggregate,
+            )
+        tests = []
+        for row in rows:
+            pairs = [self._membership(left, right) for left, right in zip(operands, row, strict=True)]
+            tests.append("(" + " AND ".join(pairs) + ")")
+        return Typed(
+            f"({word}({' OR '.join(tests)}))",
+            "boolean",
+            "bool",
+            has_aggregate=any(operand.has_aggregate for operand in operands),
+        )
+
+    def _membership(self, left: Typed, right: Typed) -> str:
+        if are_alike(left, right):
+            return self.comparison("=", left, right).sql
+        return f"lb_eq({boxed(left)}, {boxed(right)}, 0, {self.collation(left, right)})"
+
+    def _inselect(self, expr: sql_nodes.InSelect) -> Typed:
+        operands = self.row(expr.operand)
+        query = self.queries.compile(expr.select, self.scope)
+        if len(query.columns) != len(operands):
+            raise _column_count(len(operands), len(query.columns))
+        query.box_unless([operand.kind for operand in operands])
+        left = [
+            operand.sql if operand.kind == column.kind else boxed(operand)
+            for operand, column in zip(operands, query.columns, strict=True)
+        ]
+        row = left[0] if len(left) == 1 else f"({', '.join(left)})"
+        word = "NOT IN" if expr.negated else "IN"
+        return Typed(f"({row} {word} ({query.sql}))", "boolean", "bool")
+
+    def _exists(self, expr: sql_nodes.Exists) -> Typed:
+        return Typed(f"EXISTS ({self.queries.compile(expr.select, self.scope).sql})", "boolean", "bool")
+
+    def _subquery(self, expr: sql_nodes.Subquery) -> Typed:
+        row = self._subquery_row(expr)
+        if len(row) > 1:
+            raise _column_count(len(row), 1)
+        return row[0]
+
+    def _rowvalue(self, expr: sql_nodes.RowValue) -> Typed:
+        raise generic("row value misused")
+
+    # --- forms with words ---
+
+    def _case(self, expr: sql_nodes.Case) -> Typed:
+        results = [self.compile(result) for _, result in expr.whens]
+        if expr.otherwise is not None:
+            results.append(self.compile(expr.otherwise))
+        kind = joined(result.kind for result in results)
+        parts, has_aggregate = ["CASE"], any(result.has_aggregate for result in results)
+        for (condition, _), result in zip(expr.whens, results, strict=False):
+            if expr.operand is None:
+                test = self.compile(condition)
+                sql = truth(test)
+            else:
+                test = self._compare("=", expr.operand, condition)
+                sql = test.sql
+            has_aggregate = has_aggregate or test.has_aggregate
+            parts.append(f"WHEN {sql} THEN {as_kind(result, kind)}")
+        if expr.otherwise is not None:
+            parts.append(f"ELSE {as_kind(results[-1], kind)}")
+        parts.append("END")
+        types = {result.type for result in results}
+        type_name = types.pop() if len(types) == 1 else "scalar"
+        return Typed(f"({' '.join(parts)})", type_name, kind, has_aggregate=has_aggregate)
+
+    def _cast(self, expr: sql_nodes.Cast) -> Typed:
+        inner, type_name = self.compile(expr.operand), expr.type
+        kind = kind_of(type_name)
+        if inner.kind == "null":
+            return Typed("NULL", type_name, "null")
+        if (inner.kind == kind and kind != "any" and type_name != "unsigned") or (
+            type_name in ("scalar", "number")
+            and inner.kind in ("int", "real", "str", "bin")
+            and (type_name == "scalar" or inner.kind in ("int", "real"))
+        ):
+            return Typed(inner.sql, type_name, inner.kind, inner.collation, has_aggregate=inner.has_aggregate)
+        sql = f"lb_cast({boxed(inner)}, '{type_name}')"
+        if kind == "bool":
+            sql = f"lb_truth({sql})"
+        collation = inner.collation if type_name in ("string", "scalar") else 0
+        return Typed(sql, type_name, kind, collation, has_aggregate=inner.has_aggregate)
+
+    def _collate(self, expr: sql_nodes.Collate) -> Typed:
+        inner = self.compile(expr.operand)
+        collation = self.queries.collation_id(expr.name)
+        if inner.type not in ("string", "scalar") and not (isinstance(expr.operand, sql_nodes.Param)):
+            raise generic("COLLATE clause can't be used with non-string arguments")
+        return Typed(inner.sql, inner.type, inner.kind, collation, True, inner.column, inner.has_aggregate)
+
+    def _functioncall(self, expr: sql_nodes.FunctionCall) -> Typed:
+        return self.queries.calls.compile(expr, self)
+
+    def _raise(self, expr: sql_nodes.Raise) -> Typed:
+        if not self.queries.is_in_trigger:
+            raise generic("RAISE() may only be used within a trigger-program")
+        text = (expr.text or "").replace("'", "''")
+        return Typed(f"lb_raise('{expr.action}', '{text}')", "scalar", "any")
+
+
+def _too_large(value: int) -> Exception:
+    return client_error(ErrorCode.INT_LITERAL_MAX, "-" if value < 0 else "", str(abs(value)))
+
+
+def _are_doubles(left: Typed, right: Typed) -> bool:
+    kinds = {left.kind, right.kind}
+    if kinds == {"real"}:
+        return True
+    number = left.literal if left.kind == "int" else right.literal
+    return kinds == {"real", "int"} and isinstance(number, int) and abs(number) < 2**53
+
+
+def _joined_collation(left: Typed, right: Typed) -> tuple[int, bool]:
+    if left.is_explicit and right.is_explicit and left.collation != right.collation:
+        raise client_error(ErrorCode.ILLEGAL_COLLATION_MIX)
+    if left.is_explicit:
+        return left.collation, True
+    if right.is_explicit:
+        return right.collation, True
+    return (left.collation if left.collation == right.collation else 0), False
+
+
+def collation_name(collation: int) -> str:
+    """The name of a collation for SQLite."""
+    return "BINARY" if collation in (0, 3) else f"lb_{collation}"

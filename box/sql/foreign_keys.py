@@ -1,0 +1,197 @@
+"""Foreign keys: the effect of a changed row on its parents and children.
+
+Tarantool holds them for changes by SQL only. A check that fails is looked at again when the statement ends, since
+later rows of the statement may mend it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from box.data.codec import unpack
+from box.errors import BoxError, unsupported
+from box.index import IteratorType
+from box.sql import sql_nodes
+from box.sql.parse import parse_expression
+from box.sql.stored_values import Value, execute_error
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.schema.sql_objects import ForeignKeyDef
+    from box.session import Context
+    from box.sql.row_changes import ChangeRunner
+    from box.txn.dml import Dml
+
+
+@dataclass(frozen=True)
+class _Doubt:
+    """Children with these values in the parent's columns need a parent."""
+
+    definition: ForeignKeyDef
+    values: tuple[Any, ...]
+
+
+class PendingActions:
+    """The work of foreign keys after a row was stored or removed."""
+
+    def __init__(self, keys: ForeignKeys, ctx: Context, space: Space, old: list[Value] | None) -> None:
+        self._keys = keys
+        self._ctx = ctx
+        self._space = space
+        self._old = old
+
+    def note(self, new: list[Value] | None) -> None:
+        """The row is stored: look for its parents."""
+        if new is not None:
+            self._keys.check_parents(self._ctx, self._space, new)
+
+    async def run(self, new: list[Value] | None) -> None:
+        """The row is changed to `new`, or removed: look for its parents, and act on its children."""
+        self.note(new)
+        if self._old is not None:
+            await self._keys.act_on_children(self._ctx, self._space, self._old, new)
+
+
+class ForeignKeys:
+    """The foreign keys of one node."""
+
+    def __init__(self, schema: Schema, dml: Dml, changes: ChangeRunner) -> None:
+        self._schema = schema
+        self._dml = dml
+        self._changes = changes
+        self._doubts: dict[Context, dict[_Doubt, None]] = {}
+        """Of the statements that run."""
+
+    def has_any(self, space: Space) -> bool:
+        """Whether changes of a space concern foreign keys."""
+        return any(space.id in (key.child_id, key.parent_id) for key in self._schema.foreign_keys.values())
+
+    def has_children(self, space: Space) -> bool:
+        """Whether other tables refer to a space."""
+        return any(space.id == key.parent_id for key in self._schema.foreign_keys.values())
+
+    def before_store(
+        self, ctx: Context, space: Space, old: list[Value] | None, new: list[Value] | None
+    ) -> PendingActions:
+        """To be called before a row is changed; the result acts afterwards."""
+        return PendingActions(self, ctx, space, old)
+
+    # --- the child's side ---
+
+    def check_parents(self, ctx: Context, space: Space, row: list[Value]) -> None:
+        """Note the values of foreign keys that have no parent now."""
+        for key in self._schema.foreign_keys.values():
+            if key.child_id != space.id:
+                continue
+            values = tuple(row[child] for child, _ in key.links)
+            if None not in values and not self._has_parent(ctx, key, values):
+                self._doubt(ctx, _Doubt(key, values))
+
+    def _has_parent(self, ctx: Context, key: ForeignKeyDef, values: tuple[Value, ...]) -> bool:
+        parent = self._schema.space(key.parent_id)
+        return bool(self._rows(ctx, parent, [place for _, place in key.links], values, 1))
+
+    def _doubt(self, ctx: Context, doubt: _Doubt) -> None:
+        if doubt.definition.is_deferred or self._schema.session_settings.value(ctx.session, "sql_defer_foreign_keys"):
+            raise unsupported("Lunabox", "deferred foreign keys")
+        self._doubts.setdefault(ctx, {})[doubt] = None
+
+    # --- the parent's side ---
+
+    async def act_on_children(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
+        """The row of a parent has changed, or is gone."""
+        for key in list(self._schema.foreign_keys.values()):
+            if key.parent_id != space.id:
+                continue
+            values = tuple(old[place] for _, place in key.links)
+            if None in values or (new is not None and values == tuple(new[place] for _, place in key.links)):
+                continue
+            child = self._schema.space(key.child_id)
+            action = key.on_delete if new is None else key.on_update
+            rows = self._rows(ctx, child, [place for place, _ in key.links], values)
+            if not rows:
+                continue
+            if action == "restrict":
+                raise execute_error("FOREIGN KEY constraint failed")
+            if action == "no_action":
+                self._doubt(ctx, _Doubt(key, values))
+                continue
+            for row in rows:
+                await self._act(ctx, child, key, action, row, new)
+
+    async def _act(
+        self, ctx: Context, child: Space, key: ForeignKeyDef, action: str, row: list[Value], new: list[Value] | None
+    ) -> None:
+        if action == "cascade" and new is None:
+            await self._changes.change_child(ctx, child, row, None)
+            return
+        changed = list(row)
+        for own, place in key.links:
+            if action == "cascade":
+                assert new is not None
+                changed[own] = new[place]
+            else:
+                changed[own] = self._default(child, own) if action == "set_default" else None
+        await self._changes.change_child(ctx, child, row, changed)
+
+    @staticmethod
+    def _default(space: Space, place: int) -> Value:
+        text = space.definition.fields[place].default
+        if text is None:
+            return None
+        expr = parse_expression(text)
+        if isinstance(expr, sql_nodes.Unary) and isinstance(expr.operand, sql_nodes.Literal):
+            value = expr.operand.value
+            return -value if isinstance(value, int | float) and expr.op == "-" else value
+        return expr.value if isinstance(expr, sql_nodes.Literal) else None
+
+    # --- the ends ---
+
+    def end_statement(self, ctx: Context) -> None:
+        """The statement is complete: what is still in doubt is an error. SQL_EXECUTE."""
+        for doubt in self._doubts.pop(ctx, {}):
+            if self._is_broken(ctx, doubt):
+                raise execute_error("FOREIGN KEY constraint failed")
+
+    def forget_statement(self, ctx: Context) -> None:
+        """The statement has failed."""
+        self._doubts.pop(ctx, None)
+
+    def _is_broken(self, ctx: Context, doubt: _Doubt) -> bool:
+        key = doubt.definition
+        if self._schema.foreign_keys.get((key.name, key.child_id)) is None:
+            return False
+        child = self._schema.space(key.child_id)
+        children = self._rows(ctx, child, [place for place, _ in key.links], doubt.values, 1)
+        return bool(children) and not self._has_parent(ctx, key, doubt.values)
+
+    # --- finding rows ---
+
+    def _rows(
+        self, ctx: Context, space: Space, places: list[int], values: tuple[Value, ...], limit: int = 2**32
+    ) -> list[list[Value]]:
+        """The rows whose fields at these places have these values."""
+        for index in space.indexes.values():
+            parts = [part.fieldno for part in index.definition.parts if part.path is None]
+            is_fit = sorted(parts[: len(places)]) == sorted(places) and index.definition.type.upper() == "TREE"
+            if is_fit:
+                key = [values[places.index(part)] for part in parts[: len(places)]]
+                try:
+                    found = self._dml.reads.select(ctx, space, index.iid, IteratorType.EQ, 0, limit, key)
+                except BoxError:  # a value that is no key of the index has no row there
+                    return []
+                return [unpack(raw) for raw in found]
+        if not space.indexes:
+            return []
+        rows = (unpack(raw) for raw in self._dml.reads.cursor(ctx, space, 0, IteratorType.ALL, []))
+        found_rows = []
+        for row in rows:
+            if all(
+                (row[place] if place < len(row) else None) == value for place, value in zip(places, values, strict=True)
+            ):
+                found_rows.append(row)
+                if len(found_rows) == limit:
+                    break
+        return found_rows

@@ -1,0 +1,185 @@
+"""FROM: tables, views, queries and joins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from box.errors import ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.catalogue import columns_of
+from box.sql.parse import parse_statement
+from box.sql.parse.token_reader import generic
+from box.sql.scope import KnownColumn, QueryScope, Relation
+from box.sql.stored_values import execute_error
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.sql.query import QueryCompiler
+
+_JOINS_MAX = 64
+
+
+class FromCompiler:
+    """The sources of queries; adds relations to their scope."""
+
+    def __init__(self, queries: QueryCompiler) -> None:
+        self._queries = queries
+        self._open_views: list[str] = []
+
+    def compile(self, sources: list[sql_nodes.FromItem], scope: QueryScope) -> str:
+        """The text after FROM, '' without sources."""
+        pieces: list[str] = []
+        for source in sources:
+            before = list(scope.relations)
+            text, relations = self._source(source, scope)
+            scope.relations += relations
+            join = source.join.removeprefix("NATURAL ") or "INNER"
+            condition = self._condition(source, before, relations, scope)
+            if not pieces:
+                pieces.append(text)
+                if condition:
+                    # Tarantool takes an ON of the first table as a condition of the whole.
+                    pieces.append(f" CROSS JOIN (SELECT 1) ON {condition}")
+                continue
+            if join == "LEFT":
+                for relation in relations:
+                    for column in relation.columns:
+                        column.is_nullable = True
+            on = f" ON {condition}" if condition else (" ON 1" if join == "LEFT" else "")
+            pieces.append(f" {join} JOIN {text}{on}")
+        if len(scope.relations) > _JOINS_MAX:
+            raise generic(f"The number of tables in a join {len(scope.relations)} exceeds the limit ({_JOINS_MAX})")
+        return "".join(pieces)
+
+    # --- one source ---
+
+    def _source(self, source: sql_nodes.FromItem, scope: QueryScope) -> tuple[str, list[Relation]]:
+        if source.sources is not None:
+            inner = QueryScope(outer=scope.outer, common=scope.common)
+            text = self.compile(source.sources, inner)
+            return f"({text})", inner.relations
+        alias = self._queries.new_alias()
+        if source.select is not None:
+            return self._query(source.select, source.alias, alias, scope.outer or scope)
+        assert source.name is not None
+        if source.args is not None:
+            raise generic(f"'{source.name}' is not a function")
+        common = scope.find_common(source.name)
+        if common is not None:
+            columns = [_placed(column, alias, place) for place, column in enumerate(common.columns)]
+            return f"{common.sql} AS {alias}", [Relation(source.alias or source.name, alias, columns)]
+        return self._table(source, alias)
+
+    def _query(
+        self, select: sql_nodes.Select, name: str | None, alias: str, scope: QueryScope
+    ) -> tuple[str, list[Relation]]:
+        query = self._queries.compile(select, scope)
+        columns = [_placed(column, alias, place) for place, column in enumerate(query.columns)]
+        return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
+
+    def _table(self, source: sql_nodes.FromItem, alias: str) -> tuple[str, list[Relation]]:
+        assert source.name is not None
+        space = self._queries.catalogue.readable(source.name)
+        name = source.alias or source.name
+        if source.indexed_by is not None and all(index.name != source.indexed_by for index in space.indexes.values()):
+            raise client_error(ErrorCode.NO_SUCH_INDEX_NAME, source.indexed_by, space.name)
+        if space.definition.opts.view:
+            return self._view(space, name, alias)
+        columns = [_placed(column, alias, place) for place, column in enumerate(columns_of(space))]
+        for column in columns:
+            column.table = space.name
+        return f"{table_name(space)} AS {alias}", [Relation(name, alias, columns)]
+
+    def _view(self, space: Space, name: str, alias: str) -> tuple[str, list[Relation]]:
+        if space.name in self._open_views:
+            raise generic(f"view {space.name} is circularly defined")
+        self._open_views.append(space.name)
+        select = view_query(space)
+        unnamed = self._queries._unnamed
+        query = self._queries.compile(select, None)
+        self._queries._unnamed = unnamed
+        self._open_views.pop()
+        columns = []
+        for place, (column, declared) in enumerate(zip(query.columns, columns_of(space), strict=True)):
+            placed = _placed(column, alias, place)
+            placed.name, placed.type, placed.is_nullable = declared.name, declared.type, True
+            columns.append(placed)
+        return f"({query.named_sql()}) AS {alias}", [Relation(name, alias, columns)]
+
+    # --- joins ---
+
+    def _condition(
+        self, source: sql_nodes.FromItem, before: list[Relation], relations: list[Relation], scope: QueryScope
+    ) -> str:
+        tests = []
+        if source.on is not None:
+            tests.append(self._queries.expressions(scope).condition(source.on))
+        names = source.using
+        is_natural = source.join.startswith("NATURAL")
+        if is_natural:
+            if source.on is not None or source.using is not None:
+                raise generic("a NATURAL join may not have an ON or USING clause")
+            names = [
+                column.name
+                for relation in relations
+                for column in relation.columns
+                if not column.is_hidden and _find(before, column.name) is not None
+            ]
+        if source.on is not None and source.using is not None:
+            raise generic("cannot have both ON and USING clauses in the same join")
+        for name in names or []:
+            left, right = _find(before, name), _find(relations, name)
+            if left is None or right is None:
+                raise generic(f"cannot join using column {name} - column not present in both tables")
+            tests.append(self._queries.expressions(scope).comparison("=", left.typed(), right.typed()).sql)
+            right.is_hidden = True
+        return " AND ".join(tests)
+
+
+def _find(relations: list[Relation], name: str) -> KnownColumn | None:
+    for relation in relations:
+        found = relation.find(name)
+        if found is not None:
+            return found
+    return None
+
+
+def _placed(column: KnownColumn, alias: str, place: int) -> KnownColumn:
+    return KnownColumn(
+        column.name,
+        column.type,
+        column.kind,
+        column.collation,
+        column.is_nullable,
+        column.is_autoincrement,
+        f"{alias}.c{place}",
+        is_plain=column.is_plain,
+    )
+
+
+def tables_of(select: object) -> set[str]:
+    """The tables and views that a parsed query names, wherever it does."""
+    found: set[str] = set()
+    for child in sql_nodes.children(select):
+        found |= tables_of(child)
+    if isinstance(select, sql_nodes.FromItem) and select.name is not None and select.args is None:
+        found.add(select.name)
+    if isinstance(select, sql_nodes.Select):
+        found -= {table.name for table in select.common}
+    return found
+
+
+def table_name(space: Space) -> str:
+    """The virtual table of a space."""
+    return f"temp.t{space.id}"
+
+
+def view_query(space: Space) -> sql_nodes.Select:
+    """The query of a view."""
+    text = space.definition.opts.sql or ""
+    statement = parse_statement(text).statement
+    if isinstance(statement, sql_nodes.CreateView):
+        return statement.select
+    if isinstance(statement, sql_nodes.Select):
+        return statement
+    raise execute_error(text)

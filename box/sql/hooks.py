@@ -1,0 +1,90 @@
+"""SQL for the dictionary: tests of check constraints, the tables of views, the texts of triggers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.schema.sql_objects import RowCheck
+from box.session import Context
+from box.sql import sql_nodes
+from box.sql.catalogue import Catalogue
+from box.sql.definer import check_trigger
+from box.sql.from_clause import tables_of
+from box.sql.kinds import kind_of
+from box.sql.parse import parse_expression, parse_statement
+from box.sql.scope import KnownColumn, QueryScope, Relation
+from box.sql.stored_values import execute_error
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.schema.space import SpaceDef
+    from box.sql.reading import QueryRunner
+
+
+class _Hooks:
+    def __init__(self, schema: Schema, queries: QueryRunner) -> None:
+        self._schema = schema
+        self._queries = queries
+
+    def compile_check(self, space: SpaceDef, name: str, code: str) -> RowCheck:
+        """The test of a check constraint. CREATE_CK_CONSTRAINT."""
+        queries = self._queries
+        ctx = Context.admin(self._schema.admin)
+        count = len(space.fields)
+
+        def scope() -> QueryScope:
+            return QueryScope(relations=[Relation(space.name, "", _parameters(space))])
+
+        try:
+            expr = parse_expression(code, allows_parameters=False)
+            _refuse_queries(expr)
+            inside = scope()
+            inside.is_inside_aggregate = True
+            queries.compiler(ctx, ()).expressions(inside).compile(expr)
+        except BoxError as error:
+            raise client_error(ErrorCode.CREATE_CK_CONSTRAINT, name, error.message) from None
+        key = ("check", space.id, code)
+
+        def test(row: list[Any]) -> bool:
+            values = row[:count] + [None] * (count - len(row))
+            return queries.evaluate(ctx, key, expr, scope, values) is not False
+
+        return test
+
+    def tables_of_view(self, text: str) -> list[str]:
+        """The tables that a view reads. SQL_EXECUTE, NO_SUCH_SPACE."""
+        statement = parse_statement(text).statement
+        if isinstance(statement, sql_nodes.CreateView):
+            statement = statement.select
+        if not isinstance(statement, sql_nodes.Select):
+            raise execute_error(text)
+        catalogue = Catalogue(self._schema, self._schema.admin)
+        return [catalogue.space(name).name for name in tables_of(statement)]
+
+
+def set_hooks(schema: Schema, queries: QueryRunner) -> None:
+    """Give the dictionary what it asks of SQL."""
+    hooks = _Hooks(schema, queries)
+    schema.sql.compile_check = hooks.compile_check
+    schema.sql.tables_of_view = hooks.tables_of_view
+    schema.sql.check_trigger = lambda text, name, space: check_trigger(text, name)
+
+
+def _parameters(space: SpaceDef) -> list[KnownColumn]:
+    """The fields of a tuple as parameters of an expression."""
+    found = []
+    for number, item in enumerate(space.fields):
+        kind = kind_of(item.type.value)
+        place = f":p{number + 1}"
+        sql = f"lb_truth({place})" if kind == "bool" else place
+        found.append(KnownColumn(item.name or "", item.type.value, kind, item.collation_id or 0, sql=sql))
+    return found
+
+
+def _refuse_queries(expr: object) -> None:
+    """CK_DEF_UNSUPPORTED."""
+    if isinstance(expr, sql_nodes.Subquery | sql_nodes.Exists | sql_nodes.InSelect):
+        raise client_error(ErrorCode.CK_DEF_UNSUPPORTED, "Subqueries")
+    for value in sql_nodes.children(expr):
+        _refuse_queries(value)

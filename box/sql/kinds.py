@@ -1,0 +1,110 @@
+"""Kinds of values: those of column types, of constants, and of values that come from several places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from box.sql.scope import Typed
+from box.sql.stored_values import INT_MAX, Value, big
+
+NUMERIC: Final = frozenset(("integer", "unsigned", "double", "number"))
+"""Types that make a comparison one of numbers."""
+KIND_OF_TYPE: Final = {
+    "integer": "int",
+    "unsigned": "int",
+    "double": "real",
+    "number": "num",
+    "string": "str",
+    "boolean": "bool",
+    "varbinary": "bin",
+}
+_NUMBERS: Final = frozenset(("int", "real", "num"))
+_ORDER: Final = ("number", "double", "integer", "unsigned")
+_SAFE: Final = 2.0**53
+
+
+def kind_of(type_name: str) -> str:
+    """The kind of the values of a column."""
+    return KIND_OF_TYPE.get(type_name, "any")
+
+
+def joined(kinds: Iterable[str]) -> str:
+    """The kind of values that come from several places."""
+    found = {kind for kind in kinds if kind != "null"}
+    if len(found) <= 1:
+        return found.pop() if found else "null"
+    return "num" if found <= _NUMBERS else "any"
+
+
+def result_type(left: str, right: str) -> str:
+    """The type of an arithmetic operation."""
+    return next((name for name in _ORDER if name in (left, right)), "scalar")
+
+
+def boxed(expr: Typed) -> str:
+    """The expression as a value of any type."""
+    return f"lb_bool({expr.sql})" if expr.kind == "bool" else expr.sql
+
+
+def as_kind(expr: Typed, kind: str) -> str:
+    """The expression where a value of a wider kind is wanted."""
+    return boxed(expr) if kind not in ("bool", "null") else expr.sql
+
+
+def truth(expr: Typed) -> str:
+    """The expression as a condition."""
+    return expr.sql if expr.kind in ("bool", "null") else f"lb_truth({expr.sql})"
+
+
+def are_alike(left: Typed, right: Typed) -> bool:
+    """SQLite compares the two as Tarantool does."""
+    a, b = left.kind, right.kind
+    if a == "null" or b == "null":
+        return True
+    if a == b:
+        return a not in ("num", "any")
+    return {a, b} <= _NUMBERS and (_is_small(left) or _is_small(right))
+
+
+def _is_small(expr: Typed) -> bool:
+    """A constant far from 2^63, where integers and doubles are stored unlike."""
+    literal = expr.literal
+    return isinstance(literal, int | float) and abs(literal) < _SAFE
+
+
+def constant(value: Value) -> Typed:
+    """A constant of the statement's text."""
+    if value is None:
+        return Typed("NULL", "scalar", "null")
+    if value is True or value is False:
+        return Typed(str(int(value)), "boolean", "bool")
+    if isinstance(value, int):
+        sql = str(value) if value <= INT_MAX else f"x'{big(value).hex()}'"
+        if value == -(2**63):
+            sql = "(-9223372036854775807-1)"
+        return Typed(sql, "integer", "int", literal=value)
+    if isinstance(value, float):
+        sql = repr(value) if abs(value) != float("inf") else ("9e999" if value > 0 else "-9e999")
+        return Typed(sql, "double", "real", literal=value)
+    if isinstance(value, bytes):
+        return Typed(f"x'02{value.hex()}'", "varbinary", "bin")
+    quoted = value.replace("'", "''")
+    return Typed(f"'{quoted}'", "string", "str")
+
+
+def parameter(index: int, value: Value) -> Typed:
+    """A place for a value whose type is that of `value`."""
+    sql = f":p{index + 1}"
+    if value is None:
+        return Typed(sql, "boolean", "null")
+    if isinstance(value, bool):
+        return Typed(f"lb_truth({sql})", "boolean", "bool")
+    kind = {int: "int", float: "real", str: "str", bytes: "bin"}.get(type(value), "any")
+    return Typed(sql, "boolean", kind)
+
+
+def parameter_type(value: Value) -> str:
+    """The type that a result column shows which is nothing but a parameter."""
+    names = {type(None): "boolean", bool: "boolean", int: "integer", float: "numeric", str: "text"}
+    return names.get(type(value), "varbinary")

@@ -1,0 +1,319 @@
+"""Operators whose meaning differs from SQLite's, on values as SQLite stores them.
+
+Integers are those of 64 bits with or without a sign; what does not fit either is an error, as is a division by zero.
+Texts are converted to numbers where a number is wanted; booleans never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from box.data.collation import sort_key_function
+from box.errors import ErrorCode, client_error
+from box.sql.casts import text_to_double, text_to_integer
+from box.sql.stored_values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Stored,
+    Value,
+    big,
+    execute_error,
+    inconsistent,
+    kind_name,
+    load,
+    mismatch,
+    number_text,
+    store,
+)
+
+# --- arithmetic ---
+
+
+def _number(value: Value) -> int | float | None:
+    """A number, or what a text means as one. A negative integer in a text counts as unsigned, as in Tarantool 2.8."""
+    kind = type(value)
+    if kind is int or kind is float:
+        given: int | float | None = value
+        return given
+    if kind is str or kind is bytes:
+        found = text_to_integer(value)
+        return text_to_double(value) if found is None else found & UINT_MAX
+    return None
+
+
+def _operands(left: Stored, right: Stored) -> tuple[int | float, int | float]:
+    a, b = load(left), load(right)
+    y = _number(b)
+    if y is None:
+        raise mismatch(b, "numeric")
+    x = _number(a)
+    if x is None:
+        raise mismatch(a, "numeric")
+    return x, y
+
+
+def _fit(value: int) -> Stored:
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    if INT_MAX < value <= UINT_MAX:
+        return big(value)
+    raise execute_error("integer is overflowed")
+
+
+def _real(value: float) -> float | None:
+    return None if value != value else value
+
+
+def add(left: Any, right: Any) -> Stored:
+    if type(left) is int and type(right) is int and INT_MIN <= (found := left + right) <= INT_MAX:
+        return found
+    if left is None or right is None:
+        return None
+    a, b = _operands(left, right)
+    return _fit(a + b) if type(a) is int and type(b) is int else _real(float(a) + float(b))
+
+
+def subtract(left: Any, right: Any) -> Stored:
+    if type(left) is int and type(right) is int and INT_MIN <= (found := left - right) <= INT_MAX:
+        return found
+    if left is None or right is None:
+        return None
+    a, b = _operands(left, right)
+    return _fit(a - b) if type(a) is int and type(b) is int else _real(float(a) - float(b))
+
+
+def multiply(left: Any, right: Any) -> Stored:
+    if type(left) is int and type(right) is int and INT_MIN <= (found := left * right) <= INT_MAX:
+        return found
+    if left is None or right is None:
+        return None
+    a, b = _operands(left, right)
+    return _fit(a * b) if type(a) is int and type(b) is int else _real(float(a) * float(b))
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def divide(left: Any, right: Any) -> Stored:
+    if left is None or right is None:
+        return None
+    a, b = _operands(left, right)
+    if not b:
+        raise execute_error("division by zero")
+    if type(a) is int and type(b) is int:
+        return _fit(_truncated(a, b))
+    return _real(float(a) / float(b))
+
+
+def remainder(left: Any, right: Any) -> Stored:
+    if left is None or right is None:
+        return None
+    numbers = _operands(left, right)
+    if float in map(type, numbers):
+        # A negative double counts as unsigned here, as in Tarantool 2.8.
+        a, b = (int(number) & UINT_MAX for number in numbers)
+    else:
+        a, b = (int(number) for number in numbers)
+    if not b:
+        raise execute_error("division by zero")
+    return _fit(a - b * _truncated(a, b))
+
+
+def negate(operand: Any) -> Stored:
+    return subtract(0, operand)
+
+
+# --- bits ---
+
+
+def _bits(value: Value) -> int:
+    kind = type(value)
+    if kind is int:
+        given: int = value
+        return given
+    if kind is float and -9.3e18 < value < 1.85e19:
+        return int(value)
+    if kind is str or kind is bytes:
+        found = text_to_integer(value)
+        if found is not None:
+            return found
+        double = text_to_double(value)
+        if double is not None and -9.3e18 < double < 1.85e19:
+            return int(double)
+    raise mismatch(value, "integer")
+
+
+def _signed(value: int) -> int:
+    value &= UINT_MAX
+    return value - 2**64 if value > INT_MAX else value
+
+
+def _bitwise(operation: Callable[[int, int], int]) -> Callable[[Any, Any], Stored]:
+    def apply(left: Any, right: Any) -> Stored:
+        if left is None or right is None:
+            return None
+        a, b = _bits(load(left)), _bits(load(right))
+        return operation(_signed(a), _signed(b))
+
+    return apply
+
+
+def _shift_left(a: int, b: int) -> int:
+    if b < 0:
+        return _shift_right(a, -b)
+    return 0 if b >= 64 else _signed(a << b)
+
+
+def _shift_right(a: int, b: int) -> int:
+    if b < 0:
+        return _shift_left(a, -b)
+    return a >> min(b, 64)
+
+
+bit_and = _bitwise(lambda a, b: a & b)
+bit_or = _bitwise(lambda a, b: a | b)
+shift_left = _bitwise(_shift_left)
+shift_right = _bitwise(_shift_right)
+
+
+def bit_not(operand: Any) -> Stored:
+    return None if operand is None else ~_signed(_bits(load(operand)))
+
+
+# --- texts ---
+
+
+def concatenate(left: Any, right: Any) -> Stored:
+    if left is None or right is None:
+        return None
+    a, b = load(left), load(right)
+    for value in (b, a):
+        if type(value) not in (str, bytes):
+            raise inconsistent("text or varbinary", value)
+    if type(a) is not type(b):
+        raise inconsistent(kind_name(a), b)
+    return store(a + b)
+
+
+# --- truth ---
+
+
+def truth(operand: Any) -> int | None:
+    """The 0 or 1 of a value that must be boolean."""
+    if operand is None:
+        return None
+    value = load(operand)
+    if type(value) is not bool:
+        raise mismatch(value, "boolean")
+    return int(value)
+
+
+def boolean(operand: Any) -> Stored:
+    """A boolean that is 0 or 1 as a value of any type."""
+    return None if operand is None else b"\x00\x01" if operand else b"\x00\x00"
+
+
+# --- comparison ---
+
+
+def _as_text(value: Value) -> str:
+    return value if type(value) is str else number_text(value) if type(value) is float else str(value)
+
+
+def compare(left: Value, right: Value, is_numeric: bool, collation: int) -> int:
+    """Negative, 0 or positive. `is_numeric`: an operand is known to be a number before it is computed.
+
+    SQL_TYPE_MISMATCH where the types cannot be compared. A text on the right that is no number is greater than any.
+    """
+    a_kind, b_kind = type(left), type(right)
+    if a_kind is bool or b_kind is bool:
+        if a_kind is not b_kind:
+            other = left if b_kind is bool else right
+            raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "boolean")
+        return int(left) - int(right)
+    if kind_name(left) == "varbinary" or kind_name(right) == "varbinary":
+        if a_kind is not bytes or b_kind is not bytes:
+            other = right if kind_name(left) == "varbinary" else left
+            raise client_error(ErrorCode.SQL_TYPE_MISMATCH, kind_name(other), "varbinary")
+        return int(left > right) - int(left < right)
+    if not is_numeric and a_kind is str and b_kind is str:
+        if collation not in (0, 3):
+            key = sort_key_function(collation)
+            a_key, b_key = key(left), key(right)
+            return int(a_key > b_key) - int(a_key < b_key)
+        a_bytes, b_bytes = (text.encode("utf-8", "surrogateescape") for text in (left, right))
+        return int(a_bytes > b_bytes) - int(a_bytes < b_bytes)
+    b = _number_of(right)
+    if b is None:
+        return -1
+    a = _number_of(left)
+    if a is None:
+        raise mismatch(left, "numeric")
+    return (a > b) - (a < b)
+
+
+def _number_of(value: Value) -> int | float | None:
+    if type(value) is int or type(value) is float:
+        return value
+    found = text_to_integer(value)
+    return text_to_double(value) if found is None else found
+
+
+def _comparison(test: Callable[[int], bool]) -> Callable[[Any, Any, int, int], int | None]:
+    def apply(left: Any, right: Any, is_numeric: int, collation: int) -> int | None:
+        if left is None or right is None:
+            return None
+        return int(test(compare(load(left), load(right), bool(is_numeric), collation)))
+
+    return apply
+
+
+COMPARISONS: Final = {
+    "=": ("lb_eq", _comparison(lambda sign: sign == 0)),
+    "!=": ("lb_ne", _comparison(lambda sign: sign != 0)),
+    "<": ("lb_lt", _comparison(lambda sign: sign < 0)),
+    "<=": ("lb_le", _comparison(lambda sign: sign <= 0)),
+    ">": ("lb_gt", _comparison(lambda sign: sign > 0)),
+    ">=": ("lb_ge", _comparison(lambda sign: sign >= 0)),
+}
+ARITHMETIC: Final = {
+    "+": ("lb_add", add),
+    "-": ("lb_sub", subtract),
+    "*": ("lb_mul", multiply),
+    "/": ("lb_div", divide),
+    "%": ("lb_rem", remainder),
+    "&": ("lb_and", bit_and),
+    "|": ("lb_or", bit_or),
+    "<<": ("lb_shl", shift_left),
+    ">>": ("lb_shr", shift_right),
+    "||": ("lb_concat", concatenate),
+}
+
+
+# --- order of values of unlike types ---
+
+
+def rank(operand: Any) -> int:
+    """The place of a value's type in the order of SCALAR: nil, boolean, number, string, varbinary, others."""
+    kind = type(operand)
+    if operand is None:
+        return 0
+    if kind is int or kind is float:
+        return 2
+    if kind is str:
+        return 3
+    return (1, 2, 4, 3, 5)[operand[0]]
+
+
+def order_key(value: Value, collation: int) -> tuple[Any, ...]:
+    """A key that orders values as SCALAR does."""
+    place = rank(store(value))
+    if place == 3 and collation not in (0, 3):
+        return (place, sort_key_function(collation)(value))
+    if place == 3:
+        return (place, value.encode("utf-8", "surrogateescape"))
+    return (place, value) if place != 5 else (place, repr(value))

@@ -1,0 +1,47 @@
+"""Values for the parameters of a statement: `[1, {":a": 2}]` in the order of places or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from box.errors import ErrorCode, client_error
+from box.sql.stored_values import Value, execute_error
+
+_KINDS: Final[dict[type, str]] = {dict: "MAP", list: "ARRAY"}
+
+
+def bind(parameters: list[str | None], given: Sequence[Value]) -> list[Value]:
+    """The values by place; places without one are nil. SQL_BIND_NOT_FOUND, SQL_BIND_TYPE, SQL_EXECUTE (too many)."""
+    for number, item in enumerate(given, 1):
+        _check(number, item)
+    values: list[Value] = [None] * len(parameters)
+    for number, item in enumerate(given):
+        value, place = item, number
+        if isinstance(item, dict):
+            name, value = next(iter(item.items()))
+            if name not in parameters:
+                raise client_error(ErrorCode.SQL_BIND_NOT_FOUND, f"'{name}'")
+            place = parameters.index(name)
+        if place >= len(parameters):
+            raise execute_error("The number of parameters is too large")
+        values[place] = value
+    return values
+
+
+def _check(number: int, item: Value) -> None:
+    """Whether a value, or the one in a map with its name, has a type of SQL. INVALID_MSGPACK, SQL_BIND_TYPE."""
+    shown, value = str(number), item
+    if isinstance(item, dict):
+        if len(item) != 1 or not isinstance(next(iter(item)), str | int):
+            raise client_error(ErrorCode.INVALID_MSGPACK, "SQL bind parameter")
+        name, value = next(iter(item.items()))
+        shown = f"'{name}'"
+    if type(value) not in (bool, int, float, str, bytes, type(None)):
+        kind = _KINDS.get(type(value), "USERDATA")
+        raise client_error(ErrorCode.SQL_BIND_TYPE, kind, shown)
+
+
+def kinds(values: Sequence[Value]) -> tuple[type, ...]:
+    """The types of parameters, on which an analysis depends."""
+    return tuple(map(type, values))

@@ -1,0 +1,67 @@
+"""INSERT, REPLACE, UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from box.sql import sql_nodes
+from box.sql.parse.query_parser import QueryParser
+
+
+class ChangeParser(QueryParser):
+    """Adds changes of data."""
+
+    def change(self) -> sql_nodes.Change:
+        if self.at("UPDATE"):
+            return self._update()
+        if self.at("DELETE"):
+            return self._delete()
+        return self._insert()
+
+    def action(self) -> str:
+        """ROLLBACK, ABORT, FAIL, IGNORE or REPLACE."""
+        if not self.at("ROLLBACK", "ABORT", "FAIL", "IGNORE", "REPLACE"):
+            self.fail()
+        return self.advance().kind
+
+    def _or_action(self) -> str:
+        return self.action() if self.take("OR") else "ABORT"
+
+    def _insert(self) -> sql_nodes.Insert:
+        if self.advance().kind == "REPLACE":
+            action = "REPLACE"
+        else:
+            action = self._or_action()
+        self.expect("INTO")
+        table, columns = self.name(), self.names_in_brackets()
+        if self.take_words("DEFAULT", "VALUES"):
+            return sql_nodes.Insert(table, columns, None, action)
+        if not self.at("SELECT", "VALUES", "WITH"):
+            self.fail()
+        return sql_nodes.Insert(table, columns, self.select(), action)
+
+    def _update(self) -> sql_nodes.Update:
+        self.advance()
+        action = self._or_action()
+        table = self.name()
+        indexed_by, _ = self.indexed()
+        self.expect("SET")
+        sets = [self._assignment()]
+        while self.take(","):
+            sets.append(self._assignment())
+        where = self.expression() if self.take("WHERE") else None
+        return sql_nodes.Update(table, sets, where, action, indexed_by=indexed_by)
+
+    def _assignment(self) -> tuple[list[str], sql_nodes.Expr]:
+        if self.at("("):
+            names = self.names_in_brackets() or []
+        else:
+            names = [self.name()]
+        self.expect("=")
+        return names, self.expression()
+
+    def _delete(self) -> sql_nodes.Delete:
+        self.advance()
+        self.expect("FROM")
+        table = self.name()
+        indexed_by, _ = self.indexed()
+        where = self.expression() if self.take("WHERE") else None
+        return sql_nodes.Delete(table, where, indexed_by=indexed_by)

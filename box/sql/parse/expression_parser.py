@@ -1,0 +1,350 @@
+"""Expressions, by precedence climbing.
+
+```
+OR < AND < NOT < IS MATCH LIKE REGEXP BETWEEN IN <> = < > <= < >= < & | << >> < + - < * / % < || < COLLATE < unary
+```
+
+NOT may be an operand of any operator, as in `1 = NOT 2`, which a grammar in layers would refuse.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from box.errors import ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.parse.token_reader import TokenReader, generic
+from box.sql.parse.tokens import Token, name_of
+
+_OR, _AND, _NOT, _EQUAL, _ORDER, _BITS, _SUM, _PRODUCT, _CONCAT, _COLLATE, _UNARY = range(1, 12)
+_BINARY: Final = {
+    "OR": _OR,
+    "AND": _AND,
+    "=": _EQUAL,
+    "!=": _EQUAL,
+    "<": _ORDER,
+    "<=": _ORDER,
+    ">": _ORDER,
+    ">=": _ORDER,
+    "&": _BITS,
+    "|": _BITS,
+    "<<": _BITS,
+    ">>": _BITS,
+    "+": _SUM,
+    "-": _SUM,
+    "*": _PRODUCT,
+    "/": _PRODUCT,
+    "%": _PRODUCT,
+    "||": _CONCAT,
+}
+_SPECIAL: Final = {
+    "IS": _EQUAL,
+    "MATCH": _EQUAL,
+    "LIKE": _EQUAL,
+    "BETWEEN": _EQUAL,
+    "IN": _EQUAL,
+    "NOT": _EQUAL,
+    "COLLATE": _COLLATE,
+}
+_TYPES: Final = {
+    "TEXT": "string",
+    "STRING": "string",
+    "SCALAR": "scalar",
+    "BOOLEAN": "boolean",
+    "VARBINARY": "varbinary",
+    "NUMBER": "number",
+    "DOUBLE": "double",
+    "INT": "integer",
+    "INTEGER": "integer",
+    "UNSIGNED": "unsigned",
+}
+_PARAMETERS_MAX: Final = 65000
+"""Tarantool's limit of places for values in a statement."""
+_DEPTH_MAX: Final = 200
+"""Tarantool's limit of the depth of expressions."""
+
+
+class ExpressionParser(TokenReader):
+    """Adds expressions. `select` is what subclasses parse queries with."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._stops_at_and = False
+        self._depth = 0
+
+    def select(self) -> sql_nodes.Select:
+        raise NotImplementedError
+
+    def expression(self, least: int = 0) -> sql_nodes.Expr:
+        """An expression whose operators bind at least as tightly as `least`."""
+        self._depth += 1
+        if self._depth > _DEPTH_MAX * 4:
+            raise client_error(ErrorCode.SQL_STACK_OVERFLOW)
+        left = self._prefix()
+        while True:
+            kind = self.token.kind
+            power = _BINARY.get(kind)
+            if power is not None:
+                if power < least or (kind == "AND" and self._stops_at_and):
+                    break
+                self.advance()
+                left = sql_nodes.Binary(kind, left, self.expression(power + 1))
+                continue
+            power = _SPECIAL.get(kind)
+            if power is None or power < least:
+                break
+            left = self._suffix(kind, left)
+        self._depth -= 1
+        return left
+
+    def _nested(self) -> sql_nodes.Expr:
+        """An expression between brackets or words: AND belongs to it."""
+        outer, self._stops_at_and = self._stops_at_and, False
+        found = self.expression()
+        self._stops_at_and = outer
+        return found
+
+    def expressions(self) -> list[sql_nodes.Expr]:
+        """One or more, with commas between."""
+        found = [self._nested()]
+        while self.at(","):
+            self.option_ended()
+            self.advance()
+            found.append(self._nested())
+        return found
+
+    # --- operators after an operand ---
+
+    def _suffix(self, kind: str, left: sql_nodes.Expr) -> sql_nodes.Expr:
+        self.advance()
+        if kind == "COLLATE":
+            return sql_nodes.Collate(left, self._plain_name())
+        if kind == "IS":
+            negated = self.take("NOT")
+            self.expect("NULL")
+            return sql_nodes.IsNull(left, negated)
+        negated = kind == "NOT"
+        if negated:
+            if not self.at("LIKE", "MATCH", "BETWEEN", "IN"):
+                self.fail()
+            kind = self.advance().kind
+        if kind == "BETWEEN":
+            return self._between(left, negated)
+        if kind == "IN":
+            return self._in(left, negated)
+        return self._like(left, negated)
+
+    def _plain_name(self) -> str:
+        if not self.is_name:
+            self.fail()
+        return name_of(self.advance())
+
+    def _like(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
+        word = self._tokens[self._at - 1].text.upper()
+        pattern = self.expression(_ORDER)
+        escape = self.expression(_ORDER) if self.take("ESCAPE") else None
+        return sql_nodes.Like(word, left, pattern, escape, negated)
+
+    def _between(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
+        outer, self._stops_at_and = self._stops_at_and, True
+        low = self.expression()
+        self._stops_at_and = outer
+        self.expect("AND")
+        return sql_nodes.Between(left, low, self.expression(_ORDER), negated)
+
+    def _in(self, left: sql_nodes.Expr, negated: bool) -> sql_nodes.Expr:
+        if not self.take("("):
+            if not self.is_name:
+                self.fail()
+            return sql_nodes.InSelect(left, _all_of(self.name()), negated)
+        if self.at("SELECT", "VALUES", "WITH"):
+            select = self.select()
+            self.expect(")")
+            return sql_nodes.InSelect(left, select, negated)
+        items = [] if self.at(")") else self.expressions()
+        self.expect(")")
+        return sql_nodes.InList(left, items, negated)
+
+    # --- operands ---
+
+    def _prefix(self) -> sql_nodes.Expr:
+        kind = self.token.kind
+        if kind == "NOT":
+            self.advance()
+            return sql_nodes.Unary("NOT", self.expression(_NOT))
+        if kind in ("-", "+", "~"):
+            self.advance()
+            return sql_nodes.Unary(kind, self.expression(_UNARY))
+        if kind == "(":
+            return self._brackets()
+        if kind in ("CASE", "CAST", "EXISTS", "TRIM", "RAISE") and (kind != "RAISE" or self.peek() == "("):
+            method: sql_nodes.Expr = getattr(self, f"_{kind.lower()}")()
+            return method
+        if kind == "CHAR" and self.peek() == "(":
+            return self._call()
+        if self.is_name:
+            return self._call() if self.peek() == "(" else self._column()
+        if kind == "JOIN_KW":
+            return sql_nodes.Name(self.advance().text.upper())
+        if kind == "#variable":
+            return self._parameter(self.advance())
+        return self.term()
+
+    def term(self) -> sql_nodes.Literal:
+        """A constant."""
+        token = self.token
+        if token.kind not in ("NULL", "TRUE", "FALSE", "#integer", "#float", "#string", "#blob"):
+            self.fail()
+        self.advance()
+        return sql_nodes.Literal(_constant(token))
+
+    def _brackets(self) -> sql_nodes.Expr:
+        self.advance()
+        if self.at("SELECT", "VALUES", "WITH"):
+            outer, self._stops_at_and = self._stops_at_and, False
+            found: sql_nodes.Expr = sql_nodes.Subquery(self.select())
+            self._stops_at_and = outer
+        else:
+            items = self.expressions()
+            found = items[0] if len(items) == 1 else sql_nodes.RowValue(items)
+        self.expect(")")
+        return found
+
+    def _column(self) -> sql_nodes.Expr:
+        first = name_of(self.advance())
+        if not self.take("."):
+            return sql_nodes.Name(first)
+        return sql_nodes.Name(self.name(), first)
+
+    def _call(self) -> sql_nodes.Expr:
+        name = name_of(self.advance())
+        self.advance()
+        if self.at("*"):
+            self.advance()
+            self.expect(")")
+            return sql_nodes.FunctionCall(name, [], is_star=True)
+        is_distinct = self.take("DISTINCT")
+        if not is_distinct and not self.take("ALL"):
+            self.option_ended()
+        args = [] if self.at(")") else self.expressions()
+        self.expect(")")
+        return sql_nodes.FunctionCall(name, args, is_distinct)
+
+    def _parameter(self, token: Token) -> sql_nodes.Expr:
+        text = token.text
+        if text[0] == "#" or (text[0] == "?" and len(text) > 1):
+            raise client_error(ErrorCode.SQL_SYNTAX_NEAR_TOKEN, token.line, text)
+        if not self.allows_parameters:
+            place = token.position + len(text)
+            text = "bindings are not allowed in DDL"
+            raise client_error(ErrorCode.SQL_PARSER_GENERIC_WITH_POS, token.line, place, text)
+        if text == "?":
+            self.parameters.append(None)
+            index = len(self.parameters) - 1
+        elif text[0] == "$":
+            number = int(text[1:]) if text[1:].isascii() and text[1:].isdigit() else 0
+            if number == 0:
+                raise generic("Index of binding slots must start from 1")
+            if number > _PARAMETERS_MAX:
+                raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, _PARAMETERS_MAX)
+            self.parameters += [None] * (number - len(self.parameters))
+            index = number - 1
+        elif text in self.parameters:
+            index = self.parameters.index(text)
+        else:
+            self.parameters.append(text)
+            index = len(self.parameters) - 1
+        if len(self.parameters) > _PARAMETERS_MAX:
+            raise client_error(ErrorCode.SQL_BIND_PARAMETER_MAX, _PARAMETERS_MAX)
+        return sql_nodes.Param(index, text if text[0] in ":@" else None)
+
+    def _case(self) -> sql_nodes.Expr:
+        self.advance()
+        operand = None if self.at("WHEN") else self._nested()
+        whens: list[tuple[sql_nodes.Expr, sql_nodes.Expr]] = []
+        self._is_warned = True
+        while self.at("WHEN") or not whens:
+            self.expect("WHEN")
+            condition = self._nested()
+            self.expect("THEN")
+            whens.append((condition, self._nested()))
+        otherwise = self._nested() if self.take("ELSE") else None
+        self.expect("END")
+        return sql_nodes.Case(operand, whens, otherwise)
+
+    def _cast(self) -> sql_nodes.Expr:
+        self.advance()
+        self.expect("(")
+        operand = self._nested()
+        self.expect("AS")
+        found = sql_nodes.Cast(operand, self.type_name())
+        self.expect(")")
+        return found
+
+    def _exists(self) -> sql_nodes.Expr:
+        self.advance()
+        self.expect("(")
+        found = sql_nodes.Exists(self.select())
+        self.expect(")")
+        return found
+
+    def _trim(self) -> sql_nodes.Expr:
+        self.advance()
+        self.expect("(")
+        args, kind = self._trim_operands()
+        self.expect(")")
+        return sql_nodes.FunctionCall("TRIM", args, trim=kind)
+
+    def _trim_operands(self) -> tuple[list[sql_nodes.Expr], str]:
+        if self.at("LEADING", "TRAILING", "BOTH"):
+            kind = self.advance().kind
+            chars = None if self.at("FROM") else self._nested()
+            self.expect("FROM")
+            return ([] if chars is None else [chars]) + [self._nested()], kind
+        first = self._nested()
+        if not self.take("FROM"):
+            return [first], "BOTH"
+        return [first, self._nested()], "BOTH"
+
+    def _raise(self) -> sql_nodes.Expr:
+        self.advance()
+        self.advance()
+        if self.take("IGNORE"):
+            self.expect(")")
+            return sql_nodes.Raise("IGNORE", None)
+        if not self.at("ROLLBACK", "ABORT", "FAIL"):
+            self.fail()
+        action = self.advance().kind
+        self.expect(",")
+        text = _constant(self.expect("#string"))
+        self.expect(")")
+        return sql_nodes.Raise(action, str(text))
+
+    def type_name(self) -> str:
+        """A type; gives the name that a space's format has for it."""
+        if self.take("VARCHAR"):
+            self.expect("(")
+            self.expect("#integer")
+            self.expect(")")
+            return "string"
+        if self.kind not in _TYPES:
+            self.fail()
+        return _TYPES[self.advance().kind]
+
+
+def _all_of(table: str) -> sql_nodes.Select:
+    core = sql_nodes.Core([sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")], [sql_nodes.FromItem(name=table)])
+    return sql_nodes.Select([core], [])
+
+
+def _constant(token: Token) -> bool | int | float | str | bytes | None:
+    text, kind = token.text, token.kind
+    if kind == "#integer":
+        return int(text, 16) if text[:2] in ("0x", "0X") else int(text)
+    if kind == "#float":
+        return float(text)
+    if kind == "#string":
+        return text[1:-1].replace("''", "'")
+    if kind == "#blob":
+        return bytes.fromhex(text[2:-1])
+    return None if kind == "NULL" else kind == "TRUE"

@@ -1,0 +1,235 @@
+"""SELECT and VALUES, with everything around them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from box.sql import sql_nodes
+from box.sql.parse.expression_parser import ExpressionParser
+from box.sql.parse.token_reader import generic
+from box.sql.parse.tokens import name_of
+
+_JOINS: Final = {
+    ("INNER",): "INNER",
+    ("CROSS",): "CROSS",
+    ("LEFT",): "LEFT",
+    ("LEFT", "OUTER"): "LEFT",
+    ("NATURAL",): "NATURAL INNER",
+    ("NATURAL", "INNER"): "NATURAL INNER",
+    ("NATURAL", "LEFT"): "NATURAL LEFT",
+    ("NATURAL", "LEFT", "OUTER"): "NATURAL LEFT",
+    ("NATURAL", "CROSS"): "NATURAL CROSS",
+    ("INNER", "NATURAL"): "NATURAL INNER",
+    ("CROSS", "INNER"): "CROSS",
+    ("LEFT", "NATURAL"): "NATURAL LEFT",
+}
+
+
+class QueryParser(ExpressionParser):
+    """Adds queries."""
+
+    def with_clause(self) -> tuple[list[sql_nodes.CommonTable], bool]:
+        """WITH [RECURSIVE] name [(columns)] AS (query), ...; empty where there is none."""
+        if not self.take("WITH"):
+            return [], False
+        is_recursive = self.take("RECURSIVE")
+        found: list[sql_nodes.CommonTable] = []
+        while not found or self.take(","):
+            name, columns = self.name(), self.names_in_brackets()
+            self.expect("AS")
+            self.expect("(")
+            select = self.select()
+            self.expect(")")
+            if any(name == other.name for other in found):
+                raise generic(f"duplicate WITH table name: {name}")
+            found.append(sql_nodes.CommonTable(name, columns, select))
+        return found, is_recursive
+
+    def names_in_brackets(self) -> list[str] | None:
+        """(a, b); None where there is no bracket."""
+        if not self.take("("):
+            self.option_ended()
+            return None
+        names = [self.name()]
+        while self.take(","):
+            names.append(self.name())
+        self.expect(")")
+        return names
+
+    def select(self) -> sql_nodes.Select:
+        """A query."""
+        common, is_recursive = self.with_clause()
+        cores, operators = [], []
+        order_by, limit = None, None
+        while True:
+            core = self._core()
+            cores.append(core)
+            order_by, limit, offset = self._tail() if core.values is None else (None, None, None)
+            operator = self.kind
+            if operator not in ("UNION", "EXCEPT", "INTERSECT"):
+                break
+            self.advance()
+            if operator == "UNION" and self.take("ALL"):
+                operator = "UNION ALL"
+            if order_by is not None:
+                raise generic(f"ORDER BY clause should come after {operator} not before")
+            if limit is not None:
+                raise generic(f"LIMIT clause should come after {operator} not before")
+            operators.append(operator)
+        return sql_nodes.Select(cores, operators, order_by, limit, offset, common, is_recursive)
+
+    def _core(self) -> sql_nodes.Core:
+        if self.at("VALUES"):
+            return self._values()
+        self.expect("SELECT")
+        is_distinct = self.take("DISTINCT")
+        if not is_distinct and not self.take("ALL"):
+            self.option_ended()
+        core = sql_nodes.Core(is_distinct=is_distinct)
+        core.columns.append(self._result_column())
+        while self.at(","):
+            self.option_ended()
+            self.advance()
+            self.option_ended()
+            core.columns.append(self._result_column())
+        if self.take("FROM"):
+            core.sources = self._sources()
+        if self.take("WHERE"):
+            core.where = self.expression()
+        if self.take_words("GROUP", "BY"):
+            core.group_by = self.expressions()
+        if self.take("HAVING"):
+            core.having = self.expression()
+        return core
+
+    def _values(self) -> sql_nodes.Core:
+        self.advance()
+        rows: list[list[sql_nodes.ResultColumn]] = []
+        while not rows or self.take(","):
+            self.expect("(")
+            if rows and self.at(")"):
+                row: list[sql_nodes.Expr] = []
+            else:
+                row = self.expressions()
+            self.option_ended()
+            self.expect(")")
+            if rows and len(row) != len(rows[0]):
+                raise generic("all VALUES must have the same number of terms")
+            rows.append([sql_nodes.ResultColumn(expr, None, "") for expr in row])
+        return sql_nodes.Core(values=rows)
+
+    def _result_column(self) -> sql_nodes.ResultColumn:
+        start = self.token.start
+        if self.take("*"):
+            return sql_nodes.ResultColumn(sql_nodes.Star(None), None, "*")
+        if self.is_name and self.peek() == "." and self._tokens[self._at + 2].kind == "*":
+            table = self.name()
+            self.advance()
+            self.advance()
+            return sql_nodes.ResultColumn(sql_nodes.Star(table), None, "*")
+        expr = self.expression()
+        span = self.text_since(start)
+        return sql_nodes.ResultColumn(expr, self.alias(), span)
+
+    def alias(self) -> str | None:
+        """[AS] name, or a string as name."""
+        if self.take("AS"):
+            return self.name()
+        if self.at("#string"):
+            return self.advance().text[1:-1].replace("''", "'")
+        if self.is_name and not (self.at("INDEXED") and self.peek() == "BY"):
+            return name_of(self.advance())
+        self.option_ended()
+        return None
+
+    # --- FROM ---
+
+    def _sources(self) -> list[sql_nodes.FromItem]:
+        found: list[sql_nodes.FromItem] = []
+        join = ""
+        while True:
+            self.option_ended()
+            found.append(self._source(join))
+            if self.take(",") or self.take("JOIN"):
+                join = "INNER"
+            elif self.at("JOIN_KW"):
+                join = self._join_words()
+            else:
+                return found
+
+    def _join_words(self) -> str:
+        words = [self.advance().text]
+        while len(words) < 3 and not self.at("JOIN"):
+            if not (self.is_name or self.at("JOIN_KW")):
+                self.fail()
+            words.append(self.advance().text)
+        self.expect("JOIN")
+        known = _JOINS.get(tuple(word.upper() for word in words))
+        if known is None:
+            if any(word.upper() == "RIGHT" for word in words) or "FULL" in (word.upper() for word in words):
+                raise generic("RIGHT and FULL OUTER JOINs are not currently supported")
+            raise generic(f"unknown or unsupported join type: {' '.join(words)}")
+        return known
+
+    def _source(self, join: str) -> sql_nodes.FromItem:
+        source = sql_nodes.FromItem(join=join)
+        if self.take("("):
+            if self.at("SELECT", "VALUES", "WITH"):
+                source.select = self.select()
+            else:
+                source.sources = self._sources()
+            self.expect(")")
+            source.alias = self.alias()
+        else:
+            source.name = self.name()
+            if self.take("("):
+                source.args = [] if self.at(")") else self.expressions()
+                self.expect(")")
+            source.alias = self.alias()
+            if source.args is None:
+                source.indexed_by, source.not_indexed = self.indexed()
+        if self.take("ON"):
+            source.on = self.expression()
+        if self.take("USING"):
+            self.expect("(")
+            source.using = [self.name()]
+            while self.take(","):
+                source.using.append(self.name())
+            self.expect(")")
+        return source
+
+    def indexed(self) -> tuple[str | None, bool]:
+        """INDEXED BY name, NOT INDEXED."""
+        if self.at("INDEXED") and self.peek() == "BY":
+            self.advance()
+            self.advance()
+            return self.name(), False
+        if self.at("NOT") and self.peek() == "INDEXED":
+            self.advance()
+            self.advance()
+            return None, True
+        return None, False
+
+    # --- what follows ---
+
+    def _tail(self) -> tuple[list[sql_nodes.OrderTerm] | None, sql_nodes.Expr | None, sql_nodes.Expr | None]:
+        order_by = self.order_terms() if self.take_words("ORDER", "BY") else None
+        if not self.take("LIMIT"):
+            return order_by, None, None
+        limit = self.expression()
+        if self.take("OFFSET"):
+            return order_by, limit, self.expression()
+        if self.take(","):
+            return order_by, self.expression(), limit
+        return order_by, limit, None
+
+    def order_terms(self) -> list[sql_nodes.OrderTerm]:
+        """expression [ASC | DESC], ..."""
+        terms: list[sql_nodes.OrderTerm] = []
+        while not terms or self.take(","):
+            expr = self.expression()
+            is_desc = self.take("DESC")
+            if not is_desc and not self.take("ASC"):
+                self.option_ended()
+            terms.append(sql_nodes.OrderTerm(expr, is_desc))
+        return terms

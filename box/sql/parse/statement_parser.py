@@ -1,0 +1,157 @@
+"""Statements: `parse_statement` and, for constraints and defaults, `parse_expression`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from box.errors import BoxError, ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.parse.definition_parser import DefinitionParser
+
+
+class StatementParser(DefinitionParser):
+    """Adds the rest, and the choice by the first word."""
+
+    trailing: BoxError | None = None
+    """The error of what follows a complete statement, whose own errors come first."""
+
+    def parse(self) -> sql_nodes.Statement:
+        """The one statement of the text. SQL_STATEMENT_EMPTY, and what `fail` raises."""
+        if self.at("#end", ";"):
+            raise client_error(ErrorCode.SQL_STATEMENT_EMPTY)
+        if self.take("EXPLAIN"):
+            is_plan = self.take_words("QUERY", "PLAN")
+            found: sql_nodes.Statement = sql_nodes.Explain(self._statement(), is_plan)
+        else:
+            self.option_ended()
+            found = self._statement()
+        if self.at(";"):
+            self.option_ended()
+            self.advance()
+        if not self.at("#end"):
+            try:
+                self.fail()
+            except BoxError as error:
+                self.trailing = error
+        return found
+
+    def _statement(self) -> sql_nodes.Statement:
+        method = _METHODS.get(self.kind)
+        if method is None:
+            self.fail()
+        if self.kind == "REPLACE":
+            self.option_ended()
+        found: sql_nodes.Statement = getattr(self, method)()
+        return found
+
+    def _with(self) -> sql_nodes.Statement:
+        common, is_recursive = self.with_clause()
+        if self.at("SELECT", "VALUES"):
+            select = self.select()
+            select.common, select.is_recursive = common, is_recursive
+            return select
+        if not self.at("INSERT", "REPLACE", "UPDATE", "DELETE"):
+            self.fail()
+        change = self.change()
+        change.common = common
+        return change
+
+    def _truncate(self) -> sql_nodes.Statement:
+        self.advance()
+        self.expect("TABLE")
+        return sql_nodes.Truncate(self.name())
+
+    # --- transactions ---
+
+    def _start(self) -> sql_nodes.Statement:
+        self.advance()
+        self.expect("TRANSACTION")
+        return sql_nodes.TransactionStep("START")
+
+    def _commit(self) -> sql_nodes.Statement:
+        self.advance()
+        return sql_nodes.TransactionStep("COMMIT")
+
+    def _rollback(self) -> sql_nodes.Statement:
+        self.advance()
+        if not self.take("TO"):
+            return sql_nodes.TransactionStep("ROLLBACK")
+        self.take("SAVEPOINT")
+        return sql_nodes.TransactionStep("ROLLBACK TO", self.name())
+
+    def _savepoint(self) -> sql_nodes.Statement:
+        self.advance()
+        return sql_nodes.TransactionStep("SAVEPOINT", self.name())
+
+    def _release(self) -> sql_nodes.Statement:
+        self.advance()
+        self.take("SAVEPOINT")
+        return sql_nodes.TransactionStep("RELEASE", self.name())
+
+    # --- settings ---
+
+    def _pragma(self) -> sql_nodes.Statement:
+        self.advance()
+        name, args = self.name(), []
+        if self.take("("):
+            args = [self.name()]
+            if self.take("."):
+                args.append(self.name())
+            self.expect(")")
+        return sql_nodes.Pragma(name, args)
+
+    def _set(self) -> sql_nodes.Statement:
+        self.advance()
+        self.expect("SESSION")
+        name = self.name()
+        self.expect("=")
+        return sql_nodes.SetSession(name, self.term().value)
+
+
+_METHODS: Final = {
+    "SELECT": "select",
+    "VALUES": "select",
+    "WITH": "_with",
+    "INSERT": "change",
+    "REPLACE": "change",
+    "UPDATE": "change",
+    "DELETE": "change",
+    "TRUNCATE": "_truncate",
+    "CREATE": "create",
+    "DROP": "drop",
+    "ALTER": "alter",
+    "START": "_start",
+    "COMMIT": "_commit",
+    "ROLLBACK": "_rollback",
+    "SAVEPOINT": "_savepoint",
+    "RELEASE": "_release",
+    "PRAGMA": "_pragma",
+    "SET": "_set",
+}
+
+
+def parse_statement(text: str) -> sql_nodes.Parsed:
+    """Parse a statement.
+
+    Raises SQL_SYNTAX_NEAR_TOKEN, SQL_KEYWORD_IS_RESERVED, SQL_UNKNOWN_TOKEN, SQL_STATEMENT_EMPTY, SQL_PARSER_GENERIC,
+    SQL_STACK_OVERFLOW, SQL_BIND_PARAMETER_MAX.
+    """
+    parser = StatementParser(text)
+    try:
+        statement = parser.parse()
+    except RecursionError:
+        raise client_error(ErrorCode.SQL_STACK_OVERFLOW) from None
+    return sql_nodes.Parsed(statement, parser.parameters, text, parser.trailing)
+
+
+def parse_expression(text: str, *, allows_parameters: bool = True) -> sql_nodes.Expr:
+    """Parse an expression that a definition has kept as text.
+
+    Raises as `parse_statement`, SQL_PARSER_GENERIC_WITH_POS.
+    """
+    parser = StatementParser(text)
+    parser.allows_parameters = allows_parameters
+    found = parser.expression()
+    if not parser.at("#end"):
+        parser.fail()
+    return found

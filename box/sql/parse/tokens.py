@@ -1,0 +1,157 @@
+"""Tokens of SQL.
+
+```
+word        a keyword (its kind is the word in upper case) or an unquoted name, kind ID
+"x"         a quoted name, kind ID       'x'   #string      x'00'  #blob
+12 0x1f     #integer                     1.5   #float       ? ?1 :a @a $a #1  #variable
+operators   their own text               the end of the text: #end
+```
+
+Keywords, and which of them may be names, are those of Tarantool 2.8.1 (its manual, "SQL: reserved words").
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from box.errors import ErrorCode, client_error
+
+
+class Token(NamedTuple):
+    """A token: where it starts and ends in the text, and where a message says that it is."""
+
+    kind: str
+    text: str
+    line: int
+    position: int
+    start: int
+    end: int
+
+    @property
+    def is_reserved(self) -> bool:
+        return self.text.upper() in RESERVED if self.kind == "ID" else self.kind in RESERVED or self.kind in _SYNONYMS
+
+
+_GRAMMAR_RESERVED: Final = """
+    ALL ALTER AND AS ASC BEGIN BETWEEN BOOL BOOLEAN BY CASE CHAR CHECK COLLATE COLUMN COMMIT CONSTRAINT CREATE CROSS
+    DEFAULT DEFERRABLE DELETE DESC DISTINCT DOUBLE DROP EACH ELSE END ESCAPE EXCEPT EXISTS EXPLAIN FALSE FOR FOREIGN
+    FROM FULL GROUP HAVING IF IMMEDIATE IN INDEX INNER INSERT INT INTEGER INTERSECT INTO IS JOIN LEADING BOTH TRAILING
+    LEFT LIKE MATCH NATURAL NOT NULL NUMBER OF ON OR ORDER OUTER PARTIAL PRAGMA PRIMARY RECURSIVE REFERENCES RELEASE
+    RENAME REPLACE RIGHT ROLLBACK ROW SAVEPOINT SCALAR SELECT SET SIMPLE START STRING TABLE TEXT THEN TO TRANSACTION
+    TRIGGER TRIM TRUE TRUNCATE UNION UNIQUE UNKNOWN UNSIGNED UPDATE USING VALUES VARBINARY VARCHAR VIEW WHEN WHERE WITH
+""".split()
+_UNUSED_RESERVED: Final = """
+    ANALYZE ANY ASENSITIVE BLOB CALL COLUMN_REF CONDITION CONNECT CURRENT CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP
+    CURRENT_USER CURSOR DATE DATETIME DECIMAL DECLARE DENSE_RANK DESCRIBE DETERMINISTIC ELSEIF FETCH FLOAT FUNCTION GET
+    GRANT INOUT INSENSITIVE ITERATE LEAVE LOCALTIME LOCALTIMESTAMP LOOP NUM NUMERIC OUT OVER PARTITION PRECISION
+    PROCEDURE RANGE RANK READS REAL REPEAT RESIGNAL RETURN REVOKE ROWS ROW_NUMBER SENSITIVE SIGNAL SPECIFIC SQL SYSTEM
+    USER WHENEVER WHILE
+""".split()
+_NAME_RESERVED: Final = ("BINARY", "CHARACTER", "SMALLINT")
+"""Reserved, and told so only where a name is defined or a table is named."""
+_FREE: Final = """
+    ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CAST CONFLICT DEFERRED DISABLE ENABLE ENGINE FAIL IGNORE INDEXED
+    INITIALLY INSTEAD KEY LIMIT NO OFFSET PLAN QUERY RAISE REGEXP RESTRICT SESSION
+""".split()
+RESERVED: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_NAME_RESERVED))
+KEYWORDS: Final = frozenset((*_GRAMMAR_RESERVED, *_UNUSED_RESERVED, *_FREE))
+FALLBACK: Final = frozenset(
+    """
+    ABORT ACTION ADD AFTER AUTOINCREMENT BEFORE CASCADE CONFLICT DEFERRED END ENGINE FAIL IGNORE INITIALLY INSTEAD NO
+    MATCH PLAN QUERY KEY OFFSET RAISE RELEASE REPLACE RESTRICT RENAME IF ENABLE DISABLE
+""".split()
+)
+"""Keywords that are names where they cannot be keywords; INDEXED is one as well."""
+_SYNONYMS: Final[dict[str, str]] = {}
+_KINDS: Final = {"BOOL": "BOOLEAN", "UNKNOWN": "NULL", "REGEXP": "LIKE", "==": "=", "<>": "!="}
+_JOIN_WORDS: Final = frozenset(("CROSS", "INNER", "LEFT", "NATURAL", "OUTER", "RIGHT"))
+for _word in _JOIN_WORDS:
+    _KINDS[_word] = "JOIN_KW"
+    _SYNONYMS["JOIN_KW"] = "JOIN"
+_SYNONYMS["BOOLEAN"] = _SYNONYMS["NULL"] = _SYNONYMS["LIKE"] = ""
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<space>[ \t\f\r\v\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+ | /\*.*?(?:\*/|\Z))
+  | (?P<feed>\n | --[^\n]*\n)
+  | (?P<comment>--[^\n]*\Z)
+  | (?P<blob>[xX]'[^']*(?:'|\Z))
+  | (?P<word>[A-Za-z_\u0080-\U0010ffff][A-Za-z0-9_$\u0080-\U0010ffff]*)
+  | (?P<float>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
+  | (?P<integer>0[xX][0-9a-fA-F]+|\d+)
+  | (?P<string>'(?:[^']|'')*'(?!'))
+  | (?P<quoted>"(?:[^"]|"")*"(?!"))
+  | (?P<variable>\?\d*|[:@$#][A-Za-z0-9_$\u0080-\U0010ffff]+)
+  | (?P<operator>\|\||<<|>>|<=|>=|<>|!=|==|[-+*/%=<>|&~(),.;])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ID_CHAR: Final = re.compile(r"[A-Za-z0-9_$\u0080-\U0010ffff]+")
+_HEX: Final = re.compile(r"[xX]'(?:[0-9a-fA-F]{2})*'")
+_KIND_OF_GROUP: Final = {
+    "string": "#string",
+    "quoted": "ID",
+    "variable": "#variable",
+    "integer": "#integer",
+    "float": "#float",
+    "blob": "#blob",
+}
+MAX_LENGTH: Final = 1_000_000_000
+"""Bytes of a statement."""
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a text up to #end. SQL_UNKNOWN_TOKEN, as an item of kind ILLEGAL that `unknown` raises."""
+    tokens: list[Token] = []
+    line, position, at = 1, 1, 0
+    nul = text.find("\0")
+    if nul >= 0:
+        text = text[:nul]
+    size, match = len(text), _TOKEN.match
+    while at < size:
+        found = match(text, at)
+        if found is None:
+            tokens.append(Token("ILLEGAL", _illegal(text, at), line, position, at, size))
+            return tokens
+        group, end = found.lastgroup, found.end()
+        word = text[at:end]
+        if group == "feed":
+            line, position, at = line + 1, 1, end
+            continue
+        if group == "word":
+            upper = word.upper()
+            kind = _KINDS.get(upper, upper) if upper in KEYWORDS else "ID"
+            tokens.append(Token(kind, word, line, position, at, end))
+        elif group == "operator":
+            tokens.append(Token(_KINDS.get(word, word), word, line, position, at, end))
+        elif group not in ("space", "comment"):
+            kind = _KIND_OF_GROUP[group or ""]
+            if kind in ("#integer", "#float") and (more := _ID_CHAR.match(text, end)):
+                word, kind = word + more.group(), "ILLEGAL"
+            elif kind == "#blob" and not _HEX.fullmatch(word):
+                kind = "ILLEGAL"
+            tokens.append(Token(kind, word, line, position, at, end))
+            if kind == "ILLEGAL":
+                return tokens
+        position += end - at
+        at = end
+    tokens.append(Token("#end", "", line, position, size, size))
+    return tokens
+
+
+def _illegal(text: str, at: int) -> str:
+    return text[at:] if text[at] in "'\"" else text[at]
+
+
+def unknown(token: Token) -> Exception:
+    """`At line 1 at or near position 8: unrecognized token '!'`"""
+    return client_error(ErrorCode.SQL_UNKNOWN_TOKEN, token.line, token.position, token.text)
+
+
+def name_of(token: Token) -> str:
+    """The name that a token of kind ID, or of a keyword that stands for a name, means: in upper case unless quoted."""
+    text = token.text
+    if text.startswith('"'):
+        return text[1:-1].replace('""', '"')
+    return text.upper()

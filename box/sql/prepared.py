@@ -1,0 +1,126 @@
+"""Prepared statements: kept once for all sessions, found by an id, usable in the sessions that have prepared them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from box.data.murmur import murmur3
+from box.errors import ErrorCode, client_error
+from box.sql.result import ResultField
+from box.sql.stored_values import execute_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from box.session import Session
+
+_SEED: Final = 13
+"""Of the hash that is a statement's id in Tarantool."""
+_STORAGE_KEY: Final = "sql_prepared"
+_STATEMENT_SIZE: Final = 600
+"""Bytes of an analysed statement beside its text, about: for `box.info.sql()`."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A prepared statement. `fields` are those of a query's rows, None for others."""
+
+    id: int
+    text: str
+    parameters: list[str | None]
+    fields: list[ResultField] | None
+    is_full: bool
+    version: int
+    """Of the dictionary that it was analysed with."""
+    users: int = 0
+    """Sessions that have prepared it."""
+
+
+class PreparedStatements:
+    """All prepared statements of one node."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, Prepared] = {}
+        self.size_limit = 5242880
+        """`sql_cache_size`, bytes."""
+
+    @property
+    def count(self) -> int:
+        """The number of statements."""
+        return len(self._by_id)
+
+    @property
+    def size(self) -> int:
+        """The memory that they take, about, bytes."""
+        return sum(len(item.text) + _STATEMENT_SIZE for item in self._by_id.values())
+
+    def set_limit(self, size: int) -> None:
+        """`sql_cache_size`, bytes. SQL_PREPARE if the statements take more."""
+        if size < self.size:
+            reason = "Can't reduce memory limit for SQL prepared statements: please, deallocate active statements"
+            raise client_error(ErrorCode.SQL_PREPARE, reason)
+        self.size_limit = size
+
+    def add(
+        self,
+        session: Session,
+        text: str,
+        parameters: Sequence[str | None],
+        fields: list[ResultField] | None,
+        is_full: bool,
+        version: int,
+    ) -> Prepared:
+        """Keep a statement for a session. SQL_PREPARE if there is no room."""
+        statement_id = murmur3(text.encode("utf-8", "surrogateescape"), _SEED)
+        found = self._by_id.get(statement_id)
+        if found is None:
+            if self.size + len(text) + _STATEMENT_SIZE > self.size_limit:
+                reason = (
+                    "Memory limit for SQL prepared statements has been reached. Please, deallocate active "
+                    "statements or increase SQL cache size."
+                )
+                raise client_error(ErrorCode.SQL_PREPARE, reason)
+            found = self._by_id[statement_id] = Prepared(statement_id, text, list(parameters), fields, is_full, version)
+        elif found.version != version:
+            found.fields, found.version = fields, version
+        self._use(session, found)
+        return found
+
+    def _use(self, session: Session, prepared: Prepared) -> None:
+        own = session.storage.get(_STORAGE_KEY)
+        if own is None:
+            own = session.storage[_STORAGE_KEY] = set()
+            session.on_disconnect.append(lambda: self._let_go(own))
+        if prepared.id not in own:
+            own.add(prepared.id)
+            prepared.users += 1
+
+    def _let_go(self, ids: set[int]) -> None:
+        for statement_id in list(ids):
+            self._release(statement_id)
+        ids.clear()
+
+    def _release(self, statement_id: int) -> None:
+        prepared = self._by_id[statement_id]
+        prepared.users -= 1
+        if not prepared.users:
+            del self._by_id[statement_id]
+
+    def find(self, session: Session, statement_id: int) -> Prepared:
+        """A statement of a session. WRONG_QUERY_ID."""
+        if statement_id not in session.storage.get(_STORAGE_KEY, ()):
+            raise client_error(ErrorCode.WRONG_QUERY_ID, statement_id)
+        return self._by_id[statement_id]
+
+    @staticmethod
+    def check_fresh(prepared: Prepared, version: int) -> None:
+        """The dictionary is the one that the statement was analysed with. SQL_EXECUTE."""
+        if prepared.version != version:
+            raise execute_error("statement has expired")
+
+    def remove(self, session: Session, statement_id: int) -> None:
+        """A session needs a statement no longer. WRONG_QUERY_ID."""
+        self.find(session, statement_id)
+        session.storage[_STORAGE_KEY].discard(statement_id)
+        self._release(statement_id)

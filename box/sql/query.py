@@ -1,0 +1,482 @@
+"""Queries for SQLite.
+
+Every relation of FROM gets an alias of ours (`s1`, `s2`, ...), and columns are `c0`, `c1`, ...: SQLite never sees a
+user's name. A query that others read from gives its result columns these names, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from box.errors import ErrorCode, client_error, unsupported
+from box.sql import sql_nodes
+from box.sql.calls import CallCompiler
+from box.sql.catalogue import Catalogue
+from box.sql.expression_compiler import ExpressionCompiler, collation_name
+from box.sql.from_clause import FromCompiler
+from box.sql.kinds import as_kind, joined, parameter_type, truth
+from box.sql.parse.token_reader import generic
+from box.sql.scope import CommonRelation, KnownColumn, QueryScope, Typed
+from box.sql.stored_values import Value, execute_error
+
+_COMPOUND_MAX: Final = 30
+"""Tarantool's `sql_compound_select` limit."""
+_COLUMNS_MAX: Final = 2000
+
+
+@dataclass(slots=True)
+class Query:
+    """A compiled query: SQL for SQLite, its result columns, and what precedes it."""
+
+    columns: list[KnownColumn]
+    parts: list[tuple[str, list[list[Typed]], str]]
+    """Of each core: `SELECT [DISTINCT] `, its rows of expressions, and what follows."""
+    operators: list[str]
+    prefix: str = ""
+    suffix: str = ""
+    order: list[tuple[int, bool, int]] = field(default_factory=list)
+    """ORDER BY of a compound: column, descending, collation."""
+    boxes: list[str] | None = None
+    spans: list[str] = field(default_factory=list)
+
+    @property
+    def sql(self) -> str:
+        return self._render(False)
+
+    def named_sql(self) -> str:
+        """The query with columns named `c0`, `c1`, ..."""
+        return self._render(True)
+
+    def box_unless(self, kinds: list[str]) -> None:
+        """Give booleans as values of any type where the other side is not boolean."""
+        for column, kind in zip(self.columns, kinds, strict=True):
+            if kind != column.kind:
+                column.kind = "any" if column.kind == "bool" else column.kind
+
+    def _render(self, is_named: bool) -> str:
+        pieces: list[str] = []
+        for number, (head, rows, tail) in enumerate(self.parts):
+            if number:
+                pieces.append(f" {self.operators[number - 1]} ")
+            if head:
+                items = self._items(number, rows[0])
+                if is_named:
+                    items = [f"{item} AS c{place}" for place, item in enumerate(items)]
+                pieces.append(f"{head}{', '.join(items)}{tail}")
+            else:
+                pieces.append(self._values(rows, is_named))
+        body = "".join(pieces)
+        if len(self.parts) > 1 and (self.order or self._is_mixed):
+            names = ", ".join(f"c{place}" for place in range(len(self.columns)))
+            inner = body if is_named else self._render_named_body()
+            body = f"SELECT {names} FROM ({inner}){self._compound_order()}"
+        return f"{self.prefix}{body}{self.suffix}"
+
+    def _items(self, number: int, row: list[Typed]) -> list[str]:
+        """The expressions of a core. Those of a compound's first one have the collation by which SQLite compares."""
+        items = [as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)]
+        if number or len(self.parts) == 1:
+            return items
+        return [
+            f"{item} COLLATE {collation_name(column.collation)}"
+            if column.kind == "str" and column.collation not in (0, 3)
+            else item
+            for item, column in zip(items, self.columns, strict=True)
+        ]
+
+    def _render_named_body(self) -> str:
+        plain = Query(self.columns, self.parts, self.operators)
+        plain.columns = [KnownColumn(column.name, column.type, column.kind) for column in self.columns]
+        order, self.order = self.order, []
+        pieces: list[str] = []
+        for number, (head, rows, tail) in enumerate(self.parts):
+            if number:
+                pieces.append(f" {self.operators[number - 1]} ")
+            if head:
+                items = self._items(number, rows[0])
+                items = [f"{item} AS c{place}" for place, item in enumerate(items)]
+                pieces.append(f"{head}{', '.join(items)}{tail}")
+            else:
+                pieces.append(self._values(rows, True))
+        self.order = order
+        return "".join(pieces)
+
+    @property
+    def _is_mixed(self) -> bool:
+        """A set of values of unlike types, which Tarantool gives in their order."""
+        return self.operators[0] != "UNION ALL" and any(column.kind == "any" for column in self.columns)
+
+    def _compound_order(self) -> str:
+        terms = []
+        order = self.order or [(place, False, 0) for place in range(len(self.columns))]
+        for place, is_desc, collation in order:
+            terms += order_terms(f"c{place}", self.columns[place].kind, collation, is_desc)
+        return f" ORDER BY {', '.join(terms)}"
+
+    def _values(self, rows: list[list[Typed]], is_named: bool) -> str:
+        texts = [
+            "(" + ", ".join(as_kind(item, column.kind) for item, column in zip(row, self.columns, strict=True)) + ")"
+            for row in rows
+        ]
+        values = f"VALUES {', '.join(texts)}"
+        if not is_named:
+            return values if len(self.parts) == 1 else f"SELECT * FROM ({values})"
+        names = ", ".join(f"column{place + 1} AS c{place}" for place in range(len(self.columns)))
+        return f"SELECT {names} FROM ({values})"
+
+
+def order_terms(sql: str, kind: str, collation: int, is_desc: bool) -> list[str]:
+    """Terms of ORDER BY that order values as Tarantool does."""
+    suffix = " DESC" if is_desc else ""
+    terms = [f"lb_rank({sql}){suffix}"] if kind == "any" else []
+    collate = f" COLLATE {collation_name(collation)}" if collation not in (0, 3) and kind in ("str", "any") else ""
+    return [*terms, f"{sql}{collate}{suffix}"]
+
+
+class QueryCompiler:
+    """Compiles the queries of one statement for parameters with these values."""
+
+    def __init__(self, catalogue: Catalogue, params: Sequence[Value]) -> None:
+        self.catalogue = catalogue
+        self.params = params
+        self.is_in_trigger = False
+        self.has_full_names = False
+        """Result columns are named `TABLE.COLUMN`."""
+        self.calls = CallCompiler(self)
+        self.sources = FromCompiler(self)
+        self._aliases = 0
+        self._unnamed = 0
+
+    def collation_id(self, name: str) -> int:
+        return self.catalogue.collation_id(name)
+
+    def new_alias(self) -> str:
+        """A name for a relation that no other has."""
+        self._aliases += 1
+        return f"s{self._aliases}"
+
+    def new_name(self) -> str:
+        """The name of a result column that has none."""
+        self._unnamed += 1
+        return f"COLUMN_{self._unnamed}"
+
+    def expressions(self, scope: QueryScope) -> ExpressionCompiler:
+        return ExpressionCompiler(self, scope, self.params)
+
+    # --- queries ---
+
+    def compile(self, select: sql_nodes.Select, outer: QueryScope | None = None) -> Query:
+        """A query inside the scope `outer`."""
+        if select.limit is not None and len({term.is_desc for term in select.order_by or ()}) > 1:
+            raise unsupported("ORDER BY with LIMIT", "different sorting orders")
+        scope = QueryScope(outer=outer)
+        prefix = self._common(select, scope)
+        if len(select.cores) > _COMPOUND_MAX:
+            raise generic(
+                f"The number of UNION or EXCEPT or INTERSECT operations {len(select.cores)} exceeds the limit "
+                f"({_COMPOUND_MAX})"
+            )
+        compiled: list[_Core] = []
+        for number in reversed(range(len(select.cores))):
+            order = select.order_by if len(select.cores) == 1 else None
+            compiled.insert(0, _Core(self, select.cores[number], scope, order))
+        return self._assemble(select, compiled, prefix, scope)
+
+    def _assemble(self, select: sql_nodes.Select, cores: list[_Core], prefix: str, scope: QueryScope) -> Query:
+        first = cores[0]
+        for core, operator in zip(cores[1:], select.operators, strict=True):
+            if len(core.columns) != len(first.columns):
+                raise generic(
+                    f"SELECTs to the left and right of {operator} do not have the same number of result columns"
+                )
+        columns = first.columns
+        for place, column in enumerate(columns):
+            column.kind = joined(row[place].kind for core in cores for row in core.rows)
+            column.collation = next(
+                (core.columns[place].collation for core in cores if core.columns[place].collation), 0
+            )
+        query = Query(columns, [(core.head, core.rows, core.tail) for core in cores], select.operators, prefix)
+        query.spans = first.spans
+        if select.order_by is not None and len(cores) > 1:
+            query.order = self._compound_order(select.order_by, columns, cores)
+        query.suffix = self._limits(select, scope)
+        return query
+
+    def _compound_order(
+        self, terms: list[sql_nodes.OrderTerm], columns: list[KnownColumn], cores: list[_Core]
+    ) -> list[tuple[int, bool, int]]:
+        found = []
+        for number, term in enumerate(terms, 1):
+            expr, collation = term.expr, 0
+            if isinstance(expr, sql_nodes.Collate):
+                collation, expr = self.collation_id(expr.name), expr.operand
+            place = _place_of(expr, len(columns), number, "ORDER")
+            if place is None and isinstance(expr, sql_nodes.Name):
+                place = next(
+                    (at for core in cores for at, column in enumerate(core.columns) if column.name == expr.name), None
+                )
+            if place is None:
+                place = next((at for core in cores for at, other in enumerate(core.expressions) if other == expr), None)
+            if place is None:
+                raise generic(f"Error at ORDER BY in place {number}: term does not match any column in the result set")
+            found.append((place, term.is_desc, collation or columns[place].collation))
+        return found
+
+    def _limits(self, select: sql_nodes.Select, scope: QueryScope) -> str:
+        if select.limit is None:
+            return ""
+        compiler = self.expressions(QueryScope(outer=None))
+        sql = f" LIMIT lb_limit({as_kind(compiler.compile(select.limit), 'any')}, 'LIMIT')"
+        if select.offset is not None:
+            sql += f" OFFSET lb_limit({as_kind(compiler.compile(select.offset), 'any')}, 'OFFSET')"
+        return sql
+
+    # --- WITH ---
+
+    def _common(self, select: sql_nodes.Select, scope: QueryScope) -> str:
+        if not select.common:
+            return ""
+        texts = []
+        for table in select.common:
+            texts.append(self._common_table(table, scope))
+        return f"WITH RECURSIVE {', '.join(texts)} "
+
+    def common_prefix(self, common: list[sql_nodes.CommonTable], scope: QueryScope) -> str:
+        """WITH in front of a change."""
+        texts = [self._common_table(table, scope) for table in common]
+        return f"WITH RECURSIVE {', '.join(texts)} " if texts else ""
+
+    def _common_table(self, table: sql_nodes.CommonTable, scope: QueryScope) -> str:
+        name = f"w{self.new_alias()}"
+        select = table.select
+        is_recursive = len(select.cores) > 1 and _reads(select.cores[-1], table.name)
+        if is_recursive:
+            start = sql_nodes.Select(select.cores[:1], [])
+            unnamed = self._unnamed
+            columns = [_copy(column) for column in self.compile(start, scope).columns]
+            self._unnamed = unnamed
+            self._name_columns(table, columns)
+            for column in columns:
+                column.kind = (
+                    "any" if column.kind in ("bool", "null") else "num" if column.kind == "int" else column.kind
+                )
+            scope.common[table.name] = CommonRelation(name, columns)
+        query = self.compile(select, scope)
+        if is_recursive:
+            for column, known in zip(query.columns, columns, strict=True):
+                column.kind = known.kind
+        else:
+            columns = [_copy(column) for column in query.columns]
+            self._name_columns(table, columns)
+            scope.common[table.name] = CommonRelation(name, columns)
+        names = ", ".join(f"c{place}" for place in range(len(columns)))
+        return f"{name}({names}) AS ({query.sql})"
+
+    @staticmethod
+    def _name_columns(table: sql_nodes.CommonTable, columns: list[KnownColumn]) -> None:
+        if table.columns is None:
+            return
+        if len(table.columns) != len(columns):
+            raise generic(f"table {table.name} has {len(columns)} values for {len(table.columns)} columns")
+        for column, name in zip(columns, table.columns, strict=True):
+            column.name = name
+
+
+class _Core:
+    """One core, compiled: `head`, rows of expressions and `tail`."""
+
+    def __init__(
+        self, queries: QueryCompiler, core: sql_nodes.Core, outer: QueryScope, order: list[sql_nodes.OrderTerm] | None
+    ) -> None:
+        self._queries = queries
+        self.spans: list[str] = []
+        self.expressions: list[sql_nodes.Expr] = []
+        if core.values is not None:
+            self._compile_values(core.values, outer)
+            return
+        self._scope = scope = QueryScope(outer=outer)
+        source = queries.sources.compile(core.sources, scope)
+        results = self._expand(core, scope)
+        names = [self._name(result, scope) for result in results]
+        self._is_aggregate = core.group_by is not None
+        compiler = queries.expressions(scope)
+        scope.allows_aggregates, scope.on_aggregate = True, self._found_aggregate
+        self.rows = [[self._result(compiler, result) for result in results]]
+        scope.results = results
+        self.expressions = [result.expr for result in results if not isinstance(result.expr, sql_nodes.Star)]
+        self.spans = [result.span for result in results]
+        self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
+        scope.allows_aggregates = False
+        tail = f" FROM {source}" if source else ""
+        if core.where is not None:
+            tail += f" WHERE {compiler.condition(core.where)}"
+        if core.group_by is not None:
+            tail += self._group_by(core.group_by, compiler)
+        scope.allows_aggregates = True
+        if core.having is not None:
+            tail += self._having(core, compiler)
+        if order is not None:
+            tail += self._order_by(order, compiler)
+        self.head = "SELECT DISTINCT " if core.is_distinct else "SELECT "
+        self.tail = tail
+
+    def _found_aggregate(self) -> None:
+        self._is_aggregate = True
+
+    def _compile_values(self, rows: list[list[sql_nodes.ResultColumn]], outer: QueryScope) -> None:
+        names: list[str] = []
+        for row in reversed(rows):
+            names = [self._queries.new_name() if not isinstance(item.expr, sql_nodes.Name) else "" for item in row]
+        compiler = self._queries.expressions(QueryScope(outer=outer))
+        self.rows = [
+            [compiler.compile(item.expr) for item in row if not isinstance(item.expr, sql_nodes.Star)] for row in rows
+        ]
+        self.columns = [self._column(name, item) for name, item in zip(names, self.rows[0], strict=True)]
+        self.spans = [item.span for item in rows[0]]
+        self.head = self.tail = ""
+
+    # --- the list ---
+
+    def _expand(self, core: sql_nodes.Core, scope: QueryScope) -> list[sql_nodes.ResultColumn]:
+        found: list[sql_nodes.ResultColumn] = []
+        for result in core.columns:
+            if not isinstance(result.expr, sql_nodes.Star):
+                found.append(result)
+                continue
+            table = result.expr.table
+            if not scope.relations and table is None:
+                raise client_error(ErrorCode.SQL_SELECT_WILDCARD)
+            relations = [relation for relation in scope.relations if table in (None, relation.name)]
+            if not relations:
+                raise client_error(ErrorCode.NO_SUCH_SPACE, table)
+            for number, relation in enumerate(relations):
+                if relation.name is not None and relation.name in [other.name for other in relations[:number]]:
+                    raise generic(f"ambiguous column name: {relation.name}.{relation.columns[0].name}")
+                for place, column in enumerate(relation.columns):
+                    if column.is_hidden and table is None:
+                        continue
+                    found.append(sql_nodes.ResultColumn(_StarColumn(relation.alias, place, column), None, "*"))  # type: ignore[arg-type]
+        if len(found) > _COLUMNS_MAX:
+            raise generic(f"The number of columns in result set {len(found)} exceeds the limit ({_COLUMNS_MAX})")
+        return found
+
+    def _name(self, result: sql_nodes.ResultColumn, scope: QueryScope) -> str:
+        if result.alias is not None:
+            return result.alias
+        expr: object = result.expr
+        if isinstance(expr, _StarColumn):
+            return self._column_name(expr.column)
+        if isinstance(expr, sql_nodes.Name):
+            found = scope.resolve(expr)
+            return self._column_name(found) if isinstance(found, KnownColumn) else expr.name
+        return self._queries.new_name()
+
+    def _column_name(self, column: KnownColumn) -> str:
+        is_full = self._queries.has_full_names and column.table is not None
+        return f"{column.table}.{column.name}" if is_full else column.name
+
+    def _result(self, compiler: ExpressionCompiler, result: sql_nodes.ResultColumn) -> Typed:
+        expr: object = result.expr
+        if isinstance(expr, _StarColumn):
+            return expr.column.typed()
+        assert not isinstance(result.expr, sql_nodes.Star)
+        found = compiler.compile(result.expr)
+        if isinstance(result.expr, sql_nodes.Param):
+            index = result.expr.index
+            params = self._queries.params
+            found.type = parameter_type(params[index] if index < len(params) else None)
+        return found
+
+    @staticmethod
+    def _column(name: str, item: Typed) -> KnownColumn:
+        source = item.column
+        return KnownColumn(
+            name,
+            item.type,
+            item.kind,
+            item.collation,
+            source is None or source.is_nullable,
+            source is not None and source.is_autoincrement,
+            is_plain=source is not None and source.is_plain,
+        )
+
+    # --- the clauses ---
+
+    def _group_by(self, terms: list[sql_nodes.Expr], compiler: ExpressionCompiler) -> str:
+        parts = []
+        for number, term in enumerate(terms, 1):
+            place = _place_of(term, len(self.rows[0]), number, "GROUP")
+            item = self.rows[0][place] if place is not None else compiler.compile(term)
+            if item.has_aggregate:
+                raise generic("aggregate functions are not allowed in the GROUP BY clause")
+            parts += order_terms(_no_constant(item), item.kind, item.collation, False)
+        return f" GROUP BY {', '.join(parts)}"
+
+    def _having(self, core: sql_nodes.Core, compiler: ExpressionCompiler) -> str:
+        assert core.having is not None
+        item = compiler.compile(core.having)
+        if core.group_by is None and not self._is_aggregate:
+            raise execute_error(
+                "HAVING argument must appear in the GROUP BY clause or be used in an aggregate function"
+            )
+        return f" HAVING {truth(item)}"
+
+    def _order_by(self, terms: list[sql_nodes.OrderTerm], compiler: ExpressionCompiler) -> str:
+        parts = []
+        for number, term in enumerate(terms, 1):
+            expr, collation = term.expr, 0
+            place = _place_of(expr, len(self.rows[0]), number, "ORDER")
+            if place is None and isinstance(expr, sql_nodes.Collate):
+                place = _place_of(expr.operand, len(self.rows[0]), number, "ORDER")
+                if place is not None:
+                    collation = self._queries.collation_id(expr.name)
+            if place is None and isinstance(expr, sql_nodes.Name) and expr.table is None:
+                place = next((at for at, column in enumerate(self._aliases) if column == expr.name), None)
+            item = self.rows[0][place] if place is not None else compiler.compile(expr)
+            parts += order_terms(_no_constant(item), item.kind, collation or item.collation, term.is_desc)
+        return f" ORDER BY {', '.join(parts)}"
+
+    @property
+    def _aliases(self) -> list[str | None]:
+        results = self._scope.results or []
+        return [result.alias for result in results]
+
+
+@dataclass(slots=True)
+class _StarColumn:
+    """A column that `*` stands for."""
+
+    alias: str
+    place: int
+    column: KnownColumn
+
+
+def _no_constant(item: Typed) -> str:
+    """Numbers in ORDER BY and GROUP BY would be places to SQLite."""
+    return f"(+{item.sql})" if item.literal is not None else item.sql
+
+
+def _place_of(expr: sql_nodes.Expr, count: int, number: int, clause: str) -> int | None:
+    if not isinstance(expr, sql_nodes.Literal) or type(expr.value) is not int:
+        return None
+    if not 1 <= expr.value <= count:
+        raise generic(f"Error at {clause} BY in place {number}: term out of range - should be between 1 and {count}")
+    return expr.value - 1
+
+
+def _copy(column: KnownColumn) -> KnownColumn:
+    return KnownColumn(
+        column.name, column.type, column.kind, column.collation, column.is_nullable, column.is_autoincrement
+    )
+
+
+def _reads(core: sql_nodes.Core, name: str) -> bool:
+    return any(
+        source.name == name or bool(source.sources and _reads_any(source.sources, name)) for source in core.sources
+    )
+
+
+def _reads_any(sources: list[sql_nodes.FromItem], name: str) -> bool:
+    return any(source.name == name or bool(source.sources and _reads_any(source.sources, name)) for source in sources)

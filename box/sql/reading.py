@@ -1,0 +1,191 @@
+"""Running queries: analysis once for each text and kinds of parameters, then rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import apsw
+
+from box.schema.access import Privilege
+from box.sql import sql_nodes
+from box.sql.catalogue import Catalogue
+from box.sql.kinds import parameter_type
+from box.sql.params import kinds
+from box.sql.query import Query, QueryCompiler
+from box.sql.result import ResultField, Rows, field_of
+from box.sql.scope import QueryScope
+from box.sql.sqlite_connection import Connection, Environment, translated
+from box.sql.stored_values import Stored, Value, load, load_boolean, store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.dml import Dml
+
+ROW_COUNT: Final = "sql_row_count"
+"""The key under which a session keeps the value of ROW_COUNT()."""
+_CACHED: Final = 1000
+"""Analysed statements that are kept."""
+
+
+class Compiled:
+    """An analysed query."""
+
+    __slots__ = ("booleans", "fields", "sql", "used")
+
+    def __init__(self, sql: str, booleans: list[bool], fields: list[ResultField], used: list[Space]) -> None:
+        self.sql = sql
+        self.booleans = booleans
+        self.fields = fields
+        self.used = used
+
+
+class QueryRunner:
+    """Runs queries of one node."""
+
+    def __init__(
+        self,
+        schema: Schema,
+        dml: Dml,
+        *,
+        version: str,
+        random_bytes: Callable[[int], bytes],
+    ) -> None:
+        self.schema = schema
+        self._dml = dml
+        self._version = version
+        self._random_bytes = random_bytes
+        self._free: list[Connection] = []
+        self._compiled: dict[Any, Compiled] = {}
+
+    # --- analysis ---
+
+    def compiler(self, ctx: Context, params: Sequence[Value]) -> QueryCompiler:
+        """An analysis for a user and these values."""
+        return QueryCompiler(Catalogue(self.schema, ctx.credentials), params)
+
+    def compiled(
+        self, ctx: Context, key: Any, make: Callable[[QueryCompiler], Query], params: Sequence[Value]
+    ) -> Compiled:
+        """The analysis of a query that `key` names, made by `make` if it is not known yet. ACCESS_DENIED."""
+        settings = self.schema.session_settings
+        full_names = bool(settings.value(ctx.session, "sql_full_column_names"))
+        whole = (key, self.schema.version, kinds(params), full_names)
+        found = self._compiled.get(whole)
+        if found is None:
+            compiler = self.compiler(ctx, params)
+            compiler.has_full_names = full_names
+            found = self.finish(compiler, make(compiler))
+            if len(self._compiled) >= _CACHED:
+                self._compiled.clear()
+            self._compiled[whole] = found
+        else:
+            for space in found.used:
+                space.check_access(ctx.credentials, Privilege.R)
+        return found
+
+    def finish(self, compiler: QueryCompiler, query: Query) -> Compiled:
+        """An analysis ready to run."""
+        catalogue = compiler.catalogue
+        fields = []
+        spans = query.spans or [None] * len(query.columns)  # type: ignore[list-item]
+        for column, span in zip(query.columns, spans, strict=True):
+            collation = catalogue.collation_name(column.collation) if column.collation else None
+            fields.append(field_of(column, span, collation))
+        booleans = [column.kind == "bool" for column in query.columns]
+        return Compiled(query.sql, booleans, fields, list(catalogue.used.values()))
+
+    # --- running ---
+
+    def environment(self, ctx: Context) -> Environment:
+        """The environment of functions during a statement of `ctx`."""
+        return Environment(
+            ctx,
+            self._dml.reads,
+            row_count=ctx.session.storage.get(ROW_COUNT, 0),
+            version=self._version,
+            random_bytes=self._random_bytes,
+        )
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for one statement."""
+        connection = self._free.pop() if self._free else Connection()
+        try:
+            yield connection
+        finally:
+            connection.release()
+            self._free.append(connection)
+
+    def fetch(self, ctx: Context, compiled: Compiled, params: Sequence[Value]) -> list[list[Value]]:
+        """All rows of a query."""
+        with self.connection() as connection:
+            connection.declare([space for space in compiled.used if not space.definition.opts.view])
+            booleans = compiled.booleans
+            loaders = [load_boolean if is_boolean else load for is_boolean in booleans]
+            is_plain = not any(booleans)
+            found: list[list[Value]] = []
+            try:
+                for row in connection.rows(self.environment(ctx), compiled.sql, stored_params(params)):
+                    if is_plain and bytes not in map(type, row):
+                        found.append(list(row))
+                    else:
+                        found.append([loader(item) for loader, item in zip(loaders, row, strict=True)])
+            except apsw.Error as error:
+                raise translated(error) from None
+            return found
+
+    def has_full_metadata(self, ctx: Context) -> bool:
+        """Whether the session asks for all of the metadata."""
+        return bool(self.schema.session_settings.value(ctx.session, "sql_full_metadata"))
+
+    def analyse(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> list[ResultField]:
+        """The fields that a query of a user would give."""
+        return self.compiled(ctx, text, lambda compiler: compiler.compile(select), params).fields
+
+    def select(self, ctx: Context, text: str, select: sql_nodes.Select, params: Sequence[Value]) -> Rows:
+        """Run a query of a user."""
+        compiled = self.compiled(ctx, text, lambda compiler: compiler.compile(select), params)
+        fields = _with_parameter_types(select, compiled.fields, params)
+        return Rows(fields, self.fetch(ctx, compiled, params), self.has_full_metadata(ctx))
+
+    def evaluate(
+        self, ctx: Context, key: Any, expr: sql_nodes.Expr, scope: Callable[[], QueryScope], params: Sequence[Value]
+    ) -> Value:
+        """The value of an expression without a table, whose columns are parameters."""
+
+        def make(compiler: QueryCompiler) -> Query:
+            compiler.is_in_trigger = True
+            item = compiler.expressions(scope()).compile(expr)
+            from box.sql.scope import KnownColumn
+
+            return Query([KnownColumn("", item.type, item.kind)], [("SELECT ", [[item]], "")], [])
+
+        return self.fetch(ctx, self.compiled(ctx, key, make, params), params)[0][0]
+
+
+def _with_parameter_types(
+    select: sql_nodes.Select, fields: list[ResultField], params: Sequence[Value]
+) -> list[ResultField]:
+    """Tarantool gives the type of its n-th value to the n-th result column that is nothing but a parameter."""
+    core = select.cores[0]
+    if core.values is not None or not any(isinstance(column.expr, sql_nodes.Param) for column in core.columns):
+        return fields
+    places = [place for place, column in enumerate(core.columns) if isinstance(column.expr, sql_nodes.Param)]
+    if len(fields) != len(core.columns):
+        return fields
+    found = list(fields)
+    for place, value in zip(places, params, strict=False):
+        old = found[place]
+        found[place] = ResultField(old.name, parameter_type(value), old.span)
+    return found
+
+
+def stored_params(params: Sequence[Value]) -> list[Stored]:
+    """Values of parameters for SQLite."""
+    return [store(value) for value in params]

@@ -1,0 +1,71 @@
+"""Results of statements: `Rows` with their columns, or `Changed` with the number of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from box.sql.scope import KnownColumn
+from box.sql.stored_values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class ResultField:
+    """A result column. Only `name` and `type` are told unless the session asks for all."""
+
+    name: str
+    type: str
+    span: str | None = None
+    collation: str | None = None
+    is_nullable: bool | None = None
+    is_autoincrement: bool = False
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of a query."""
+
+    fields: list[ResultField]
+    rows: list[list[Value]]
+    is_full: bool = False
+    """The session asks for all of the metadata."""
+
+
+@dataclass(slots=True)
+class Changed:
+    """The number of rows that a statement has changed, and the values that sequences gave to them."""
+
+    row_count: int = 0
+    autoincrement_ids: list[int] = field(default_factory=list)
+
+
+Result = Rows | Changed
+
+
+def metadata_maps(rows: Rows) -> list[dict[str, Any]]:
+    """The metadata as users of Lua see it."""
+    found = []
+    for item in rows.fields:
+        entry: dict[str, Any] = {"name": item.name, "type": item.type}
+        if rows.is_full:
+            entry["span"] = item.span if item.span is not None else item.name
+            if item.collation is not None:
+                entry["collation"] = item.collation
+            if item.is_nullable is not None:
+                entry["is_nullable"] = item.is_nullable
+            if item.is_autoincrement:
+                entry["is_autoincrement"] = True
+        found.append(entry)
+    return found
+
+
+def field_of(column: KnownColumn, span: str | None, collation: str | None) -> ResultField:
+    """The field of a query's column."""
+    return ResultField(
+        column.name,
+        column.type,
+        column.name if span == "*" else span or None,
+        collation,
+        column.is_nullable if column.is_plain else None,
+        column.is_autoincrement,
+    )

@@ -1,0 +1,564 @@
+"""INSERT, REPLACE, UPDATE and DELETE: SQLite finds the rows, `Dml` changes them one by one.
+
+The keys and new values of all rows are known before the first is changed, so that a change never meets its own rows.
+
+```
+row   ->  types  ->  BEFORE triggers  ->  NOT NULL  ->  conflicts (OR ...)  ->  Dml.write (CHECK, indexes, log)
+      ->  foreign keys  ->  AFTER triggers
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from box.data.codec import pack, unpack
+from box.errors import BoxError, ErrorCode, client_error, unsupported
+from box.schema.access import Privilege
+from box.schema.ids import SpaceId
+from box.sql import sql_nodes
+from box.sql.casts import convert
+from box.sql.catalogue import Catalogue
+from box.sql.parse import parse_expression
+from box.sql.parse.token_reader import generic
+from box.sql.query import Query, QueryCompiler
+from box.sql.result import Changed
+from box.sql.scope import KnownColumn, QueryScope, Typed
+from box.sql.stored_values import Value, execute_error
+from box.sql.trigger_texts import IgnoreRow
+from box.txn.pending import completed
+from box.wire.change import Request
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.session import Context
+    from box.sql.foreign_keys import ForeignKeys
+    from box.sql.reading import Compiled, QueryRunner
+    from box.sql.row_triggers import RowTriggers
+    from box.txn.dml import Dml
+
+_IGNORED: Final = frozenset((ErrorCode.TUPLE_FOUND, ErrorCode.CK_CONSTRAINT_FAILED))
+
+
+class Special:
+    """NEW and OLD of the trigger whose steps run: columns, and the values behind the statement's own parameters."""
+
+    __slots__ = ("columns", "mark", "values")
+
+    def __init__(self, columns: dict[str, list[KnownColumn]], values: list[Value], mark: Any) -> None:
+        self.columns = columns
+        self.values = values
+        self.mark = mark
+
+
+class ChangeRunner:
+    """Runs changes of one node."""
+
+    def __init__(self, queries: QueryRunner, dml: Dml) -> None:
+        self._queries = queries
+        self._dml = dml
+        self.triggers: RowTriggers
+        self.foreign_keys: ForeignKeys
+
+    def _space(self, ctx: Context, name: str) -> Space:
+        space = Catalogue(self._queries.schema, ctx.credentials).space(name)
+        if space.primary is None and not space.definition.opts.view:
+            raise unsupported("SQL", "spaces without primary key")
+        return space
+
+    # --- INSERT ---
+
+    async def insert(
+        self, ctx: Context, key: Any, insert: sql_nodes.Insert, params: Sequence[Value], special: Special | None = None
+    ) -> Changed:
+        """Run an INSERT or a REPLACE."""
+        space = self._space(ctx, insert.table)
+        triggers = self.triggers.of(space, "INSERT", None)
+        self._refuse_view(space, bool(triggers))
+        places = self._places(space, insert)
+        rows = self._new_rows(ctx, key, space, insert, places, params, special)
+        result = Changed()
+        for row in rows:
+            if space.definition.opts.view:
+                await self.triggers.run(ctx, triggers, "INSTEAD", None, row)
+                continue
+            await self._insert_row(ctx, space, row, insert.action, triggers, result)
+        return result
+
+    @staticmethod
+    def _refuse_view(space: Space, has_triggers: bool) -> None:
+        if space.definition.opts.view and not has_triggers:
+            raise client_error(ErrorCode.ALTER_SPACE, space.name, "space is a view")
+
+    def _places(self, space: Space, insert: sql_nodes.Insert) -> list[int]:
+        names = [field.name for field in space.definition.fields]
+        if insert.columns is None:
+            return list(range(len(names)))
+        places: list[int] = []
+        for name in insert.columns:
+            if name not in names:
+                raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, space.name)
+            place = names.index(name)
+            if place in places:
+                raise generic(f"table id list: duplicate column name {name}")
+            places.append(place)
+        return places
+
+    def _new_rows(
+        self,
+        ctx: Context,
+        key: Any,
+        space: Space,
+        insert: sql_nodes.Insert,
+        places: list[int],
+        params: Sequence[Value],
+        special: Special | None,
+    ) -> list[list[Value]]:
+        count = len(space.definition.fields)
+        defaults = self._defaults(ctx, space, set(range(count)) - set(places) if insert.select else set(range(count)))
+        if insert.select is None:
+            return [list(defaults)]
+        given = self._given(ctx, key, insert, places, space, params, special)
+        if len(places) == count and places == list(range(count)):
+            return given
+        rows = []
+        for values in given:
+            row = list(defaults)
+            for place, value in zip(places, values, strict=True):
+                row[place] = value
+            rows.append(row)
+        return rows
+
+    def _given(
+        self,
+        ctx: Context,
+        key: Any,
+        insert: sql_nodes.Insert,
+        places: list[int],
+        space: Space,
+        params: Sequence[Value],
+        special: Special | None,
+    ) -> list[list[Value]]:
+        assert insert.select is not None
+        plain = _constants(insert.select, params) if special is None and not insert.common else None
+        if plain is not None:
+            self._check_count(insert, space, len(plain[0]), len(places))
+            return plain
+        compiled = self._analyse_rows(ctx, key, insert, places, space, params, special)
+        assert compiled is not None
+        return self._queries.fetch(ctx, compiled, [*params, *(special.values if special else ())])
+
+    def _analyse_rows(
+        self,
+        ctx: Context,
+        key: Any,
+        insert: sql_nodes.Insert,
+        places: list[int],
+        space: Space,
+        params: Sequence[Value],
+        special: Special | None,
+    ) -> Compiled | None:
+        """The query whose rows are inserted; None for DEFAULT VALUES."""
+        select = insert.select
+        if select is None:
+            return None
+
+        def make(compiler: QueryCompiler) -> Query:
+            scope = _scope_of(special)
+            prefix = compiler.common_prefix(insert.common, scope)
+            query = compiler.compile(select, scope)
+            query.prefix = prefix + query.prefix if not query.prefix else query.prefix
+            self._check_count(insert, space, len(query.columns), len(places))
+            return query
+
+        values = [*params, *(special.values if special else ())]
+        return self._queries.compiled(ctx, (key, special and special.mark), make, values)
+
+    @staticmethod
+    def _check_count(insert: sql_nodes.Insert, space: Space, given: int, wanted: int) -> None:
+        if given == wanted:
+            return
+        if insert.columns is None:
+            raise generic(f"table {space.name} has {wanted} columns but {given} values were supplied")
+        raise generic(f"{given} values for {wanted} columns")
+
+    def _defaults(self, ctx: Context, space: Space, places: set[int]) -> list[Value]:
+        found: list[Value] = []
+        for number, field in enumerate(space.definition.fields):
+            text = field.default
+            if text is None or number not in places:
+                found.append(None)
+                continue
+            expr = parse_expression(text)
+            if isinstance(expr, sql_nodes.Literal):
+                found.append(expr.value)
+                continue
+            found.append(self._queries.evaluate(ctx, ("default", text), expr, QueryScope, ()))
+        return found
+
+    async def _insert_row(
+        self, ctx: Context, space: Space, row: list[Value], action: str, triggers: Any, result: Changed
+    ) -> None:
+        fields = space.definition.fields
+        row[:] = [convert(value, field.type.value) for value, field in zip(row, fields, strict=True)]
+        try:
+            await self.triggers.run(ctx, triggers, "BEFORE", None, row)
+        except IgnoreRow:
+            return
+        auto = space.sequence_field if space.sequence is not None and space.sequence_path is None else -1
+        is_generated = auto >= 0 and row[auto] is None
+        if not self._check_nil(space, row, action, auto):
+            return
+        if action == "REPLACE":
+            result.row_count += await self._make_room(ctx, space, row, None)
+        pending = self.foreign_keys.before_store(ctx, space, None, row)
+        try:
+            outcome = await completed(self._dml.write(ctx, space, _store_request(row, action)))
+        except BoxError as error:
+            if action == "IGNORE" and error.code in _IGNORED:
+                return
+            raise
+        stored = unpack(outcome) if outcome is not None else row
+        result.row_count += 1
+        if is_generated:
+            result.autoincrement_ids.append(stored[auto])
+        pending.note(stored)
+        await self._run_after(ctx, triggers, None, stored)
+
+    async def _run_after(self, ctx: Context, triggers: Any, old: list[Value] | None, new: list[Value] | None) -> None:
+        try:
+            await self.triggers.run(ctx, triggers, "AFTER", old, new)
+        except IgnoreRow:
+            return
+
+    @staticmethod
+    def _check_nil(space: Space, row: list[Value], action: str, auto: int) -> bool:
+        """NOT NULL: True, or False if the row is to be left out. Fills in defaults for REPLACE."""
+        for number, field in enumerate(space.definition.fields):
+            if row[number] is not None or field.is_nullable or number == auto:
+                continue
+            own = field.action if action == "ABORT" else action.lower()
+            if own == "ignore":
+                return False
+            if own == "replace" and field.default is not None:
+                expr = parse_expression(field.default)
+                if isinstance(expr, sql_nodes.Literal) and expr.value is not None:
+                    row[number] = convert(expr.value, field.type.value)
+                    continue
+            raise execute_error(f"NOT NULL constraint failed: {space.name}.{field.name}")
+        return True
+
+    async def _make_room(self, ctx: Context, space: Space, row: list[Value], old: list[Value] | None) -> int:
+        """REPLACE: delete the tuples that are in the way of `row`. Gives how many there were."""
+        count = 0
+        for index in list(space.indexes.values()):
+            if not index.is_unique:
+                continue
+            key = index.key_def.extract_values(row)
+            if any(value is None for value in key):
+                continue
+            found = self._dml.reads.get(ctx, space, index.iid, key)
+            if found is None or (old is not None and found == pack(old)):
+                continue
+            await self._delete_row(ctx, space, unpack(found), self.triggers.of(space, "DELETE", None), None)
+            count += 1
+        return count
+
+    # --- UPDATE ---
+
+    async def update(
+        self, ctx: Context, key: Any, update: sql_nodes.Update, params: Sequence[Value], special: Special | None = None
+    ) -> Changed:
+        """Run an UPDATE."""
+        space = self._space(ctx, update.table)
+        names = self._updated(space, update)
+        triggers = self.triggers.of(space, "UPDATE", names)
+        self._refuse_view(space, bool(triggers))
+        places = [self._place(space, name) for name in names]
+        is_view = space.definition.opts.view
+        key_places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        make = self._update_query(space, update, key_places, special)
+        found = self._found(ctx, (key, "update"), make, params, special)
+        result = Changed()
+        for values in found:
+            new_values = dict(zip(places, values[len(key_places) :], strict=True))
+            if is_view:
+                old = values[: len(key_places)]
+                new = [new_values.get(number, value) for number, value in enumerate(old)]
+                await self.triggers.run(ctx, triggers, "INSTEAD", old, new)
+                result.row_count += 1
+                continue
+            await self._update_row(ctx, space, values[: len(key_places)], new_values, update.action, triggers, result)
+        return result
+
+    def _update_query(
+        self, space: Space, update: sql_nodes.Update, key_places: list[int], special: Special | None
+    ) -> Callable[[QueryCompiler], Query]:
+        """The query that gives the keys of the rows to change, and their new values."""
+
+        def make(compiler: QueryCompiler) -> Query:
+            scope, source, prefix = self._changed_table(compiler, update, special)
+            expressions = compiler.expressions(scope)
+            items = [scope.relations[0].columns[place].typed() for place in key_places]
+            for columns, expr in update.sets:
+                values = expressions.row(expr)
+                if len(values) != len(columns):
+                    raise client_error(ErrorCode.SQL_COLUMN_COUNT, len(columns), len(values))
+                items += values
+            tail = f" FROM {source}" + (f" WHERE {expressions.condition(update.where)}" if update.where else "")
+            return _query_of(items, tail, prefix)
+
+        return make
+
+    @staticmethod
+    def _updated(space: Space, update: sql_nodes.Update) -> list[str]:
+        names: list[str] = []
+        for columns, _ in update.sets:
+            for name in columns:
+                if name in names:
+                    raise generic(f"set id list: duplicate column name {name}")
+                names.append(name)
+        return names
+
+    @staticmethod
+    def _place(space: Space, name: str) -> int:
+        for number, field in enumerate(space.definition.fields):
+            if field.name == name:
+                return number
+        raise client_error(ErrorCode.NO_SUCH_FIELD_NAME_IN_SPACE, name, space.name)
+
+    def _changed_table(
+        self,
+        compiler: QueryCompiler,
+        change: sql_nodes.Update | sql_nodes.Delete,
+        special: Special | None,
+    ) -> tuple[QueryScope, str, str]:
+        """The scope of a change with its one relation, the text after FROM, and WITH."""
+        scope = QueryScope(outer=_scope_of(special))
+        prefix = compiler.common_prefix(change.common, scope)
+        source = compiler.sources.compile([sql_nodes.FromItem(name=change.table, indexed_by=change.indexed_by)], scope)
+        return scope, source, prefix
+
+    def _found(
+        self, ctx: Context, key: Any, make: Any, params: Sequence[Value], special: Special | None
+    ) -> list[list[Value]]:
+        values = [*params, *(special.values if special else ())]
+        compiled = self._queries.compiled(ctx, (key, special and special.mark), make, values)
+        return self._queries.fetch(ctx, compiled, values)
+
+    async def _update_row(
+        self,
+        ctx: Context,
+        space: Space,
+        primary_key: list[Value],
+        new_values: dict[int, Value],
+        action: str,
+        triggers: Any,
+        result: Changed,
+    ) -> None:
+        raw = self._dml.reads.get(ctx, space, 0, primary_key)
+        if raw is None:
+            return
+        fields = space.definition.fields
+        old = _padded(unpack(raw), len(fields))
+        new = list(old)
+        for place, value in new_values.items():
+            new[place] = convert(value, fields[place].type.value)
+        if triggers:
+            try:
+                await self.triggers.run(ctx, triggers, "BEFORE", old, new)
+            except IgnoreRow:
+                return
+            raw = self._dml.reads.get(ctx, space, 0, primary_key)
+            if raw is None:
+                return
+            now = _padded(unpack(raw), len(fields))
+            new = [new[number] if number in new_values else value for number, value in enumerate(now)]
+        if not self._check_nil(space, new, action, -1):
+            return
+        for place in range(len(unpack(raw)), max(new_values, default=0)):
+            new_values.setdefault(place, new[place])  # of a tuple that ends before the column
+        await self._store_updated(ctx, space, primary_key, old, new, new_values, action, result)
+        await self._run_after(ctx, triggers, old, new)
+
+    async def _store_updated(
+        self,
+        ctx: Context,
+        space: Space,
+        primary_key: list[Value],
+        old: list[Value],
+        new: list[Value],
+        new_values: dict[int, Value],
+        action: str,
+        result: Changed,
+    ) -> None:
+        pending = self.foreign_keys.before_store(ctx, space, old, new)
+        try:
+            if action == "REPLACE":
+                result.row_count += await self._make_room(ctx, space, new, old)
+                await completed(self._dml.write(ctx, space, Request.delete(primary_key)))
+                await completed(self._dml.write(ctx, space, Request.replace(pack(new))))
+            else:
+                operations = [["=", place + 1, new[place]] for place in sorted(new_values)]
+                await completed(self._dml.write(ctx, space, Request.update(primary_key, operations)))
+        except BoxError as error:
+            if action == "IGNORE" and error.code in _IGNORED:
+                return
+            raise
+        result.row_count += 1
+        await pending.run(new)
+
+    # --- DELETE ---
+
+    async def delete(
+        self, ctx: Context, key: Any, delete: sql_nodes.Delete, params: Sequence[Value], special: Special | None = None
+    ) -> Changed:
+        """Run a DELETE."""
+        space = self._space(ctx, delete.table)
+        triggers = self.triggers.of(space, "DELETE", None)
+        self._refuse_view(space, bool(triggers))
+        is_view = space.definition.opts.view
+        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        make = self._delete_query(space, delete, places, special)
+        result = Changed()
+        for values in self._found(ctx, (key, "delete"), make, params, special):
+            if is_view:
+                await self.triggers.run(ctx, triggers, "INSTEAD", values, None)
+                result.row_count += 1
+                continue
+            raw = self._dml.reads.get(ctx, space, 0, values)
+            if raw is not None:
+                await self._delete_row(ctx, space, unpack(raw), triggers, result)
+        return result
+
+    def _delete_query(
+        self, space: Space, delete: sql_nodes.Delete, places: list[int], special: Special | None
+    ) -> Callable[[QueryCompiler], Query]:
+        """The query that gives the keys of the rows to delete."""
+
+        def make(compiler: QueryCompiler) -> Query:
+            scope, source, prefix = self._changed_table(compiler, delete, special)
+            items = [scope.relations[0].columns[place].typed() for place in places]
+            where = ""
+            if delete.where is not None:
+                where = f" WHERE {compiler.expressions(scope).condition(delete.where)}"
+            return _query_of(items, f" FROM {source}{where}", prefix)
+
+        return make
+
+    async def _delete_row(
+        self, ctx: Context, space: Space, old: list[Value], triggers: Any, result: Changed | None
+    ) -> None:
+        old = _padded(old, len(space.definition.fields))
+        try:
+            await self.triggers.run(ctx, triggers, "BEFORE", old, None)
+        except IgnoreRow:
+            return
+        pending = self.foreign_keys.before_store(ctx, space, old, None)
+        key = space.index(0).key_def.extract_values(old)
+        removed = await completed(self._dml.write(ctx, space, Request.delete(key)))
+        if removed is not None and result is not None:
+            result.row_count += 1
+        await pending.run(None)
+        await self._run_after(ctx, triggers, old, None)
+
+    # --- for prepared statements ---
+
+    def check(self, ctx: Context, key: Any, change: sql_nodes.Change, params: Sequence[Value]) -> None:
+        """Raise what is wrong with a change before it runs."""
+        space = self._space(ctx, change.table)
+        is_view = space.definition.opts.view
+        places = list(range(len(space.definition.fields))) if is_view else _key_places(space)
+        if isinstance(change, sql_nodes.Insert):
+            self._analyse_rows(ctx, key, change, self._places(space, change), space, params, None)
+        elif isinstance(change, sql_nodes.Update):
+            for name in self._updated(space, change):
+                self._place(space, name)
+            make = self._update_query(space, change, places, None)
+            self._queries.compiled(ctx, ((key, "update"), None), make, params)
+        else:
+            make = self._delete_query(space, change, places, None)
+            self._queries.compiled(ctx, ((key, "delete"), None), make, params)
+
+    # --- for foreign keys ---
+
+    async def change_child(self, ctx: Context, space: Space, old: list[Value], new: list[Value] | None) -> None:
+        """The action of a foreign key: delete a row, or give it other values."""
+        if new is None:
+            await self._delete_row(ctx, space, old, self.triggers.of(space, "DELETE", None), None)
+            return
+        changed = {number: value for number, value in enumerate(new) if value != old[number]}
+        names = [space.definition.fields[number].name or "" for number in changed]
+        key = space.index(0).key_def.extract_values(old)
+        await self._update_row(ctx, space, key, changed, "ABORT", self.triggers.of(space, "UPDATE", names), Changed())
+
+    async def truncate(self, ctx: Context, name: str) -> Changed:
+        """TRUNCATE TABLE."""
+        space = self._space(ctx, name)
+        if space.definition.opts.view:
+            raise execute_error(f"can not truncate space '{name}' because space is a view")
+        if self.foreign_keys.has_children(space):
+            raise execute_error(f"can not truncate space '{name}' because other objects depend on it")
+        space.check_access(ctx.credentials, Privilege.W)
+        schema = self._queries.schema
+        before, ctx.credentials = ctx.credentials, schema.admin
+        try:
+            request = Request.upsert(pack([space.id, 1]), [["+", 2, 1]])
+            outcome = self._dml.write(ctx, schema.space(SpaceId.TRUNCATE), request)
+        finally:
+            ctx.credentials = before
+        await completed(outcome)
+        return Changed()
+
+
+def _constants(select: sql_nodes.Select, params: Sequence[Value]) -> list[list[Value]] | None:
+    """The rows of a VALUES of nothing but constants and parameters."""
+    core = select.cores[0]
+    if len(select.cores) > 1 or core.values is None or select.common:
+        return None
+    rows = []
+    for items in core.values:
+        row: list[Value] = []
+        for item in items:
+            expr = item.expr
+            if isinstance(expr, sql_nodes.Literal) and not (type(expr.value) is int and expr.value >= 2**64):
+                row.append(expr.value)
+            elif isinstance(expr, sql_nodes.Param):
+                row.append(params[expr.index])
+            elif (
+                isinstance(expr, sql_nodes.Unary)
+                and expr.op == "-"
+                and isinstance(expr.operand, sql_nodes.Literal)
+                and type(expr.operand.value) in (int, float)
+                and abs(expr.operand.value) <= 2**63  # type: ignore[arg-type]
+            ):
+                row.append(-expr.operand.value)  # type: ignore[operator]
+            else:
+                return None
+        rows.append(row)
+    return rows
+
+
+def _scope_of(special: Special | None) -> QueryScope:
+    scope = QueryScope()
+    if special is not None:
+        scope.special = special.columns
+    return scope
+
+
+def _query_of(items: list[Typed], tail: str, prefix: str) -> Query:
+    columns = [KnownColumn("", item.type, item.kind) for item in items]
+    return Query(columns, [("SELECT ", [items], tail)], [], prefix)
+
+
+def _store_request(row: list[Value], action: str) -> Request:
+    return (Request.replace if action == "REPLACE" else Request.insert)(pack(row))
+
+
+def _key_places(space: Space) -> list[int]:
+    return [part.fieldno for part in space.index(0).definition.parts]
+
+
+def _padded(row: list[Value], count: int) -> list[Value]:
+    return row if len(row) >= count else row + [None] * (count - len(row))

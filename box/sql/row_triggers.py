@@ -1,0 +1,146 @@
+"""Running triggers of SQL for one row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from box.sql import sql_nodes
+from box.sql.catalogue import columns_of
+from box.sql.row_changes import Special
+from box.sql.scope import KnownColumn, QueryScope
+from box.sql.stored_values import Value, execute_error
+from box.sql.trigger_texts import trigger_of
+
+if TYPE_CHECKING:
+    from box.schema.schema import Schema
+    from box.schema.space import Space
+    from box.session import Context
+    from box.sql.reading import QueryRunner
+    from box.sql.row_changes import ChangeRunner
+
+_DEPTH_MAX: Final = 1000
+"""Tarantool's limit of triggers inside triggers; Python's own stack ends it earlier, with the same error."""
+
+
+class RowTriggers:
+    """Triggers of all tables of one node."""
+
+    def __init__(self, schema: Schema, queries: QueryRunner, changes: ChangeRunner) -> None:
+        self._schema = schema
+        self._queries = queries
+        self._changes = changes
+        self._running: dict[Context, list[str]] = {}
+        """The names of the triggers that a fiber is in."""
+
+    def of(self, space: Space, event: str, columns: list[str] | None) -> list[tuple[Space, sql_nodes.CreateTrigger]]:
+        """The triggers of a table for an event; an update names the columns that it sets. The newest comes first."""
+        found = []
+        for definition in self._schema.sql_triggers.values():
+            if definition.space_id != space.id:
+                continue
+            trigger = trigger_of(definition.sql)
+            if trigger.event != event:
+                continue
+            if columns is not None and trigger.columns is not None and not set(columns) & set(trigger.columns):
+                continue
+            found.append((space, trigger))
+        return found
+
+    async def run(
+        self,
+        ctx: Context,
+        triggers: list[tuple[Space, sql_nodes.CreateTrigger]],
+        time: str,
+        old: list[Value] | None,
+        new: list[Value] | None,
+    ) -> None:
+        """Run those of a time: BEFORE, AFTER or INSTEAD. Raises IgnoreRow."""
+        for space, trigger in triggers:
+            if trigger.time == time:
+                await self._run_one(ctx, space, trigger, old, new)
+
+    async def _run_one(
+        self,
+        ctx: Context,
+        space: Space,
+        trigger: sql_nodes.CreateTrigger,
+        old: list[Value] | None,
+        new: list[Value] | None,
+    ) -> None:
+        is_recursive = self._schema.session_settings.value(ctx.session, "sql_recursive_triggers")
+        running = self._running.setdefault(ctx, [])
+        if trigger.name in running and not is_recursive:
+            return
+        if len(running) >= _DEPTH_MAX:
+            raise execute_error("too many levels of trigger recursion")
+        running.append(trigger.name)
+        try:
+            await self._steps(ctx, space, trigger, old, new)
+        except RecursionError:
+            raise execute_error("too many levels of trigger recursion") from None
+        finally:
+            running.pop()
+            if not running:
+                del self._running[ctx]
+
+    async def _steps(
+        self,
+        ctx: Context,
+        space: Space,
+        trigger: sql_nodes.CreateTrigger,
+        old: list[Value] | None,
+        new: list[Value] | None,
+    ) -> None:
+        special = _special(space, trigger, old, new)
+        if trigger.when is not None:
+            held = self._queries.evaluate(
+                ctx, (trigger.text, "when"), _as_condition(trigger.when), lambda: _scope(special), special.values
+            )
+            if held is not True:
+                return
+        for number, step in enumerate(trigger.steps):
+            key = (trigger.text, number)
+            if isinstance(step, sql_nodes.Insert):
+                await self._changes.insert(ctx, key, step, (), special)
+            elif isinstance(step, sql_nodes.Update):
+                await self._changes.update(ctx, key, step, (), special)
+            elif isinstance(step, sql_nodes.Delete):
+                await self._changes.delete(ctx, key, step, (), special)
+            else:
+                self._select(ctx, key, step, special)
+
+    def _select(self, ctx: Context, key: Any, select: sql_nodes.Select, special: Special) -> None:
+        def make(compiler: Any) -> Any:
+            compiler.is_in_trigger = True
+            return compiler.compile(select, _scope(special))
+
+        compiled = self._queries.compiled(ctx, (key, special.mark), make, special.values)
+        self._queries.fetch(ctx, compiled, special.values)
+
+
+def _as_condition(expr: sql_nodes.Expr) -> sql_nodes.Expr:
+    return sql_nodes.Binary("AND", expr, sql_nodes.Literal(True))
+
+
+def _scope(special: Special) -> QueryScope:
+    scope = QueryScope()
+    scope.special = special.columns
+    return scope
+
+
+def _special(
+    space: Space, trigger: sql_nodes.CreateTrigger, old: list[Value] | None, new: list[Value] | None
+) -> Special:
+    """NEW and OLD as parameters: those of NEW come first."""
+    columns: dict[str, list[KnownColumn]] = {}
+    values: list[Value] = []
+    for name, row in (("NEW", new), ("OLD", old)):
+        if row is None:
+            continue
+        found = columns_of(space)
+        for number, column in enumerate(found):
+            values.append(row[number] if number < len(row) else None)
+            place = f":p{len(values)}"
+            column.sql = f"lb_truth({place})" if column.kind == "bool" else place
+        columns[name] = found
+    return Special(columns, values, trigger.name)

@@ -1,0 +1,134 @@
+"""The meaning of names in a query: relations with their columns, one scope inside another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from box.errors import ErrorCode, client_error
+from box.sql import sql_nodes
+from box.sql.parse.token_reader import generic
+
+
+@dataclass(slots=True)
+class Typed:
+    """An expression for SQLite and what is known of its value.
+
+    `type` is what Tarantool tells of it beforehand and compares by; `kind` is what it is in truth:
+
+    int, real, num    numbers                  bool    0 or 1 (`box.sql.stored_values`)
+    str, bin          texts, varbinaries       any     any value         null    always nil
+    """
+
+    sql: str
+    type: str
+    kind: str
+    collation: int = 0
+    is_explicit: bool = False
+    """COLLATE was written."""
+    column: KnownColumn | None = None
+    has_aggregate: bool = False
+    literal: object = None
+    """The number that a constant is."""
+
+
+@dataclass(slots=True)
+class KnownColumn:
+    """A column of a relation, or of a query's result."""
+
+    name: str
+    type: str
+    kind: str
+    collation: int = 0
+    is_nullable: bool = True
+    is_autoincrement: bool = False
+    sql: str = ""
+    is_hidden: bool = False
+    """Left out by `*` and by names without a table: NATURAL and USING have it once already."""
+    is_plain: bool = False
+    """It comes from a column of a space."""
+    table: str | None = None
+    """The name of that space."""
+
+    def typed(self) -> Typed:
+        return Typed(self.sql, self.type, self.kind, self.collation, column=self)
+
+
+@dataclass(slots=True)
+class Relation:
+    """A table, view or query in FROM. `name` is its alias or its own name."""
+
+    name: str | None
+    alias: str
+    columns: list[KnownColumn]
+
+    def find(self, name: str) -> KnownColumn | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(slots=True)
+class QueryScope:
+    """The relations of one SELECT; `outer` is the scope of the query around it."""
+
+    relations: list[Relation] = field(default_factory=list)
+    outer: QueryScope | None = None
+    results: list[sql_nodes.ResultColumn] | None = None
+    """Result columns whose aliases may be used."""
+    names: list[str] = field(default_factory=list)
+    common: dict[str, CommonRelation] = field(default_factory=dict)
+    special: dict[str, list[KnownColumn]] = field(default_factory=dict)
+    """NEW and OLD in triggers."""
+    allows_aggregates: bool = False
+    is_inside_aggregate: bool = False
+    on_aggregate: Callable[[], None] | None = None
+
+    def resolve(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn:
+        """The column, or the result column whose alias it is. SQL_CANT_RESOLVE_FIELD, SQL_PARSER_GENERIC."""
+        scope: QueryScope | None = self
+        while scope is not None:
+            found = scope._here(name)
+            if found is not None:
+                return found
+            scope = scope.outer
+        shown = name.name if name.table is None else f"{name.table}.{name.name}"
+        raise client_error(ErrorCode.SQL_CANT_RESOLVE_FIELD, shown)
+
+    def _here(self, name: sql_nodes.Name) -> KnownColumn | sql_nodes.ResultColumn | None:
+        found: list[KnownColumn] = []
+        for relation in self.relations:
+            if name.table is not None and relation.name != name.table:
+                continue
+            column = relation.find(name.name)
+            if column is not None and not (column.is_hidden and name.table is None):
+                found.append(column)
+        if len(found) > 1:
+            shown = name.name if name.table is None else f"{name.table}.{name.name}"
+            raise generic(f"ambiguous column name: {shown}")
+        if found:
+            return found[0]
+        if name.table in self.special:
+            for column in self.special[name.table]:
+                if column.name == name.name:
+                    return column
+        if name.table is None and self.results is not None:
+            for result in self.results:
+                if result.alias == name.name:
+                    return result
+        return None
+
+    def find_common(self, name: str) -> CommonRelation | None:
+        """The table of a WITH clause that is visible here."""
+        scope: QueryScope | None = self
+        while scope is not None:
+            if name in scope.common:
+                return scope.common[name]
+            scope = scope.outer
+        return None
+
+
+@dataclass(slots=True)
+class CommonRelation:
+    """A table of WITH: its name for SQLite and its columns."""
+
+    sql: str
+    columns: list[KnownColumn]

@@ -1,0 +1,331 @@
+"""Spaces as virtual tables of SQLite.
+
+`BestIndexObject` offers the indexes: equal leading parts, then a range of the next one, and the order in which a scan
+gives its tuples. SQLite checks every condition itself once more, so a scan may give too much, never too little.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import apsw
+
+from box.data.codec import unpack
+from box.index import IteratorType
+from box.sql.stored_values import INT_MAX, load, store
+
+if TYPE_CHECKING:
+    from box.index import Index
+    from box.schema.space import Space
+
+_EQ: Final = apsw.SQLITE_INDEX_CONSTRAINT_EQ
+_LOW: Final = {apsw.SQLITE_INDEX_CONSTRAINT_GT: "GT", apsw.SQLITE_INDEX_CONSTRAINT_GE: "GE"}
+_HIGH: Final = {apsw.SQLITE_INDEX_CONSTRAINT_LT: "LT", apsw.SQLITE_INDEX_CONSTRAINT_LE: "LE"}
+_PLAIN: Final = frozenset((type(None), str, float))
+_ROW_COST: Final = 1.0
+_SEEK_COST: Final = 5.0
+_MASK: Final = 2**62 - 1
+
+
+class RunningStatement(Protocol):
+    """The connection to SQLite, which knows the statement that runs."""
+
+    being_declared: Space | None
+    """The space whose table is being made."""
+
+    def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """The tuples of an index as the running statement sees them."""
+
+
+class SpaceTable:
+    """The virtual table of one space, `temp.t<id>`."""
+
+    def __init__(self, connection: RunningStatement, space: Space) -> None:
+        self.connection = connection
+        self.space = space
+        self.booleans = tuple(field.type.value == "boolean" for field in space.definition.fields)
+
+    # --- planning ---
+
+    def BestIndexObject(self, info: apsw.IndexInfo) -> bool:
+        constraints: dict[int, list[tuple[int, int]]] = {}
+        for number in range(info.nConstraint):
+            if info.get_aConstraint_usable(number):
+                column = info.get_aConstraint_iColumn(number)
+                constraints.setdefault(column, []).append((number, info.get_aConstraint_op(number)))
+        count = self._count()
+        best: tuple[float, Any] | None = None
+        for index in self.space.indexes.values():
+            plan = self._plan(index, info, constraints, count)
+            if plan is not None and (best is None or plan[0] < best[0]):
+                best = plan
+        if best is None:
+            info.estimatedCost, info.estimatedRows = count * _ROW_COST + _SEEK_COST, max(count, 1)
+            info.idxStr = json.dumps({"index": 0})
+            return True
+        cost, (index, equal, low, high, rows, is_ordered, is_reverse) = best
+        argument = 1
+        for number in (*equal, *(item[0] for item in (low, high) if item)):
+            info.set_aConstraintUsage_argvIndex(number, argument)
+            argument += 1
+        info.estimatedCost, info.estimatedRows = cost, max(int(rows), 1)
+        info.orderByConsumed = is_ordered
+        if index.is_unique and len(equal) == len(index.definition.parts):
+            info.idxFlags = apsw.SQLITE_INDEX_SCAN_UNIQUE
+        info.idxStr = json.dumps(
+            {
+                "index": index.iid,
+                "equal": len(equal),
+                "low": _LOW[low[1]] if low else None,
+                "high": _HIGH[high[1]] if high else None,
+                "reverse": is_reverse,
+            }
+        )
+        return True
+
+    def _count(self) -> int:
+        primary = self.space.primary
+        return len(primary) if primary is not None and self.space.is_plain else 100
+
+    def _plan(
+        self, index: Index, info: apsw.IndexInfo, constraints: dict[int, list[tuple[int, int]]], count: int
+    ) -> tuple[float, Any] | None:
+        parts = index.definition.parts
+        is_tree = index.definition.type.upper() == "TREE"
+        if any(part.path for part in parts) or index.definition.type.upper() not in ("TREE", "HASH"):
+            return None
+        equal: list[int] = []
+        low = high = None
+        for part in parts:
+            usable = [item for item in constraints.get(part.fieldno, ()) if self._collates(info, item[0], part)]
+            found = next((number for number, op in usable if op == _EQ), None)
+            if found is not None:
+                equal.append(found)
+                continue
+            low = next((item for item in usable if item[1] in _LOW), None)
+            high = next((item for item in usable if item[1] in _HIGH), None)
+            break
+        if not is_tree and len(equal) < len(parts):
+            return None
+        rows: float = count
+        if index.is_unique and len(equal) == len(parts):
+            rows = 1
+        else:
+            rows = max(1.0, count / 10.0 ** len(equal)) if equal else rows
+            rows = rows / 3 if low else rows
+            rows = rows / 3 if high else rows
+        is_ordered, is_reverse = self._order(info, index, len(equal)) if is_tree else (False, False)
+        if not equal and not low and not high and not is_ordered and index.iid:
+            return None
+        cost = _SEEK_COST + rows * _ROW_COST * (1.0 if index.iid == 0 else 1.02)
+        if info.nOrderBy and not is_ordered:
+            cost += 0.1 * rows
+        return cost, (index, equal, low, high, rows, is_ordered, is_reverse)
+
+    @staticmethod
+    def _collates(info: apsw.IndexInfo, number: int, part: Any) -> bool:
+        wanted = part.collation_id or 0
+        name = info.get_aConstraint_collation(number)
+        return name == ("BINARY" if wanted in (0, 3) else f"lb_{wanted}")
+
+    def _order(self, info: apsw.IndexInfo, index: Index, skipped: int) -> tuple[bool, bool]:
+        if not info.nOrderBy:
+            return False, False
+        parts = index.definition.parts[skipped:]
+        is_reverse = info.get_aOrderBy_desc(0)
+        if info.nOrderBy > len(parts):
+            return False, False
+        for number in range(info.nOrderBy):
+            part = parts[number]
+            if info.get_aOrderBy_iColumn(number) != part.fieldno or info.get_aOrderBy_desc(number) != is_reverse:
+                return False, False
+            if (part.collation_id or 0) not in (0, 3) or part.type.value in ("scalar", "any"):
+                return False, False
+        return True, is_reverse
+
+    def Open(self) -> SpaceCursor:
+        return SpaceCursor(self)
+
+    def Disconnect(self) -> None:
+        """Nothing is held."""
+
+    Destroy = Disconnect
+
+
+class SpaceCursor:
+    """A scan."""
+
+    def __init__(self, table: SpaceTable) -> None:
+        self._table = table
+        self._connection = table.connection
+        self._booleans = table.booleans
+        self._rows: Iterator[bytes] = iter(())
+        self._row: list[Any] | None = None
+
+    def Filter(self, number: int, text: str | None, args: tuple[Any, ...]) -> None:
+        plan = json.loads(text or "{}")
+        self._rows = self._open(plan, args)
+        self.Next()
+
+    def _open(self, plan: dict[str, Any], args: tuple[Any, ...]) -> Iterator[bytes]:
+        space = self._table.space
+        if not space.indexes:
+            return iter(())
+        index = space.index(plan["index"])
+        parts = index.definition.parts
+        key = []
+        equal = plan.get("equal", 0)
+        for place in range(equal):
+            value = _key_value(args[place], parts[place].type.value)
+            if value is _NOTHING:
+                return iter(())
+            key.append(value)
+        if any(value is None for value in args):
+            return iter(())
+        low = high = None
+        rest = list(args[equal:])
+        if plan.get("low"):
+            low = _key_value(rest.pop(0), parts[equal].type.value)
+        if plan.get("high"):
+            high = _key_value(rest.pop(0), parts[equal].type.value)
+        if low is _NOTHING or high is _NOTHING:
+            low = high = None
+        return self._scan(index, key, (plan.get("low"), low), (plan.get("high"), high), bool(plan.get("reverse")))
+
+    def _scan(
+        self, index: Index, key: list[Any], low: tuple[str | None, Any], high: tuple[str | None, Any], reverse: bool
+    ) -> Iterator[bytes]:
+        first, last = (high, low) if reverse else (low, high)
+        if first[1] is not None:
+            kind = {"GT": IteratorType.GT, "GE": IteratorType.GE, "LT": IteratorType.LT, "LE": IteratorType.LE}[
+                first[0] or ""
+            ]
+            rows = self._connection.scan(self._table.space, index.iid, kind, [*key, first[1]])
+        elif key:
+            return self._until(
+                self._connection.scan(
+                    self._table.space, index.iid, IteratorType.REQ if reverse else IteratorType.EQ, key
+                ),
+                index,
+                [],
+                last,
+                reverse,
+                len(key),
+            )
+        else:
+            kind = IteratorType.LE if reverse else IteratorType.ALL
+            rows = self._connection.scan(self._table.space, index.iid, kind, [])
+        return self._until(rows, index, key, last, reverse, len(key))
+
+    @staticmethod
+    def _until(
+        rows: Iterator[bytes], index: Index, key: list[Any], last: tuple[str | None, Any], reverse: bool, equal: int
+    ) -> Iterator[bytes]:
+        """The rows up to the first one behind the range."""
+        parts = index.definition.parts
+        is_binary = all((part.collation_id or 0) in (0, 3) for part in parts[: equal + 1])
+        if not is_binary:
+            return rows
+        fields = [part.fieldno for part in parts[:equal]]
+        bound, place = last[1], parts[equal].fieldno if equal < len(parts) else 0
+        if bound is None and not key:
+            return rows
+
+        def is_inside(raw: bytes) -> bool:
+            row = unpack(raw)
+            if key and any(row[number] != value for number, value in zip(fields, key, strict=False)):
+                return False
+            if bound is None:
+                return True
+            value = row[place] if place < len(row) else None
+            if value is None:
+                return not reverse
+            try:
+                given: bool = value >= bound if reverse else value <= bound
+                return given
+            except TypeError:
+                return True
+
+        return takewhile(is_inside, rows)
+
+    def Eof(self) -> bool:
+        return self._row is None
+
+    def Next(self) -> None:
+        raw = next(self._rows, None)
+        self._row = None if raw is None else unpack(raw)
+
+    def Column(self, number: int) -> Any:
+        row = self._row
+        assert row is not None
+        if number < 0:
+            return self.Rowid()
+        if number >= len(row):
+            return None
+        value = row[number]
+        kind = type(value)
+        if kind is int:
+            return value if value <= INT_MAX else store(value)
+        if kind is str:
+            return value if value.isascii() else store(value)
+        if kind is bool and self._booleans[number]:
+            return int(value)
+        return store(value)
+
+    def Rowid(self) -> int:
+        assert self._row is not None
+        space = self._table.space
+        primary = space.primary
+        assert primary is not None
+        return hash(str(primary.key_def.extract_values(self._row))) & _MASK
+
+    def Close(self) -> None:
+        self._rows = iter(())
+        self._row = None
+
+
+class _NoKey:
+    """The type of _NOTHING."""
+
+
+_NOTHING: Final = _NoKey()
+"""No key of the index's type is equal to the value."""
+
+
+def _key_value(stored: Any, type_name: str) -> Any:
+    """A value of SQLite as part of a key."""
+    value = load(stored)
+    if type_name in ("integer", "unsigned"):
+        if type(value) is float and value.is_integer() and abs(value) < 2**63:
+            value = int(value)
+        if type(value) is not int or (type_name == "unsigned" and value < 0):
+            return _NOTHING
+    elif type_name == "boolean":
+        return bool(value) if type(value) is int else _NOTHING
+    elif type_name == "string":
+        return value if type(value) is str else _NOTHING
+    elif type_name == "double":
+        return float(value) if type(value) in (int, float) else _NOTHING
+    elif type_name == "number":
+        return value if type(value) in (int, float) else _NOTHING
+    elif type_name == "varbinary":
+        return value if type(value) is bytes else _NOTHING
+    return value
+
+
+class SpaceModule:
+    """Makes the tables of one connection."""
+
+    def __init__(self, connection: RunningStatement) -> None:
+        self._connection = connection
+
+    def Create(self, _: apsw.Connection, module: str, database: str, name: str, *args: str) -> tuple[str, SpaceTable]:
+        space = self._connection.being_declared
+        assert space is not None
+        columns = ", ".join(f"c{number}" for number in range(len(space.definition.fields)))
+        return f"CREATE TABLE x({columns})", SpaceTable(self._connection, space)
+
+    Connect = Create

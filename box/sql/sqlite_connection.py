@@ -1,0 +1,203 @@
+"""A connection to SQLite with our functions, collations and tables. It holds no data.
+
+A statement has a connection for itself as long as it runs, so that functions and triggers may run others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from box.data.collation import sort_key_function
+from box.sql import aggregates, builtins, operators
+from box.sql.casts import cast
+from box.sql.space_table import SpaceModule
+from box.sql.stored_values import Stored, Value, execute_error, load, store
+from box.sql.trigger_texts import raise_error
+
+if TYPE_CHECKING:
+    from box.schema.space import Space
+    from box.session import Context
+    from box.txn.reads import Reader
+
+
+class Environment:
+    """The statement that runs, for functions and tables."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        reads: Reader,
+        *,
+        row_count: int = 0,
+        version: str = "",
+        random_bytes: Callable[[int], bytes] | None = None,
+    ) -> None:
+        self.ctx = ctx
+        self.reads = reads
+        self.row_count = row_count
+        self.version = version
+        self.random_bytes = random_bytes
+
+
+class Connection:
+    """See the module's text."""
+
+    def __init__(self) -> None:
+        self._db = apsw.Connection(":memory:", statementcachesize=200)
+        self._env: Environment | None = None
+        self.being_declared: Space | None = None
+        self._declared: dict[int, tuple[Space, Any]] = {}
+        self._module = SpaceModule(self)
+        add_module: Callable[..., None] = self._db.create_module
+        add_module("box", self._module, use_bestindex_object=True, iVersion=2, read_only=True)
+        self._db.collation_needed(self._add_collation)
+        self._add_functions()
+
+    @property
+    def env(self) -> Environment:
+        assert self._env is not None
+        return self._env
+
+    # --- tables ---
+
+    def declare(self, spaces: list[Space]) -> None:
+        """Make the tables of these spaces, as they are defined now."""
+        for space in spaces:
+            known = self._declared.get(space.id)
+            mark = (space.definition, tuple(index.definition for index in space.indexes.values()))
+            if known is not None and known[0] is space and known[1] == mark:
+                continue
+            if known is not None:
+                self._db.execute(f"DROP TABLE temp.t{space.id}")
+            self.being_declared = space
+            self._db.execute(f"CREATE VIRTUAL TABLE temp.t{space.id} USING box")
+            self.being_declared = None
+            self._declared[space.id] = (space, mark)
+
+    def scan(self, space: Space, iid: int, iterator: int, key: list[Any]) -> Iterator[bytes]:
+        """Tuples of an index as the running statement sees them."""
+        env = self.env
+        return env.reads.cursor(env.ctx, space, iid, iterator, key)
+
+    # --- running ---
+
+    def rows(self, env: Environment, sql: str, params: list[Stored]) -> Iterator[tuple[Any, ...]]:
+        """Run a query: its rows one by one."""
+        self._env = env
+        try:
+            return iter(self._db.execute(sql, _named(params) if params else None))
+        except apsw.Error as error:
+            raise translated(error) from None
+
+    def release(self) -> None:
+        """The statement has ended."""
+        self._env = None
+
+    # --- functions ---
+
+    def _add_collation(self, _: apsw.Connection, name: str) -> None:
+        key = sort_key_function(int(name.removeprefix("lb_")))
+
+        def compare(left: str, right: str) -> int:
+            a, b = key(left), key(right)
+            return (a > b) - (a < b)
+
+        self._db.create_collation(name, compare)
+
+    def _add_functions(self) -> None:
+        add: Callable[..., None] = self._db.create_scalar_function
+        for name, function in (*operators.ARITHMETIC.values(), *operators.COMPARISONS.values()):
+            add(name, function, deterministic=True)
+        for name, plain in _PLAIN_FUNCTIONS.items():
+            add(name, plain, deterministic=True)
+        for entry in builtins.SCALARS.values():
+            add(f"lb_{entry.name.lower()}", _on_values(entry.call), deterministic=True)
+        add("lb_row_count", lambda: self.env.row_count)
+        add("lb_version", lambda: self.env.version)
+        add("lb_raise", raise_error)
+        add("lb_randomblob", self._randomblob)
+        for name, (factory, count) in _AGGREGATES.items():
+            self._db.create_aggregate_function(name, factory, count)
+
+    def _randomblob(self, count: Any) -> Stored:
+        size = builtins.as_integer(load(count))
+        if count is None or size < 1:
+            return None
+        assert self.env.random_bytes is not None
+        return b"\x02" + self.env.random_bytes(size)
+
+
+def _on_values(function: Callable[..., Value]) -> Callable[..., Stored]:
+    """A function on values of Python as one on what SQLite has."""
+
+    def apply(*args: Any) -> Stored:
+        return store(function(*map(load, args)))
+
+    return apply
+
+
+def _like(collation: int, pattern: Any, text: Any, *escape: Any) -> int | None:
+    found = builtins.like(
+        collation, load(pattern), load(text), *map(load, escape), **({"has_escape": True} if escape else {})
+    )
+    return None if found is None else int(found)
+
+
+def _trim(text: Any, side: str, *chars: Any) -> Stored:
+    if not chars:
+        return store(builtins.trim(load(text), side))
+    return store(builtins.trim(load(text), side, load(chars[0]), True))
+
+
+def _plain(stored: Any) -> Any:
+    """An argument of PRINTF."""
+    value = load(stored)
+    return value if value is None or type(value) in (int, float, str) else builtins.as_text(value)
+
+
+def _limit(stored: Any, clause: str) -> int:
+    value = load(stored)
+    if type(value) is str:
+        from box.sql.casts import text_to_integer
+
+        value = text_to_integer(value)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int or value < 0:
+        raise execute_error(f"Only positive integers are allowed in the {clause} clause")
+    return min(value, 2**62)
+
+
+def _named(params: list[Stored]) -> dict[str, Stored]:
+    """Parameters as `:p1`, `:p2`, ...: a query need not use all of them."""
+    return {f"p{number}": value for number, value in enumerate(params, 1)}
+
+
+_PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "lb_bool": operators.boolean,
+    "lb_truth": operators.truth,
+    "lb_neg": operators.negate,
+    "lb_not": operators.bit_not,
+    "lb_rank": operators.rank,
+    "lb_cast": lambda stored, type_name: store(cast(load(stored), type_name)),
+    "lb_like": _like,
+    "lb_trim": _trim,
+    "lb_plain": _plain,
+    "lb_limit": _limit,
+}
+_AGGREGATES: dict[str, tuple[Callable[[], Any], int]] = {
+    "lb_sum": (aggregates.Sum, 1),
+    "lb_avg": (aggregates.Average, 1),
+    "lb_total": (aggregates.Total, 1),
+    "lb_group_concat": (aggregates.GroupConcat, -1),
+    "lb_min": (aggregates.Minimum, 2),
+    "lb_max": (aggregates.Maximum, 2),
+}
+
+
+def translated(error: apsw.Error) -> Exception:
+    """SQLite's own error, which the analysis should have prevented."""
+    return execute_error(str(error).removeprefix("SQLError: "))

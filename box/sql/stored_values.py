@@ -1,0 +1,148 @@
+"""Values of Tarantool in SQLite, which has fewer types.
+
+```
+nil            NULL                            string         TEXT; one that is not UTF-8: 03 <bytes>
+integer        INTEGER; above 2^63: 01 <8>     varbinary      02 <bytes>
+double         REAL                            boolean        00 00, 00 01
+map, array, decimal, uuid, others              04 <MessagePack>
+```
+
+What has a first byte here is a BLOB. SQLite orders numbers before texts before BLOBs; so integers of all sizes compare
+rightly, and so do varbinary values among each other. Where an expression is known to be boolean, it is the INTEGER 0 or
+1 instead, as SQLite's own operators take and give it.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from box.data.codec import pack, unpack
+from box.data.show import value_str
+from box.errors import BoxError, ErrorCode, client_error
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+FALSE: Final = b"\x00\x00"
+TRUE: Final = b"\x00\x01"
+_BIG: Final = 1
+_BINARY: Final = 2
+_RAW_TEXT: Final = 3
+_PACKED: Final = 4
+
+Value = Any
+"""None, bool, int, float, str, bytes, list, dict, Decimal, UUID: a value as Python has it."""
+Stored = None | int | float | str | bytes
+"""A value as SQLite has it."""
+
+
+def store(value: Value) -> Stored:
+    """A value for SQLite."""
+    kind = type(value)
+    if kind is int:
+        return value if value <= INT_MAX else big(value)
+    if kind is str:
+        return value if value.isascii() else store_text(value)
+    if value is None or kind is float:
+        return None if value != value else value
+    if kind is bool:
+        return TRUE if value else FALSE
+    if kind is bytes:
+        given: int | float | str | bytes | None = b"\x02" + value
+        return given
+    return b"\x04" + pack(value)
+
+
+def store_text(value: str) -> Stored:
+    """A text, which may have been no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return b"\x03" + value.encode("utf-8", "surrogateescape")
+    return value
+
+
+def big(value: int) -> bytes:
+    """An integer above 2^63."""
+    return b"\x01" + value.to_bytes(8, "big")
+
+
+def load(stored: Any) -> Value:
+    """A value that SQLite gave."""
+    if type(stored) is not bytes:
+        return stored
+    tag = stored[0]
+    if tag == _BINARY:
+        return stored[1:]
+    if tag == 0:
+        return stored[1] == 1
+    if tag == _BIG:
+        return int.from_bytes(stored[1:], "big")
+    if tag == _RAW_TEXT:
+        return stored[1:].decode("utf-8", "surrogateescape")
+    return unpack(stored[1:])
+
+
+def load_boolean(stored: Any) -> Value:
+    """A value that SQLite gave for an expression that is known to be boolean."""
+    return None if stored is None else bool(stored)
+
+
+def number_text(value: float) -> str:
+    """A double as text: 15 digits, with a point."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Inf" if value > 0 else "-Inf"
+    text = f"{value:.15g}"
+    mantissa, letter, exponent = text.partition("e")
+    if "." not in mantissa:
+        mantissa += ".0"
+    return mantissa + letter + exponent
+
+
+def shown(value: Value) -> str:
+    """A value in an error's text."""
+    if value is None:
+        return "NULL"
+    if value is True or value is False:
+        return "TRUE" if value else "FALSE"
+    if type(value) is float:
+        return number_text(value)
+    if isinstance(value, bytes | Decimal | UUID):
+        return "varbinary"
+    if isinstance(value, list | dict):
+        return value_str(value)
+    return str(value)
+
+
+def kind_name(value: Value) -> str:
+    """The type of a value in an error's text."""
+    if value is None:
+        return "NULL"
+    kind = type(value)
+    if kind is bool:
+        return "boolean"
+    if kind is int:
+        return "unsigned" if value >= 0 else "integer"
+    if kind is float:
+        return "real"
+    return "text" if kind is str else "varbinary"
+
+
+def mismatch(value: Value, wanted: str) -> BoxError:
+    """`Type mismatch: can not convert <value> to <wanted>`"""
+    return client_error(ErrorCode.SQL_TYPE_MISMATCH, shown(value), wanted)
+
+
+def inconsistent(wanted: str, value: Value) -> BoxError:
+    """`Inconsistent types: expected <wanted> got <type>`"""
+    return client_error(ErrorCode.INCONSISTENT_TYPES, wanted, kind_name(value))
+
+
+def execute_error(text: str) -> BoxError:
+    """`Failed to execute SQL statement: <text>`"""
+    return client_error(ErrorCode.SQL_EXECUTE, text)

@@ -1,0 +1,79 @@
+"""`box.execute` and prepared statements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from box.data.codec import pack, unpack
+from box.errors import illegal_params
+from box.sql.prepared import Prepared
+from box.sql.result import Result, Rows, metadata_maps
+from lua.bindings.binding import Binding, Outcome, guarded, text, waiting
+
+
+class SqlBinding(Binding):
+    """Runs statements for Lua. Results are MessagePack maps; rows are tuples of their own in `rows`."""
+
+    @waiting("sql_execute")
+    async def execute(self, source: bytes, params: bytes) -> bytes:
+        """Run a text. What `Sql.execute` raises."""
+        return _packed(await self.node.sql.execute(self.ctx, text(source), _values(params)))
+
+    @waiting("sql_execute_prepared")
+    async def execute_prepared(self, statement_id: float, params: bytes) -> bytes:
+        """Run a prepared statement. What `Sql.execute_prepared` raises."""
+        return _packed(await self.node.sql.execute_prepared(self.ctx, int(statement_id), _values(params)))
+
+    @guarded("sql_prepare")
+    def prepare(self, source: bytes) -> Outcome:
+        """Prepare a text. What `Sql.prepare` raises."""
+        return pack(_described(self.node.sql.prepare(self.ctx, text(source))))
+
+    @guarded("sql_unprepare")
+    def unprepare(self, statement_id: float) -> Outcome:
+        """Forget a prepared statement. WRONG_QUERY_ID."""
+        self.node.sql.unprepare(self.ctx, int(statement_id))
+        return None
+
+    @guarded("sql_cache")
+    def cache(self) -> Outcome:
+        """The number and the size of prepared statements."""
+        prepared = self.node.sql.prepared
+        return pack([prepared.count, prepared.size])
+
+
+def _values(packed: bytes) -> list[Any]:
+    """Parameters of Lua. A table is one with a name; a list is a table whose names are numbers. ILLEGAL_PARAMS."""
+    found = []
+    for item in unpack(packed):
+        if isinstance(item, list):
+            item = dict(enumerate(item, 1))
+        if isinstance(item, dict):
+            if len(item) > 1:
+                raise illegal_params("SQL bind named parameter should be a table with one key - {name = value}")
+            if not item or type(next(iter(item))) not in (int, str):
+                raise illegal_params("name of the parameter should be a string.")
+        found.append(item)
+    return found
+
+
+def _packed(result: Result) -> bytes:
+    found: dict[str, Any]
+    if isinstance(result, Rows):
+        found = {"metadata": metadata_maps(result), "rows": [pack(row) for row in result.rows]}
+        return pack(found)
+    found = {"row_count": result.row_count}
+    if result.autoincrement_ids:
+        found["autoincrement_ids"] = result.autoincrement_ids
+    return pack(found)
+
+
+def _described(prepared: Prepared) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "stmt_id": prepared.id,
+        "param_count": len(prepared.parameters),
+        "params": [{"name": name or "?", "type": "ANY"} for name in prepared.parameters],
+    }
+    if prepared.fields is not None:
+        found["metadata"] = metadata_maps(Rows(prepared.fields, [], prepared.is_full))
+    return found

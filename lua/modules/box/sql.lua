@@ -1,0 +1,138 @@
+-- box.execute, box.prepare and box.unprepare: they return nil and the error where others raise it.
+
+local ffi = require('ffi')
+local box_error = require('box.error')
+local changes = require('box.changes')
+local finish = require('box.finish')
+local forget_fiber = require('box.direct').forget_fiber
+local msgpack = require('internal.msgpack')
+local python = require('internal.python')
+local set_yield_hook = require('internal.scheduler').set_yield_hook
+local tuple_new = require('internal.tuple').new
+
+local M = {}
+
+local EXECUTE_USAGE = 'Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])'
+local UNPREPARE_USAGE = 'Usage: statement:unprepare() or box.unprepare(stmt_id)'
+local txn_id = python.txn_id
+
+-- A statement may have opened or ended the fiber's transaction, and changed any space.
+local function after(before)
+    changes.count = changes.count + 1
+    local now = txn_id()
+    if now ~= before then
+        forget_fiber()
+        set_yield_hook(now ~= 0 and python.txn_on_yield or nil)
+    end
+end
+
+local function rows_of(result)
+    if result.rows ~= nil then
+        for number, row in ipairs(result.rows) do
+            result.rows[number] = tuple_new(row)
+        end
+    end
+    return result
+end
+
+local UNKNOWN = {['function'] = true, thread = true, userdata = true}
+
+-- Parameters as an array of MessagePack, or nil and an error.
+local function encode_params(params)
+    local list = setmetatable({}, {__serialize = 'seq'})
+    for number = 1, params == nil and 0 or #params do
+        local value = params[number]
+        if UNKNOWN[type(value)] then
+            return nil, box_error.new(box_error.SQL_BIND_TYPE, 'USERDATA', tostring(number))
+        end
+        list[number] = value == nil and msgpack.NULL or value
+    end
+    return finish.encode(list)
+end
+
+local function run(call, statement, params)
+    local before = txn_id()
+    local packed, problem = encode_params(params)
+    if packed == nil then
+        box_error.set(problem)
+        return nil, problem
+    end
+    local ok, result = pcall(function()
+        return finish.value(call(statement, packed))
+    end)
+    after(before)
+    if not ok then
+        return nil, result
+    end
+    return rows_of(result)
+end
+
+local function is_number(value)
+    return type(value) == 'number' or ffi.istype('uint64_t', value) or ffi.istype('int64_t', value)
+end
+
+function M.execute(...)
+    local statement, params = ...
+    local count = select('#', ...)
+    if count < 1 or count > 2 then
+        error(EXECUTE_USAGE, 0)
+    end
+    if type(box.cfg) == 'function' then
+        box.cfg{}
+    end
+    if params ~= nil and type(params) ~= 'table' then
+        error('Second argument must be a table', 0)
+    end
+    if type(statement) == 'string' then
+        return run(python.sql_execute, statement, params)
+    elseif is_number(statement) then
+        return run(python.sql_execute_prepared, tonumber(statement), params)
+    end
+    error(EXECUTE_USAGE, 0)
+end
+
+function M.unprepare(...)
+    local statement = ...
+    if select('#', ...) ~= 1 then
+        error(UNPREPARE_USAGE, 0)
+    end
+    if type(statement) == 'table' then
+        statement = statement.stmt_id
+    end
+    if not is_number(statement) then
+        error(UNPREPARE_USAGE, 0)
+    end
+    local ok, problem = pcall(finish.nothing, python.sql_unprepare(tonumber(statement)))
+    if not ok then
+        return nil, problem
+    end
+end
+
+local methods = {}
+
+function methods.execute(prepared, params)
+    return M.execute(prepared.stmt_id, params)
+end
+
+function methods.unprepare(prepared)
+    return M.unprepare(prepared.stmt_id)
+end
+
+function M.prepare(...)
+    local statement = ...
+    if select('#', ...) ~= 1 or not (type(statement) == 'string' or type(statement) == 'number') then
+        error('Usage: box.prepare(sqlstring)', 0)
+    end
+    local ok, result = pcall(function(text)
+        return finish.value(python.sql_prepare(text))
+    end, tostring(statement))
+    if not ok then
+        return nil, result
+    end
+    for name, method in pairs(methods) do
+        result[name] = method
+    end
+    return result
+end
+
+return M

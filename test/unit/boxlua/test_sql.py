@@ -1,0 +1,140 @@
+"""`box.execute`, `box.prepare` and `box.unprepare` in Lua."""
+
+from __future__ import annotations
+
+from .box_support import Box, Run
+
+
+def test_results_are_tables_and_rows_are_tuples(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box("return box.execute('create table t (id int primary key autoincrement, a text)')") == {
+            "row_count": 1
+        }
+        inserted = await box("return box.execute('insert into t values (null, ?), (5, :b)', {'x', {[':b'] = 'y'}})")
+        assert inserted == {"row_count": 2, "autoincrement_ids": [1]}
+        await box("result = box.execute('select * from t')")
+        columns = [{"name": "ID", "type": "integer"}, {"name": "A", "type": "string"}]
+        assert await box("return result.metadata") == columns
+        assert await box("return box.tuple.is(result.rows[1]), result.rows[2]") == [True, [5, "y"]]
+        assert await box("return box.space.T:select(), box.space.T.index[0].name") == [
+            [[1, "x"], [5, "y"]],
+            "pk_unnamed_T_1",
+        ]
+
+    run(body)
+
+
+def test_an_error_is_returned_and_the_last_one(run: Run) -> None:
+    async def body(box: Box) -> None:
+        assert await box(
+            "local r, e = box.execute('selec') return r, e.code, tostring(e) == tostring(box.error.last())"
+        ) == [
+            None,
+            184,
+            True,
+        ]
+        for wrong in ("box.execute()", "box.execute({})", "box.execute('select 1', {}, 1)"):
+            usage = "Usage: box.execute(sqlstring[, params]) or box.execute(stmt_id[, params])"
+            assert await box.fails(wrong) == usage
+        assert await box.fails("box.execute('select 1', 5)") == "Second argument must be a table"
+        text = "local _, e = box.execute('select ?', {function() end}) return tostring(e)"
+        assert await box(text) == "Bind value type USERDATA for parameter 1 is not supported"
+        text = "local _, e = box.execute('select :a', {{[':a'] = 1, [':b'] = 2}}) return tostring(e)"
+        named = "SQL bind named parameter should be a table with one key - {name = value}"
+        assert await box(text) == f"Illegal parameters, {named}"
+
+    run(body)
+
+
+def test_lua_and_sql_share_the_transaction(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key)')")
+        await box("box.begin() box.space.T:insert{1} box.execute('insert into t values (2)') box.rollback()")
+        assert await box("return box.space.T:count()") == 0
+        await box(
+            "box.execute('start transaction') box.space.T:insert{1} assert(box.is_in_txn()) box.execute('commit')"
+        )
+        assert await box("return box.space.T:count(), box.is_in_txn()") == [1, False]
+
+    run(body)
+
+
+def test_triggers_of_lua_see_changes_by_sql(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.execute('create table t (id int primary key, a int)')")
+        await box("seen = {} box.space.T:on_replace(function(old, new) table.insert(seen, {old or 0, new or 0}) end)")
+        await box("box.space.T:before_replace(function(old, new) return new and new:update{{'+', 2, 1}} end)")
+        await box("box.execute('insert into t values (1, 1)') box.execute('delete from t')")
+        assert await box("return seen") == [[0, [1, 2]], [[1, 2], 0]]
+
+    run(body)
+
+
+def test_a_prepared_statement_is_an_object(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("p = box.prepare('select ?, :a')")
+        assert await box("return p.stmt_id, p.param_count, p.params") == [
+            3865862610,
+            2,
+            [{"name": "?", "type": "ANY"}, {"name": ":a", "type": "ANY"}],
+        ]
+        assert await box("return p:execute({1, {[':a'] = 2}}).rows, box.execute(p.stmt_id, {3, 4}).rows") == [
+            [[1, 2]],
+            [[3, 4]],
+        ]
+        assert await box("return box.info.sql().cache.stmt_count") == 1
+        await box("p:unprepare()")
+        text = "local _, e = p:execute() return tostring(e)"
+        assert await box(text) == "Prepared statement with id 3865862610 does not exist"
+        assert await box("local _, e = box.prepare('selec') return e.code") == 184
+        assert await box.fails("box.prepare()") == "Usage: box.prepare(sqlstring)"
+        assert await box.fails("box.unprepare('x')") == "Usage: statement:unprepare() or box.unprepare(stmt_id)"
+
+    run(body)
+
+
+def test_dropping_a_space_drops_its_constraints(run: Run) -> None:
+    """Also when Lua drops it."""
+
+    async def body(box: Box) -> None:
+        await box("box.execute('create table p (id int primary key)')")
+        await box("box.execute('create table t (id int primary key references p check (id > 0))')")
+        await box("box.execute('create trigger g after insert on t for each row begin select 1; end')")
+        assert "referenced index" in await box.fails("box.space.P:drop()")
+        await box("box.space.T:drop() box.space.P:drop()")
+        left = "return box.space._fk_constraint:count() + box.space._ck_constraint:count() + box.space._trigger:count()"
+        assert await box(left) == 0
+
+    run(body)
+
+
+def test_net_box_runs_sql(run: Run) -> None:
+    async def body(box: Box) -> None:
+        await box("box.cfg{listen = '127.0.0.1:0'} box.schema.user.grant('guest', 'super')")
+        await box("c = require('net.box').connect(box.info.listen)")
+        assert await box("return c:execute('create table t (id int primary key autoincrement, a text)')") == {
+            "row_count": 1
+        }
+        inserted = {"row_count": 2, "autoincrement_ids": [1, 2]}
+        assert await box("return c:execute('insert into t values (null, ?), (null, ?)', {'x', 'y'})") == inserted
+        assert await box("p = c:prepare('select a from t where id = ?') return c:execute(p.stmt_id, {2}).rows") == [
+            ["y"]
+        ]
+        assert await box("return p.metadata, p.param_count") == [[{"name": "A", "type": "string"}], 1]
+        await box("c:unprepare(p.stmt_id)")
+        assert "does not exist" in await box.fails("c:execute(p.stmt_id, {2})")
+        assert await box.fails("c:execute('selec')") == "Syntax error at line 1 near 'selec'"
+        assert await box.fails("c:execute('select 1', {}, {})") == "execute does not support options"
+        await box("c:execute('start transaction')")
+        assert "no transaction is active" in await box.fails("c:execute('commit')")
+        await box("""c:execute('set session "sql_full_metadata" = true')""")
+        assert await box("return c:execute('select * from t').metadata[1]") == {
+            "name": "ID",
+            "type": "integer",
+            "span": "ID",
+            "is_nullable": False,
+            "is_autoincrement": True,
+        }
+        await box("c:close()")
+
+    run(body)

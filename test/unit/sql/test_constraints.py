@@ -1,0 +1,153 @@
+# ruff: noqa: E501  a message is one line
+"""Check constraints hold for every change, foreign keys for changes by SQL; both live in system spaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from box.data.codec import pack
+from box.wire.change import Request
+
+from .conftest import Session, Start
+
+
+def test_a_check_holds_for_all_changes(db: Session) -> None:
+    """By SQL or not; nil keeps it."""
+    db.sql("create table t (id int primary key, a int check (a > 1 and a < 10))")
+    assert db.rows_of("_ck_constraint") == [[512, "ck_unnamed_T_1", False, "SQL", "a > 1 and a < 10", True]]
+    failed = ("CK_CONSTRAINT_FAILED", "Check constraint failed 'ck_unnamed_T_1': a > 1 and a < 10")
+    assert db.error("insert into t values (1, 1)") == failed
+    db.sql("insert into t values (1, 5), (2, null)")
+    assert db.error("update t set a = 20") == failed
+    assert db.write_error("T", Request.replace(pack([1, 20]))) == failed
+    assert db.write_error("T", Request.update([1], [["=", 2, 20]])) == failed
+    assert db.write_error("T", Request.upsert(pack([1, 5]), [["=", 2, 20]])) == failed
+    assert db.sql("select * from t") == [[1, 5], [2, None]]
+
+
+def test_a_check_can_be_disabled(db: Session) -> None:
+    db.sql("create table t (id int primary key, constraint c check (id > 1))")
+    assert db.sql("alter table t disable check constraint c") == 0
+    db.sql("insert into t values (1)")
+    db.sql("alter table t enable check constraint c")
+    assert db.error("insert into t values (0)")[0] == "CK_CONSTRAINT_FAILED"
+    db.sql("delete from t")
+    assert db.sql("alter table t drop constraint c") == 1
+    db.sql("insert into t values (0)")
+
+
+def test_a_check_follows_the_names_of_columns(db: Session) -> None:
+    """A format without a column that a check needs is refused."""
+    db.sql("create table t (id int primary key, a boolean, check (a))")
+    (row,) = db.rows_of("_space", [512])
+    row[6][1]["name"] = "B"
+    text = "Failed to create check constraint 'ck_unnamed_T_1': Can\u2019t resolve field 'A'"
+    assert db.write_error("_space", Request.replace(pack(row))) == ("CREATE_CK_CONSTRAINT", text)
+    assert db.error("insert into t values (1, false)")[0] == "CK_CONSTRAINT_FAILED"
+    assert db.sql("insert into t values (1, true)") == 1
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        ("id > (select 1)", "Subqueries are prohibited in a ck constraint definition"),
+        ("id > ?", "At line 1 at or near position 7: bindings are not allowed in DDL"),
+        ("x > 1", "Can\u2019t resolve field 'X'"),
+        ("count(id) > 1", "misuse of aggregate function COUNT()"),
+        ("nosuch(id)", "Function 'NOSUCH' does not exist"),
+    ],
+)
+def test_a_wrong_check_is_refused(db: Session, check: str, reason: str) -> None:
+    message = f"Failed to create check constraint 'ck_unnamed_T_1': {reason}"
+    assert db.error(f"create table t (id int primary key, check ({check}))") == ("CREATE_CK_CONSTRAINT", message)
+    assert db.rows_of("_space", [512]) == []
+
+
+def test_a_table_with_rows_gets_no_check(db: Session) -> None:
+    db.sql("create table t (id int primary key)")
+    db.sql("insert into t values (1)")
+    message = "Failed to create check constraint 'C': referencing space must be empty"
+    assert db.error("alter table t add constraint c check (id > 0)") == ("CREATE_CK_CONSTRAINT", message)
+
+
+@pytest.fixture
+def family(db: Session) -> Session:
+    db.sql("create table p (id int primary key, u int unique)")
+    db.sql(
+        "create table c (id int primary key, p int references p on delete cascade on update cascade,"
+        " q int default 7 references p (u) on delete set null on update set default)"
+    )
+    db.sql("insert into p values (1, 10), (2, 20), (7, 7)")
+    return db
+
+
+FAILED = ("SQL_EXECUTE", "Failed to execute SQL statement: FOREIGN KEY constraint failed")
+
+
+def test_a_child_needs_its_parent(family: Session) -> None:
+    """Looked at when the statement ends; nil needs none; changes without SQL are not asked, as in Tarantool."""
+    assert family.error("insert into c values (1, 5, null)") == FAILED
+    assert family.sql("select * from c") == []
+    assert family.sql("insert into c values (1, 1, 10), (2, null, null)") == 2
+    assert family.error("update c set p = 9 where id = 1") == FAILED
+    family.write("C", Request.replace(pack([5, 50, 60])))
+    family.sql("create table s (id int primary key, up int references s)")
+    assert family.sql("insert into s values (1, 2), (2, 1)") == 2
+
+
+def test_a_parent_acts_on_its_children(family: Session) -> None:
+    family.sql("insert into c values (1, 1, 10), (2, 2, 20), (3, null, 10)")
+    assert family.sql("update p set u = 11 where u = 10") == 1
+    assert family.sql("select * from c") == [[1, 1, 7], [2, 2, 20], [3, None, 7]]
+    assert family.sql("delete from p where id = 2") == 1
+    assert family.sql("select id from c") == [[1], [3]]
+
+
+def test_a_parent_with_children_stays(db: Session) -> None:
+    db.sql("create table p (id int primary key)")
+    db.sql("create table c (id int primary key references p)")
+    db.sql("insert into p values (1)")
+    db.sql("insert into c values (1)")
+    assert db.error("delete from p") == FAILED
+    assert db.error("drop table p") == ("DROP_SPACE", "Can't drop space 'P': other objects depend on it")
+    dropped = ("ALTER_SPACE", "Can't modify space 'P': can not drop a referenced index")
+    assert db.error('drop index "pk_unnamed_P_1" on p') == dropped
+    assert db.write_error("_index", Request.delete([512, 0])) == dropped
+    assert db.sql("select * from p") == [[1]]
+
+
+@pytest.mark.parametrize(
+    ("clause", "code", "message"),
+    [
+        ("b text references p", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': field type mismatch"),
+        ("b int references nosuch", "NO_SUCH_SPACE", "Space 'NOSUCH' does not exist"),
+        ("b int references p (x)", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': foreign key refers to nonexistent field X"),
+        ("foreign key (x) references p", "CREATE_FK_CONSTRAINT", "Failed to create foreign key constraint 'fk_unnamed_C_1': unknown column X in foreign key definition"),
+        ("foreign key (id) references p deferrable initially deferred", "UNSUPPORTED", "Lunabox does not support deferred foreign keys"),
+    ],
+)  # fmt: skip
+def test_a_wrong_foreign_key_is_refused(db: Session, clause: str, code: str, message: str) -> None:
+    db.sql("create table p (id int primary key)")
+    assert db.error(f"create table c (id int primary key, {clause})") == (code, message)
+
+
+def test_constraints_survive_log_and_snapshot(start: Start, tmp_path: Path) -> None:
+    """And hold after each kind of start."""
+    db = start(tmp_path)
+    db.sql("create table p (id int primary key)")
+    db.sql("create table t (id int primary key, a int references p, check (id > 0))")
+    db.sql("create view v as select id + 1 as n from t")
+    db.sql("create trigger g after insert on t for each row begin insert into p values (new.id + 100); end")
+    for _ in range(2):
+        db.wait(db.node.close())
+        db = start(tmp_path)
+        assert db.error("insert into t values (0, null)")[0] == "CK_CONSTRAINT_FAILED"
+        assert db.error("insert into t values (1, 55)") == FAILED
+        db.sql("insert into t values (1, null)")
+        assert db.sql("select * from v") == [[2]]
+        assert db.sql("select * from p") == [[101]]
+        db.sql("delete from t")
+        db.sql("delete from p")
+        db.wait(db.node.checkpoints.make())

@@ -1,0 +1,102 @@
+# ruff: noqa: E501  a message is one line
+"""CREATE TABLE and DROP TABLE write the rows of system spaces that Tarantool writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Session
+
+
+def test_a_table_is_a_space_with_a_format(db: Session) -> None:
+    """Unquoted names are folded to upper case; a column of the primary key takes no nil."""
+    assert db.sql("create table t (id int primary key, a text default 'x', b double not null)") == 1
+    ((space_id, owner, name, engine, field_count, options, fields),) = db.rows_of("_space", [512])
+    assert (space_id, owner, name, engine, field_count, options) == (512, 1, "T", "memtx", 3, {})
+    assert fields == [
+        {"name": "ID", "type": "integer", "is_nullable": False, "nullable_action": "abort"},
+        {"name": "A", "type": "string", "is_nullable": True, "nullable_action": "none", "default": "'x'"},
+        {"name": "B", "type": "double", "is_nullable": False, "nullable_action": "abort"},
+    ]
+
+
+def test_keys_without_a_name_are_counted(db: Session) -> None:
+    """Primary and unique keys count together; a key on the columns of another without a name is that one."""
+    db.sql("create table t (id int primary key, a int unique, unique (a), constraint u unique (a), unique (a, id))")
+    indexes = [(row[1], row[2]) for row in db.rows_of("_index", [512])]
+    assert indexes == [(0, "pk_unnamed_T_1"), (1, "unique_unnamed_T_2"), (2, "U"), (3, "unique_unnamed_T_4")]
+
+
+def test_autoincrement_attaches_a_sequence(db: Session) -> None:
+    db.sql("create table t (id int primary key autoincrement)")
+    assert db.rows_of("_sequence") == [[1, 1, "T", 1, 0, 2**63 - 1, 1, 0, False]]
+    assert db.rows_of("_space_sequence") == [[512, 1, True, 0, ""]]
+
+
+def test_a_quoted_name_keeps_its_case(db: Session) -> None:
+    db.sql('create table "ab c" ("x y" int primary key)')
+    db.sql('insert into "ab c" values (1)')
+    assert db.names('select "x y" from "ab c"') == ["x y"]
+    assert db.error("select * from abc") == ("NO_SUCH_SPACE", "Space 'ABC' does not exist")
+
+
+def test_if_not_exists_changes_nothing(db: Session) -> None:
+    assert db.sql("create table t (id int primary key)") == 1
+    assert db.sql("create table if not exists t (a text primary key)") == 0
+    assert db.error("create table t (id int primary key)") == ("SPACE_EXISTS", "Space 'T' already exists")
+
+
+def test_a_dropped_table_leaves_nothing(db: Session) -> None:
+    """Not even the sequence, or the count of truncations; the id is not used again."""
+    before = {name: db.rows_of(name) for name in ("_space", "_index", "_sequence", "_space_sequence", "_truncate")}
+    db.sql("create table t (id int primary key autoincrement, a int unique check (a > 0))")
+    db.sql("insert into t (a) values (1)")
+    db.sql("truncate table t")
+    assert db.sql("drop table t") == 1
+    assert {name: db.rows_of(name) for name in before} == before
+    assert db.sql("drop table if exists t") == 0
+    db.sql("create table t (id int primary key)")
+    assert db.rows_of("_space", [513])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("create table t (a int)", "CREATE_SPACE", "Failed to create space 'T': PRIMARY KEY missing"),
+        ("create table t (a int primary key, a int)", "SPACE_FIELD_IS_DUPLICATE", "Space field 'A' is duplicate"),
+        (
+            "create table t (a int primary key, primary key (a))",
+            "CREATE_SPACE",
+            "Failed to create space 'T': primary key has been already declared",
+        ),
+        ("create table t (a int primary key) with engine = 'x'", "NO_SUCH_ENGINE", "Space engine 'x' does not exist"),
+        (
+            "create table t (a int null primary key)",
+            "NULLABLE_PRIMARY",
+            "Primary index of space 'T' can not contain nullable parts",
+        ),
+        ("create table t (a int, primary key (b))", "SQL_CANT_RESOLVE_FIELD", "Can\u2019t resolve field 'B'"),
+        (
+            "create table t (a int primary key autoincrement, b int autoincrement)",
+            "SQL_SYNTAX_WITH_POS",
+            "Syntax error at line 1 at or near position 69: table must feature at most one AUTOINCREMENT field",
+        ),
+        (
+            "create table t (a int primary key, b int null not null)",
+            "SQL_EXECUTE",
+            "Failed to execute SQL statement: NULL declaration for column 'B' of table 'T' has been already set to 'none'",
+        ),
+        (
+            "create table t (a text primary key autoincrement)",
+            "MODIFY_INDEX",
+            "Can't create or modify index 'pk_unnamed_T_1' in space 'T': "
+            "sequence cannot be used with a non-integer key",
+        ),
+        ("drop table t", "NO_SUCH_SPACE", "Space 'T' does not exist"),
+    ],
+)
+def test_a_wrong_definition_leaves_nothing(db: Session, text: str, code: str, message: str) -> None:
+    """The error is Tarantool's; no row is left of what was written before it."""
+    before = db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")
+    assert db.error(text) == (code, message)
+    assert (db.rows_of("_space"), db.rows_of("_index"), db.rows_of("_sequence")) == before

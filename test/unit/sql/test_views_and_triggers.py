@@ -1,0 +1,119 @@
+# ruff: noqa: E501  a message is one line
+"""Views are queries with a name; triggers run statements for each changed row."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Session
+
+
+@pytest.fixture
+def filled(db: Session) -> Session:
+    db.sql("create table t (id int primary key, a int)")
+    db.sql("insert into t values (1, 10), (2, 20)")
+    return db
+
+
+def test_a_view_is_a_space_without_tuples(filled: Session) -> None:
+    text = "create view v (x, y) as select id, a + 1 from t"
+    assert filled.sql(text) == 1
+    (row,) = filled.rows_of("_space", [513])
+    assert row[2:6] == ["V", "memtx", 2, {"sql": text, "view": True}]
+    assert [item["name"] for item in row[6]] == ["X", "Y"]
+    filled.sql("insert into t values (3, 30)")
+    assert filled.sql("select * from v where y > 11") == [[2, 21], [3, 31]]
+    assert filled.sql("drop view v") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("insert into v values (1)", "ALTER_SPACE", "Can't modify space 'V': space is a view"),
+        ("update v set n = 1", "ALTER_SPACE", "Can't modify space 'V': space is a view"),
+        ("delete from v", "ALTER_SPACE", "Can't modify space 'V': space is a view"),
+        ("drop table v", "DROP_SPACE", "Can't drop space 'V': use DROP VIEW"),
+        ("drop view t", "DROP_SPACE", "Can't drop space 'T': use DROP TABLE"),
+        ("drop table t", "DROP_SPACE", "Can't drop space 'T': other objects depend on it"),
+        ("alter table t rename to u", "ALTER_SPACE", "Can't modify space 'T': can not rename space which is referenced by view"),
+        ("alter table v rename to u", "ALTER_SPACE", "Can't modify space 'V': view can not be altered"),
+        ("create index i on v (n)", "MODIFY_INDEX", "Can't create or modify index 'I' in space 'V': views can not be indexed"),
+        ("create view v as select 1", "SPACE_EXISTS", "Space 'V' already exists"),
+        ("create view w as select * from nosuch", "NO_SUCH_SPACE", "Space 'NOSUCH' does not exist"),
+        ("create view w as select ?", "CREATE_SPACE", "Failed to create space 'W': parameters are not allowed in views"),
+        ("create view w (a) as select 1, 2", "CREATE_SPACE", "Failed to create space 'W': number of aliases doesn't match provided columns"),
+        ("truncate table v", "SQL_EXECUTE", "Failed to execute SQL statement: can not truncate space 'V' because space is a view"),
+    ],
+)  # fmt: skip
+def test_what_a_view_cannot(filled: Session, text: str, code: str, message: str) -> None:
+    filled.sql("create view v as select id as n from t")
+    assert filled.error(text) == (code, message)
+
+
+def test_a_trigger_sees_the_row_before_and_after(filled: Session) -> None:
+    filled.sql("create table log (id int primary key autoincrement, was int, now int)")
+    filled.sql(
+        "create trigger u after update of a on t for each row when new.a > 10"
+        " begin insert into log (was, now) values (old.a, new.a); end"
+    )
+    assert filled.sql("update t set a = a + 1") == 2
+    assert filled.sql("select was, now from log") == [[10, 11], [20, 21]]
+    filled.sql("drop trigger u")
+    filled.sql("update t set a = 0")
+    assert filled.value("select count(*) from log") == 2
+
+
+def test_a_trigger_may_refuse(filled: Session) -> None:
+    """RAISE ends the statement, or leaves out the row."""
+    filled.sql(
+        "create trigger b before insert on t for each row when new.a = 13 begin select raise(abort, 'no 13'); end"
+    )
+    filled.sql("create trigger i before insert on t for each row when new.a = 14 begin select raise(ignore); end")
+    assert filled.error("insert into t values (5, 1), (6, 13)") == (
+        "SQL_EXECUTE",
+        "Failed to execute SQL statement: no 13",
+    )
+    assert filled.sql("insert into t values (7, 14), (8, 1)") == 1
+    assert filled.sql("select id from t") == [[1], [2], [8]]
+
+
+def test_a_view_is_changed_by_its_triggers(filled: Session) -> None:
+    filled.sql("create view v as select id, a from t")
+    filled.sql("create trigger vi instead of insert on v for each row begin insert into t values (new.id, -new.a); end")
+    filled.sql("create trigger vd instead of delete on v for each row begin delete from t where id = old.id; end")
+    filled.sql("insert into v values (3, 30)")
+    filled.sql("delete from v where a = 10")
+    assert filled.sql("select * from t") == [[2, 20], [3, -30]]
+
+
+def test_triggers_in_triggers_have_an_end(filled: Session) -> None:
+    filled.sql("create trigger r after insert on t for each row begin insert into t values (new.id + 1, 0); end")
+    code, message = filled.error("insert into t values (10, 0)")
+    assert (code, message) == ("SQL_EXECUTE", "Failed to execute SQL statement: too many levels of trigger recursion")
+    assert filled.value("select count(*) from t") == 2
+    filled.sql('set session "sql_recursive_triggers" = false')
+    filled.sql("insert into t values (10, 0)")
+    assert filled.value("select count(*) from t") == 4
+
+
+def test_a_trigger_follows_its_table(filled: Session) -> None:
+    """A rename is written into its text."""
+    filled.sql("create trigger g before insert on t for each row begin select 1; end")
+    filled.sql("alter table t rename to u")
+    text = 'CREATE TRIGGER g before insert on "U" for each row begin select 1; end'
+    assert filled.rows_of("_trigger") == [["G", 512, {"sql": text}]]
+    filled.sql("drop table u")
+    assert filled.rows_of("_trigger") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        ("create trigger g after insert on nosuch for each row begin select 1; end", "NO_SUCH_SPACE", "Space 'NOSUCH' does not exist"),
+        ("create trigger g instead of insert on t for each row begin select 1; end", "SQL_EXECUTE", "Failed to execute SQL statement: cannot create INSTEAD OF trigger on space: T"),
+        ("drop trigger g", "NO_SUCH_TRIGGER", "Trigger 'G' doesn't exist"),
+        ("create trigger g after insert on t for each row begin select ?; end", "SQL_PARSER_GENERIC_WITH_POS", "At line 1 at or near position 63: bindings are not allowed in DDL"),
+    ],
+)  # fmt: skip
+def test_a_wrong_trigger_is_refused(filled: Session, text: str, code: str, message: str) -> None:
+    assert filled.error(text) == (code, message)

@@ -1,0 +1,114 @@
+"""Wrong texts are reported where Tarantool reports them, as a token that does not fit or as a reserved word."""
+
+from __future__ import annotations
+
+import pytest
+
+from box.errors import BoxError
+from box.sql.parse import parse_statement
+
+WRONG = [
+    ("select 1e", "SQL_UNKNOWN_TOKEN", "8 1e"),
+    ("select 1 +", "SQL_SYNTAX_NEAR_TOKEN", "+"),
+    ("select (1", "SQL_SYNTAX_NEAR_TOKEN", "1"),
+    ("select 1)", "SQL_SYNTAX_NEAR_TOKEN", ")"),
+    ("select", "SQL_KEYWORD_IS_RESERVED", "7 select"),
+    ("", "SQL_STATEMENT_EMPTY", ""),
+    (" ", "SQL_STATEMENT_EMPTY", ""),
+    (";", "SQL_STATEMENT_EMPTY", ""),
+    ("select 1 from", "SQL_KEYWORD_IS_RESERVED", "14 from"),
+    ("select * from", "SQL_KEYWORD_IS_RESERVED", "14 from"),
+    ("insert", "SQL_KEYWORD_IS_RESERVED", "7 insert"),
+    ("insert into", "SQL_KEYWORD_IS_RESERVED", "12 into"),
+    ("insert into err", "SQL_SYNTAX_NEAR_TOKEN", "err"),
+    ("insert into err values", "SQL_KEYWORD_IS_RESERVED", "23 values"),
+    ("insert into err values (", "SQL_SYNTAX_NEAR_TOKEN", "("),
+    ("insert into err values (1", "SQL_SYNTAX_NEAR_TOKEN", "1"),
+    ("insert into err values 1", "SQL_SYNTAX_NEAR_TOKEN", "1"),
+    ("update", "SQL_KEYWORD_IS_RESERVED", "7 update"),
+    ("update err", "SQL_SYNTAX_NEAR_TOKEN", "err"),
+    ("update err set", "SQL_KEYWORD_IS_RESERVED", "15 set"),
+    ("update err set a", "SQL_SYNTAX_NEAR_TOKEN", "a"),
+    ("update err set a =", "SQL_SYNTAX_NEAR_TOKEN", "="),
+    ("delete err", "SQL_SYNTAX_NEAR_TOKEN", "err"),
+    ("delete from", "SQL_KEYWORD_IS_RESERVED", "12 from"),
+    ("create", "SQL_KEYWORD_IS_RESERVED", "7 create"),
+    ("create tabel x", "SQL_SYNTAX_NEAR_TOKEN", "tabel"),
+    ("create table", "SQL_KEYWORD_IS_RESERVED", "13 table"),
+    ("create table x", "SQL_SYNTAX_NEAR_TOKEN", "x"),
+    ("create table x (", "SQL_SYNTAX_NEAR_TOKEN", "("),
+    ("create table x (a", "SQL_SYNTAX_NEAR_TOKEN", "a"),
+    ("create table x (a int", "SQL_KEYWORD_IS_RESERVED", "22 int"),
+    ("create table x (a foo primary key)", "SQL_SYNTAX_NEAR_TOKEN", "foo"),
+    ("create table x (a int primary)", "SQL_SYNTAX_NEAR_TOKEN", ")"),
+    ("drop", "SQL_KEYWORD_IS_RESERVED", "5 drop"),
+    ("drop table", "SQL_KEYWORD_IS_RESERVED", "11 table"),
+    ("drop foo x", "SQL_SYNTAX_NEAR_TOKEN", "foo"),
+    ("select 1 limit", "SQL_SYNTAX_NEAR_TOKEN", "limit"),
+    ("select 1 order", "SQL_KEYWORD_IS_RESERVED", "15 order"),
+    ("select 1 group by", "SQL_KEYWORD_IS_RESERVED", "18 by"),
+    ("select !", "SQL_UNKNOWN_TOKEN", "8 !"),
+    ("select 'a", "SQL_UNKNOWN_TOKEN", "8 'a"),
+    ('select "a', "SQL_UNKNOWN_TOKEN", '8 "a'),
+    ("select 1 where", "SQL_KEYWORD_IS_RESERVED", "15 where"),
+    ("select case", "SQL_KEYWORD_IS_RESERVED", "12 case"),
+    ("select case when 1 end", "SQL_KEYWORD_IS_RESERVED", "20 end"),
+    ("select cast(1 as)", "SQL_SYNTAX_NEAR_TOKEN", ")"),
+    ("select 1 union", "SQL_KEYWORD_IS_RESERVED", "15 union"),
+    ("with x", "SQL_SYNTAX_NEAR_TOKEN", "x"),
+    ("values", "SQL_KEYWORD_IS_RESERVED", "7 values"),
+    ("values (", "SQL_SYNTAX_NEAR_TOKEN", "("),
+    ("foo", "SQL_SYNTAX_NEAR_TOKEN", "foo"),
+    ("1", "SQL_SYNTAX_NEAR_TOKEN", "1"),
+    ("select from err", "SQL_SYNTAX_NEAR_TOKEN", "from"),
+    ("table", "SQL_KEYWORD_IS_RESERVED", "1 table"),
+    ("select 1,,2", "SQL_SYNTAX_NEAR_TOKEN", ","),
+    ("select 1 2", "SQL_SYNTAX_NEAR_TOKEN", "2"),
+    ("alter table", "SQL_KEYWORD_IS_RESERVED", "12 table"),
+    ("alter table x", "SQL_SYNTAX_NEAR_TOKEN", "x"),
+    ("commit foo", "SQL_SYNTAX_NEAR_TOKEN", "foo"),
+    ("set session", "SQL_SYNTAX_NEAR_TOKEN", "session"),
+    ("select x'1'", "SQL_UNKNOWN_TOKEN", "8 x'1'"),
+    ("select ~", "SQL_SYNTAX_NEAR_TOKEN", "~"),
+    ("select 1 as select", "SQL_SYNTAX_NEAR_TOKEN", "select"),
+    ("select count(*", "SQL_SYNTAX_NEAR_TOKEN", "*"),
+    ("select not", "SQL_KEYWORD_IS_RESERVED", "11 not"),
+    ("create index", "SQL_KEYWORD_IS_RESERVED", "13 index"),
+    ("create index i on err", "SQL_SYNTAX_NEAR_TOKEN", "err"),
+    ("create view v", "SQL_SYNTAX_NEAR_TOKEN", "v"),
+    ("create trigger t", "SQL_SYNTAX_NEAR_TOKEN", "t"),
+]
+"""The text, the code, and what the message tells of the place; all are from Tarantool 2.8.1."""
+
+
+def message(code: str, place: str) -> str:
+    """The whole message."""
+    number, _, word = place.partition(" ")
+    return {
+        "SQL_STATEMENT_EMPTY": "Failed to execute an empty SQL statement",
+        "SQL_SYNTAX_NEAR_TOKEN": f"Syntax error at line 1 near '{place}'",
+        "SQL_UNKNOWN_TOKEN": f"At line 1 at or near position {number}: unrecognized token '{word}'",
+        "SQL_KEYWORD_IS_RESERVED": f"At line 1 at or near position {number}: keyword '{word}' is reserved. "
+        f"Please use double quotes if '{word}' is an identifier.",
+    }[code]
+
+
+@pytest.mark.parametrize(("text", "code", "place"), WRONG)
+def test_a_wrong_text_is_reported_where_it_is_wrong(text: str, code: str, place: str) -> None:
+    try:
+        error = parse_statement(text).trailing
+    except BoxError as raised:
+        error = raised
+    assert error is not None
+    assert (error.code.name, error.message) == (code, message(code, place))
+
+
+def test_lines_are_counted() -> None:
+    with pytest.raises(BoxError, match="Syntax error at line 3 near 'foo'"):
+        parse_statement("insert into t\nvalues (1,\n2 foo)")
+
+
+def test_what_is_deep_is_refused() -> None:
+    """A text that nests too deep is an error, not the end of the process."""
+    with pytest.raises(BoxError, match="parser stack limit reached"):
+        parse_statement("select " + "(" * 100_000)
