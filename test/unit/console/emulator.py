@@ -144,6 +144,17 @@ class Emulator:
         self.wait_prompt(prompt)
         return self.text
 
+    def recall(self, prompt: str = PROMPT) -> None:
+        """Press Up at an empty prompt, and have the newest statement of the history there.
+
+        prompt_toolkit loads the history a turn of its loop after it has drawn the prompt; an Up that comes in between
+        finds nothing. A character that is on the screen has been handled in a later turn.
+        """
+        self.wait_prompt(prompt)
+        self.type("z")
+        self.wait(lambda _: self.cursor_line == prompt + "z")
+        self.type("\x7f" + UP)
+
     def answer(self, statement: str, prompt: str = PROMPT) -> str:
         """What a statement printed: the lines between it and the next prompt."""
         before, _, _ = self.enter(statement, prompt).rpartition("\n" + prompt.rstrip())

@@ -15,7 +15,7 @@ from console.interactive.helpbar import HelpBar
 from console.interactive.hints import hint, suggestion
 from console.interactive.pasted import split
 from console.syntax import Syntax
-from test.unit.console.emulator import ENTER, LUNABOX, PROMPT, Emulator, dense
+from test.unit.console.emulator import ENTER, LUNABOX, PROMPT, UP, Emulator, dense
 from test.unit.console.test_connect import Server
 
 Open = Callable[..., Emulator]
@@ -274,9 +274,9 @@ def test_pasted_lines_run_one_by_one(open_terminal: Open) -> None:
     assert re.search(r"lunabox> f\(\) \+ x\n---\n- 42\n\.\.\.\n", text)
     assert re.search(r"lunabox> function f\(\)\n           return 2\n         end\n---\n\.\.\.\n", text)
     assert "attempt to index global 'none'" in text.replace("''", "'")
-    terminal.type("\x1b[A")
+    terminal.recall()
     terminal.wait(lambda _: terminal.cursor_line == PROMPT + "x")
-    terminal.type("\x1b[A")
+    terminal.type(UP)
     terminal.wait(lambda _: terminal.cursor_line == PROMPT + "none.field")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from test.unit.console.emulator import ENTER, LUNABOX, PROMPT, RIGHT, TAB, UP, Emulator, dense
+from test.unit.console.emulator import ENTER, LUNABOX, PROMPT, RIGHT, TAB, Emulator, dense
 
 Open = Callable[..., Emulator]
 SIZES = [(80, 24), (200, 50)]
@@ -235,13 +235,7 @@ def test_the_history_is_private_and_kept(open_terminal: Open, tmp_path: Path) ->
     path = tmp_path / ".lunabox_history"
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     terminal = open_terminal()
-    for _ in range(50):
-        terminal.type(UP)
-        try:
-            terminal.wait(PROMPT + "secret = 1", seconds=0.3)
-            break
-        except AssertionError:
-            continue
+    terminal.recall()
     terminal.wait(PROMPT + "secret = 1")
 
 
